@@ -7,13 +7,21 @@ Locust with and without its page a `loadtest.ui.run.PageRun`, and a rush on any 
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from loadtest.checker.snapshot import Terms
-from loadtest.steps import Books, RunFiles, ask_again, drain, write_terms
+from loadtest.steps import RunFiles, ask_again, write_terms
+
+
+class Books(NamedTuple):
+    """What must come to rest: open follow-ups, and figures that no longer change."""
+
+    owed: int
+    figures: tuple[int, ...]
 
 
 class Conductor(ABC):
@@ -51,8 +59,20 @@ class Conductor(ABC):
         self.report()
 
     def rest(self) -> bool:
-        """Wait until nothing is pending and nothing changes any more: whether it is so."""
-        return drain(self.books, self.patience, self.pause)
+        """Wait until nothing is pending and nothing changes any more: whether it is so.
+
+        What is open after `patience` is judged as it is.
+        """
+        start = time.monotonic()
+        before: Books | None = None
+        while (since := time.monotonic() - start) < self.patience:
+            now = self.books(since)
+            if now is not None:
+                if now == before and not now.owed:
+                    return True
+                before = now
+            time.sleep(self.pause)
+        return False
 
     def histories(self) -> list[str]:
         """The files in which buyers wrote down their calls."""

@@ -56,6 +56,10 @@ AGAIN = "again."
 # Beyond every clock reading: the end of a call that was never answered.
 NEVER = 2**63 - 1
 
+# A buyer of an open loop who asks later than this after they meant to is late, in seconds. Shorter
+# delays are the scheduler's.
+LATE = 0.1
+
 Count = Annotated[int, Meta(ge=0, lt=NEVER)]
 """A number of units or attempts, a status, or a time in ns."""
 

@@ -13,20 +13,17 @@ from pathlib import Path
 from random import Random
 
 from loadtest.address import RunImpossible, address_of
-from loadtest.arrivals import Arrivals
 from loadtest.client import Connection
 from loadtest.finished import Finished, Report
-from loadtest.history import Recorder
-from loadtest.known_orders import KnownOrders
-from loadtest.own_sales import OwnSales
+from loadtest.history import LATE, Recorder
 from loadtest.roles import MAIN, OWN_ROLES
 from loadtest.sale import Sale
 from loadtest.shop import Request
-from loadtest.shopper import Shopper
+from loadtest.shopper import KnownOrders, OwnSales, Shopper
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.answers import Answer, SaleUnusable, sale_of
+from loadtest.steps.files import MOST, leave_tokens
 from loadtest.tally import Tally
-from loadtest.tokens import MOST, leave_tokens
 
 # Tokens fetched at once: few enough not to hold the shop up, enough to ask seldom.
 TOKENS_AT_ONCE = 500
@@ -72,6 +69,47 @@ class Tokens:
                 f"the shop gives no buyers ({answer.status} {answer.code}); {requests.MAKES_BUYERS}"
             )
         return answer.tokens
+
+
+class Arrivals:
+    """A Poisson process: gaps drawn from an exponential distribution, by a seed.
+
+    As many buyers are drawn as are asked for. Each is played by a user that is free; if all are
+    busy, the buyer starts late, which counts in their latency and in `late`.
+    """
+
+    def __init__(self, rate: float, random: Random, opens_at: float) -> None:
+        """`rate` in buyers a second; `opens_at` on the monotonic clock, in seconds."""
+        self.drawn = 0
+        self.late = 0
+        self._rate = rate
+        self._random = random
+        self._opens_at = opens_at
+        self._next: float | None = None
+
+    def wait(self) -> tuple[int, int]:
+        """Wait until the next buyer is due: their number, and when that was in ns (monotonic)."""
+        number, due = self.drawn, self._draw()
+        left = due - time.monotonic()
+        if left > 0:
+            time.sleep(left)
+        elif left < -LATE:
+            self.late += 1
+        return number, int(due * 1e9)
+
+    def overdue(self, most: int | None) -> int:
+        """How many more buyers would have come by now, of `most` (None: no bound). Draws on."""
+        number, now = 0, time.monotonic()
+        while (most is None or number < most) and self._draw() < now:
+            number += 1
+        return number
+
+    def _draw(self) -> float:
+        # The first one counts from the opening, or from when the first user is there for it.
+        last = max(self._opens_at, time.monotonic()) if self._next is None else self._next
+        self._next = last + self._random.expovariate(self._rate)
+        self.drawn += 1
+        return self._next
 
 
 class Run:

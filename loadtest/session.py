@@ -26,17 +26,16 @@ from loadtest import open_files
 from loadtest.address import RunImpossible, address_of
 from loadtest.dispatch import MixDispatcher, goes_on
 from loadtest.finished import Finished
-from loadtest.fresh_sale import beside, open_beside, open_for_run
 from loadtest.options import FRESH, add_options
-from loadtest.roles import format_sales
+from loadtest.roles import beside, format_sales, open_beside, open_for_run
 from loadtest.run import Run, find_sale
-from loadtest.rush_load import RushLoad
 from loadtest.scenarios import parse_weights
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.tally import Tally
 from loadtest.ui.faults import NONE, offered
 from loadtest.ui.page import Page
+from loadtest.ui.rush_run import RushLoad
 
 logger = logging.getLogger(__name__)
 

@@ -1,21 +1,22 @@
-"""A synthetic buyer: everything that can be asked of the shop."""
+"""A synthetic buyer: everything that can be asked of the shop, and what buyers share."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from random import Random
-from typing import TypedDict, Unpack
+from typing import NamedTuple, TypedDict, Unpack
 
 from loadtest.caller import Caller
 from loadtest.cart import Cart
 from loadtest.client import Connection
 from loadtest.finished import Report
 from loadtest.history import Recorder, classify
-from loadtest.known_orders import KnownOrders
-from loadtest.own_sales import OwnSales
 from loadtest.purchases import Part, Purchase, new_key
-from loadtest.roles import MAIN
+from loadtest.roles import MAIN, OWN
 from loadtest.sale import Sale
 from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests
@@ -31,6 +32,66 @@ class How(TypedDict, total=False):
 
     connection: Connection | None
     expects: Collection[str]
+
+
+# The last ones; enough to choose from, and the same memory in a run of hours.
+KEPT = 100
+
+
+class KnownOrders:
+    """The last orders of all buyers of one load-generating process."""
+
+    def __init__(self) -> None:
+        self._orders: deque[tuple[str, str]] = deque(maxlen=KEPT)
+
+    def add(self, buyer: str, order: str) -> None:
+        """Note that a buyer got an order."""
+        if (buyer, order) not in self._orders:
+            self._orders.append((buyer, order))
+
+    def of_others(self, buyer: str, random: Random, most: int) -> list[str]:
+        """Up to so many orders of other buyers, drawn at random."""
+        others = [order for owner, order in self._orders if owner != buyer]
+        return random.sample(others, min(most, len(others)))
+
+    def is_of(self, buyer: str, order: str) -> bool:
+        """Whether a buyer is known to have got an order."""
+        return (buyer, order) in self._orders
+
+
+class Own(NamedTuple):
+    """Two sales that nobody else uses now; `name` is theirs in the history."""
+
+    name: str
+    sales: tuple[Sale, Sale]
+
+
+class OwnSales:
+    """The pairs of own sales of a load-generating process.
+
+    Args:
+        sales: of the run, by role.
+    """
+
+    def __init__(self, sales: Mapping[str, Sale]) -> None:
+        self._free = [
+            Own(f"{one}+{other}", (sales[one], sales[other]))
+            for one, other in OWN
+            if one in sales and other in sales
+        ]
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def use(self) -> Iterator[Own | None]:
+        """Have a pair for the time of the context; None if none is free."""
+        with self._lock:
+            own = self._free.pop(0) if self._free else None
+        try:
+            yield own
+        finally:
+            if own is not None:
+                with self._lock:
+                    self._free.append(own)
 
 
 class Shopper(Caller):

@@ -30,7 +30,7 @@ from loadtest.history import Recorder, Shown
 from loadtest.purchases import new_key
 from loadtest.roles import LIMITED, MAIN, TIMED
 from loadtest.sale import Sale as LoadSale
-from loadtest.tokens import leave_tokens
+from loadtest.steps.files import leave_tokens
 from shop.accounts import tokens
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import Bought, Wanted, buy, check_out

@@ -14,7 +14,7 @@ from development.errors import StackError
 from inventory.selling.commit import forget_connection
 from lab.proof import snapshot
 from lab.stack.stack import Stack
-from loadtest.steps import Books
+from loadtest.conduct import Books
 
 READY = 90
 """Seconds for everything to come up again before the final read."""

@@ -23,12 +23,12 @@ from lab.proof.testbed import Testbed
 from loadtest import steps
 from loadtest.address import address_of
 from loadtest.checker.snapshot import Terms
-from loadtest.conduct import Conductor
+from loadtest.conduct import Books, Conductor
 from loadtest.faults import Fault
 from loadtest.report import Story
 from loadtest.roles import MAIN, TIMED
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import Books, Judged, RunFiles, Schedule, judge_run
+from loadtest.steps import Judged, RunFiles, Schedule, judge_run
 from shop.catalogue.sales import database_time
 
 LOOK = 0.5

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from copy import deepcopy
@@ -193,7 +192,7 @@ def _oversell(item: Item, histories: list[Path]) -> list[Mark]:
     """Mark the answer that promised more than there was, if the books say that it is oversold."""
     if item.reserved <= item.total:
         return []
-    call = first_beyond(histories, Counter({str(item.pk): item.total}))
+    call = first_beyond(histories, str(item.pk), item.total)
     if call is None:
         return []
     text = (

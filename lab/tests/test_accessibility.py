@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from course.tests.conftest import dropped_leases
 from lab.room.tests.conftest import chromium, open_page, room, serve_room
 from loadtest.checker import judge
-from loadtest.replay import compose, find_marks
+from loadtest.replay import compose, marks_of
 from loadtest.report import Story, gather, write
 from loadtest.tests.planted_stock import PLANTS
 from loadtest.tests.test_replay import a_run
@@ -130,7 +130,7 @@ def test_a_report_and_its_slow_motion_hinder_nobody(open_page, tmp_path):
     histories, final = files["histories"], files["snapshot"]
     verdict = judge(**files, properties=["P1", "P4", "P9"])
     evidence = gather(histories, during=files["during"], final=final)
-    marks = find_marks(verdict, histories, final=final)
+    marks = marks_of(verdict)
     replay = compose(histories, title="t", marks=marks, units=4)
     write(tmp_path / "report.html", Story("t", repeat="make prove"), verdict, evidence, replay)
     page = open_page("/")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import astuple
 
 from loadtest.checker import snapshot as snapshots
+from loadtest.checker.verdict import Problem
 from loadtest.history import AGAIN, NEVER, HistoryError, Operation, operations
 
 # Rows handed to SQLite at once: more gains nothing, and fewer must fit into memory.
@@ -49,6 +51,21 @@ class LoggedFault(msgspec.Struct, frozen=True):
 
 _FAULT = msgspec.json.Decoder(LoggedFault)
 
+# The facts of a problem that say whose call broke it, and those that say which of several it was;
+# with the column of each.
+_WHOSE = {"call": "call", "key": "key", "cart": "cart", "order": "order_id", "buyer": "buyer"}
+_WHICH = {"op": "op", "status": "status", "code": "code", "start": "start", "end": '"end"'}
+
+
+class Accepted(NamedTuple):
+    """A key's first confirmation, and the units of the item that had been promised by then."""
+
+    row: int
+    call: str
+    start: int
+    end: int
+    units: int
+
 
 def read_faults(path: Path) -> Iterator[LoggedFault]:
     """Read `{"fault": name, "start": ns, "end": ns}` lines. Raises `FaultLogError`."""
@@ -78,8 +95,8 @@ class Evidence:
         self.allows_errors = allows_errors
         self.recovery_ns = int(recovery_seconds * 1e9)
         self.settled_ns = int(settled_seconds * 1e9)
-        self.expiry_us = int(expiry_seconds * 1e6)
-        self.refund_us = int(refund_seconds * 1e6)
+        self._expiry_us = int(expiry_seconds * 1e6)
+        self._refund_us = int(refund_seconds * 1e6)
         self.is_final = False
         self.has_ledger = False
         self.has_deliveries = False
@@ -101,9 +118,85 @@ class Evidence:
         """The rows of a query, one by one."""
         return self._database.execute(query, parameters)
 
+    def facts(self, query: str) -> Iterator[dict[str, Any]]:
+        """The rows of a query by the names of its columns; it may use what the run allows."""
+        found = self._database.execute(
+            query,
+            {
+                "has_faults": self.has_faults,
+                "follow_up": json.dumps(self.follow_up),
+                "expiry_us": self._expiry_us,
+                "refund_us": self._refund_us,
+            },
+        )
+        names = [column[0] for column in found.description]
+        return (dict(zip(names, row, strict=True)) for row in found)
+
     def value(self, query: str, *parameters: Any) -> Any:
         """The only value of a query of one row."""
         return self._database.execute(query, parameters).fetchone()[0]
+
+    def untold(self) -> str:
+        """Say what the final snapshot lacks to judge what its orders went through, or nothing."""
+        if self.value("SELECT count(*) FROM opened WHERE created = 0 OR pay_before = 0"):
+            return "the snapshot does not tell when orders were opened and were to be paid"
+        if self.value("SELECT count(*) FROM opened WHERE currency = ''"):
+            return "the snapshot does not tell the currency of orders"
+        moved = self.value("SELECT count(*) FROM opened WHERE status <> 'awaiting_payment'")
+        if moved and not self.value("SELECT count(*) FROM event"):
+            return f"the snapshot tells no events, though {moved} orders are paid or have ended"
+        return ""
+
+    def shown_by(self, facts: Mapping[str, Any]) -> tuple[int, ...]:
+        """The rows of the history that show a problem: its fact `calls`, numbers with commas."""
+        return tuple(int(row) for row in str(facts.get("calls", "")).split(",") if row)
+
+    def accepted(self, item: str) -> list[Accepted]:
+        """The accepted purchases of an item, by the time of their answers."""
+        return [Accepted(*row) for row in self.rows(_ACCEPTED, item)]
+
+    def beyond(self, facts: Mapping[str, Any]) -> Accepted | None:
+        """The first answer that promised more of a problem's item than there are (`units`)."""
+        if "units" not in facts:
+            return None
+        promises = self.accepted(facts["item"])
+        return next((each for each in promises if each.units > facts["units"]), None)
+
+    def locate(self, problem: Problem) -> Problem:
+        """Say when and by which call a problem came about, as far as its facts tell.
+
+        Where they name no call, the books of a moment show it, or the answer that promised more
+        than there was: whichever was first.
+        """
+        if (found := self._call_of(problem)) is not None:
+            return problem._replace(call=found[0], at=found[1])
+        number = problem.facts.get("snapshot", FINAL)
+        seen = None
+        if number != FINAL:
+            seen = self.value("SELECT taken_at FROM snapshot WHERE number = ?", number)
+        beyond = self.beyond(problem.facts)
+        if beyond is not None and (seen is None or beyond.end <= seen):
+            return problem._replace(call=beyond.call, at=beyond.end)
+        return problem._replace(at=seen)
+
+    def _call_of(self, problem: Problem) -> tuple[str, int] | None:
+        """The last call that has most of a problem's facts."""
+        if problem.calls:
+            return self._last_call(f"rowid IN ({', '.join(map(str, problem.calls))})")
+        facts = problem.facts
+        whose = {column: facts[name] for name, column in _WHOSE.items() if facts.get(name)}
+        which = {column: facts[name] for name, column in _WHICH.items() if facts.get(name)}
+        for wanted in (whose | which, *({column: value} for column, value in whose.items())):
+            condition = " AND ".join(f"{column} = ?" for column in wanted)
+            found = self._last_call(condition, *wanted.values()) if whose else None
+            if found is not None:
+                return found
+        return None
+
+    def _last_call(self, condition: str, *parameters: Any) -> tuple[str, int] | None:
+        query = f"""SELECT call, "end" FROM call WHERE "end" < {NEVER} AND {condition}
+            ORDER BY "end" DESC LIMIT 1"""
+        return next(self.rows(query, *parameters), None)
 
     def load_history(self, paths: Sequence[Path]) -> None:
         """Read the files of one run. Raises `HistoryError` if they cannot be understood."""
@@ -111,7 +204,7 @@ class Evidence:
         walked: list[tuple[str, int, bytes]] = []
         try:
             calls = (_call(each, linked, walked) for each in operations(*paths))
-            self._insert("call", 21, calls)
+            self._insert("call", 22, calls)
             self._insert("link", 3, linked)
             self._insert("walk", 3, walked)
         except (UnicodeEncodeError, OverflowError) as error:
@@ -191,6 +284,7 @@ def _call(
         walked.append((operation.walk, operation.start, msgspec.json.encode(operation)))
     linked += [(operation.op, operation.buyer, order) for order in operation.orders]
     return (
+        operation.call,
         operation.op,
         operation.buyer,
         operation.key,
@@ -209,5 +303,17 @@ def _call(
         operation.client.startswith(AGAIN),
     )
 
+
+_ACCEPTED = """
+    SELECT call.rowid, call.call, call.start, call."end",
+           sum(call.quantity) OVER (ORDER BY call."end", call.rowid)
+    FROM call JOIN (
+        SELECT min(promise.rowid) AS first FROM purchase
+        JOIN call AS promise ON promise.key = purchase.key AND promise.op = 'order'
+            AND promise.outcome = 'ok' AND promise."end" = purchase.answered
+        GROUP BY purchase.key
+    ) ON first = call.rowid
+    WHERE call.item = ? ORDER BY call."end", call.rowid
+"""
 
 assert NEVER == 9223372036854775807, "derived.sql spells this number out"

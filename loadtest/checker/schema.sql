@@ -3,7 +3,7 @@
 
 -- The history: one row a call. "end" is 2^63 - 1 where no end was seen.
 CREATE TABLE call (
-    op TEXT, buyer TEXT, key TEXT, sale TEXT, item TEXT, quantity INTEGER,
+    call TEXT, op TEXT, buyer TEXT, key TEXT, sale TEXT, item TEXT, quantity INTEGER,
     start INTEGER, "end" INTEGER, outcome TEXT, status INTEGER, code TEXT, order_id TEXT,
     cart TEXT, amount INTEGER, currency TEXT, shown_status TEXT, refunded INTEGER,
     returned INTEGER, available INTEGER, must INTEGER, asked_again INTEGER

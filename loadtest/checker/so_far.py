@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
 from loadtest.checker.evidence import FINAL, Evidence
 from loadtest.checker.properties import PROPERTIES
-from loadtest.checker.properties.property import SHOWN, Problem
+from loadtest.checker.properties.property import SHOWN
+from loadtest.checker.verdict import Problem
 from loadtest.history import NEVER, OK
 
 # Purchases shown before the first one too many, at most.
@@ -53,13 +54,6 @@ class Broken(Struct, frozen=True):
     history: list[Step]
 
 
-class _Accepted(NamedTuple):
-    row: int
-    start: int
-    end: int
-    units: int
-
-
 def judge_so_far(
     histories: Sequence[str | Path],
     during: Sequence[str | Path],
@@ -99,32 +93,15 @@ def judge_so_far(
 
 def _shown_by(evidence: Evidence, problem: Problem) -> tuple[Sequence[int], int]:
     """The calls that show a problem, and how many purchases were accepted before them."""
-    if problem.beyond is None:
-        return problem.calls, 0
-    item, there_are = problem.beyond
-    accepted = [_Accepted(*row) for row in evidence.rows(_ACCEPTED, item)]
+    accepted = evidence.accepted(problem.facts["item"]) if "units" in problem.facts else []
     if not accepted:
-        return (), 0
-    beyond = next((n for n, each in enumerate(accepted) if each.units > there_are), -1)
-    last = beyond % len(accepted)
+        return problem.calls, 0
+    last = next((n for n, each in enumerate(accepted) if each.units > problem.facts["units"]), -1)
+    last %= len(accepted)
     # Those that were under way at the same time, or at least the one before.
     first = next(n for n, each in enumerate(accepted) if each.end >= accepted[last].start)
     first = max(0, last - BEFORE, min(first, last - 1))
     return [each.row for each in accepted[first : last + 1]], first
-
-
-# Each key's first confirmation, and the units that had been promised by then.
-_ACCEPTED = """
-    SELECT call.rowid, call.start, call."end",
-           sum(call.quantity) OVER (ORDER BY call."end", call.rowid)
-    FROM call JOIN (
-        SELECT min(promise.rowid) AS first FROM purchase
-        JOIN call AS promise ON promise.key = purchase.key AND promise.op = 'order'
-            AND promise.outcome = 'ok' AND promise."end" = purchase.answered
-        GROUP BY purchase.key
-    ) ON first = call.rowid
-    WHERE call.item = ? ORDER BY call."end", call.rowid
-"""
 
 
 def _steps(evidence: Evidence, rows: Sequence[int]) -> list[Step]:

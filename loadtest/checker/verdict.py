@@ -4,20 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from string import Formatter
 from typing import Any, NamedTuple
 
 PASS, FAIL, UNKNOWN = "pass", "fail", "unknown"
 
 
+class Problem(NamedTuple):
+    """One thing that broke a property, as data.
+
+    Attributes:
+        says: the sentence for people, with the names of its facts in braces (`{opened!t}` is a
+            time of the database's clock).
+        facts: what it is about, by name: an order, a key, a buyer, the item and its units.
+        calls: rows of the history that show it, as few as possible.
+        at: when it was broken, in ns of the history's clock; None where nothing tells.
+        call: id of the call that broke it; empty if no single one did.
+    """
+
+    says: str
+    facts: Mapping[str, Any]
+    calls: tuple[int, ...] = ()
+    at: int | None = None
+    call: str = ""
+
+    @property
+    def text(self) -> str:
+        """The evidence for people."""
+        return _SENTENCES.vformat(self.says, (), self.facts).rstrip()
+
+
+class _Sentences(Formatter):
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        return moment(value) if conversion == "t" else super().convert_field(value, conversion)
+
+
+_SENTENCES = _Sentences()
+
+
+def moment(microseconds: int) -> str:
+    """Write a time of the database's clock: `10:20:30.123456`, in UTC."""
+    try:
+        return f"{datetime.fromtimestamp(microseconds / 1e6, UTC):%H:%M:%S.%f}"
+    except (ValueError, OverflowError, OSError):
+        return f"{microseconds} µs"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one property came to; `evidence` holds the first few things that broke it."""
+    """What one property came to; `problems` holds the first few things that broke it."""
 
     id: str
     name: str
     verdict: str
     detail: str
-    evidence: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def evidence(self) -> list[str]:
+        """The problems, for people."""
+        return [problem.text for problem in self.problems]
 
     def to_json(self) -> dict[str, Any]:
         """The finding as in the result of `prove --json`, with its evidence."""

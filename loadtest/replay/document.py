@@ -62,7 +62,7 @@ def compose(
     Args:
         histories: of one run.
         title: what the player shows.
-        marks: see `find_marks`. With them, the calls around the first mark of each property are
+        marks: see `marks_of`. With them, the calls around the first mark of each property are
             taken; without, the first calls.
         faults: that were injected.
         served: what the shop recorded.

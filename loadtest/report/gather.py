@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from loadtest.arrivals import LATE
 from loadtest.checker import snapshot
 from loadtest.checker.evidence import read_faults
-from loadtest.history import NEVER, OK, Operation, events, operations
+from loadtest.history import LATE, NEVER, OK, Operation, events, operations
 from loadtest.report.bins import Latencies, Timeline
 from loadtest.report.headline import Pace
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from loadtest import steps
 from loadtest.checker import FAIL, UNKNOWN, Need, Verdict, not_judged
+from loadtest.conduct import Books as AtRest
 from loadtest.conduct import Conductor
 from loadtest.history import Operation, Recorder, operations
 from loadtest.rush import books as final
@@ -120,11 +120,11 @@ class _Conductor(Conductor):
             raise CannotJudge(f"the books still change after {STEP:g} s")
         return True
 
-    def books(self, since: float) -> steps.Books:
+    def books(self, since: float) -> AtRest:
         """Read the shop's own books."""
         sale = self._buyers.sale
         self._books = now = within(STEP, "reading the books", lambda: self._shop.books(sale))
-        return steps.Books(0, (now.total, now.available or 0, hash(frozenset(now.orders.items()))))
+        return AtRest(0, (now.total, now.available or 0, hash(frozenset(now.orders.items()))))
 
     def read(self) -> None:
         """Write the books, and what buyers were told of them."""

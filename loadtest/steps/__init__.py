@@ -4,7 +4,6 @@ This package knows a shop by HTTP only; `lab/proof` adds what needs processes an
 """
 
 from loadtest.steps.again import ask_again
-from loadtest.steps.drain import Books, drain
 from loadtest.steps.files import RunFiles
 from loadtest.steps.judge import Judged, judge_run
 from loadtest.steps.plan import RunPlan
@@ -13,14 +12,12 @@ from loadtest.steps.restock import Restocks, refills_of
 from loadtest.steps.schedule import Schedule, opening_of, write_terms
 
 __all__ = [
-    "Books",
     "Judged",
     "Restocks",
     "RunFiles",
     "RunPlan",
     "Schedule",
     "ask_again",
-    "drain",
     "judge_run",
     "opening_of",
     "refills_of",

@@ -22,8 +22,7 @@ from loadtest.purchases import Purchase
 from loadtest.roles import MAIN
 from loadtest.sale import Sale
 from loadtest.shopper import Shopper
-from loadtest.steps.files import RunFiles
-from loadtest.tokens import take_tokens
+from loadtest.steps.files import RunFiles, take_tokens
 
 EACH = 100
 """Keys of each kind: promised, refused, unknown, and carts."""

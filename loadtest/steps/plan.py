@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from loadtest.checker import Need, not_judged
@@ -17,7 +18,7 @@ WITH_WALKERS = frozenset({"walkers", "all"})
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A run, as far as its verdict and its report tell it.
+    """One run: what is sold to whom, what is broken meanwhile, and what it can be judged by.
 
     Attributes:
         strategy: how the sale is sold.
@@ -35,6 +36,10 @@ class RunPlan:
         fenced: whether the strategy uses fencing tokens.
         mails: whether the mails that the shop sends are received.
         levels: that the shop offers.
+        sale: id of the main sale; empty where it is not open yet.
+        beside: ids of the further sales, by their roles.
+        target: file that says what faults act on; empty: none.
+        endless: whether each user plays buyers without end.
     """
 
     strategy: str
@@ -52,6 +57,15 @@ class RunPlan:
     fenced: bool = False
     mails: bool = True
     levels: frozenset[Level] = frozenset(Level) - {Level.VOUCHERS}
+    sale: str = ""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    target: str = ""
+    endless: bool = False
+
+    @property
+    def lasts(self) -> bool:
+        """Whether buyers keep arriving until the run is stopped."""
+        return self.endless or bool(self.minutes or self.faults)
 
     @property
     def not_judged(self) -> dict[str, str]:
@@ -101,9 +115,11 @@ class RunPlan:
 
     def facts(self, sale: str) -> dict[str, Any]:
         """What the head of the report says."""
+        faults = {"faults": ", ".join(self.faults)} if self.faults and self.sale else {}
         return {
             "sale": sale,
             "strategy": self.strategy,
             "buyers": f"{self.mix}, {self.loop}",
             "seed": self.seed,
+            **faults,
         }

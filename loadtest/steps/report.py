@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker import FAIL, Verdict
-from loadtest.replay import ReplayFault, compose, find_marks, read_served, units_for_sale
+from loadtest.replay import ReplayFault, compose, marks_of, read_served, units_for_sale
 from loadtest.report import Evidence, Story, gather, write
 from loadtest.steps.files import RunFiles
 from loadtest.steps.judge import UNREADABLE
@@ -47,7 +47,7 @@ def replay_of(
     evidence: Evidence,
 ) -> dict[str, Any] | None:
     """Compose the slow motion of a broken run; None if no moment of a violation is known."""
-    marks = find_marks(verdict, histories, final=files.final, during=files.during())
+    marks = marks_of(verdict)
     if not marks:
         return None
     return compose(

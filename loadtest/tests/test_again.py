@@ -9,8 +9,8 @@ from pathlib import Path
 from loadtest.address import address_of
 from loadtest.history import OK, Recorder, operations
 from loadtest.steps import RunFiles, again, ask_again
+from loadtest.steps.files import leave_tokens, take_tokens
 from loadtest.tests.fake_shop import FakeShop, serving
-from loadtest.tokens import leave_tokens, take_tokens
 
 
 def asked(recorder: Recorder, number: int, *, status: int, code: str = "", cart: str = "") -> None:

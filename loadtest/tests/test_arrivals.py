@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from loadtest.arrivals import Arrivals
+from loadtest.run import Arrivals
 
 
 def moments(seed: int, number: int, rate: float = 1e6) -> list[int]:

@@ -72,38 +72,18 @@ def invoke(recorder: Recorder, call: str, **values: Any) -> None:
 
 def test_a_call_is_written_before_and_after_and_read_as_one_operation(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "h.jsonl")
-    recorder.invoke(
-        "c#1", "order", client="c", buyer="b", sale="1", item="7", key="k", attempt=2, quantity=3
-    )
-    assert recorder.complete("c#1", "order", status=201, order="91") == OK
+    asked: dict[str, Any] = {"client": "c", "buyer": "b", "sale": "1", "item": "7", "key": "k"}
+    asked |= {"attempt": 2, "quantity": 3, "cart": "k", "walk": "own/c", "must": 422, "due": 5}
+    told: dict[str, Any] = {"status": 201, "order": "91", "orders": ["91", "92"]}
+    told["shown"] = Shown(99_900, "CNY", "awaiting_payment", 0, 1)
+    told["told"] = Told(available=0, may_come_back=True)
+    recorder.invoke("c#1", "order", **asked)
+    assert recorder.complete("c#1", "order", **told) == OK
     recorder.close()
-    (operation,) = operations(recorder.path)
-    assert operation.start <= operation.end < NEVER
-    assert operation == Operation(
-        call="c#1",
-        op="order",
-        client="c",
-        buyer="b",
-        key="k",
-        attempt=2,
-        sale="1",
-        item="7",
-        quantity=3,
-        start=operation.start,
-        end=operation.end,
-        outcome=OK,
-        status=201,
-        order="91",
-    )
-
-
-def test_a_call_of_a_walk_tells_what_is_left(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "h.jsonl")
-    invoke(recorder, "c#1", walk="own/c")
-    recorder.complete("c#1", "order", status=409, code="sold_out", told=Told(0, may_come_back=True))
-    recorder.close()
-    (operation,) = operations(recorder.path)
-    assert (operation.walk, operation.told) == ("own/c", Told(available=0, may_come_back=True))
+    (found,) = operations(recorder.path)
+    assert found.start <= found.end < NEVER
+    whole: dict[str, Any] = {"start": found.start, "end": found.end, **asked, **told}
+    assert found == Operation(call="c#1", op="order", outcome=OK, **whole)
 
 
 @given(text=st.text(st.characters(codec="utf-8")))
@@ -119,41 +99,16 @@ def test_any_text_is_read_as_it_was_written(
     assert {*texts, found.sale, found.item, found.order} == {text}
 
 
-def test_an_invocation_is_in_the_file_before_the_request_is_sent(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "h.jsonl")
-    invoke(recorder, "c#1")
-    assert [line.call for line in events(recorder.path)] == ["c#1"]
-    recorder.close()
-
-
-def test_a_completion_rides_along_with_the_next_invocation_or_a_flush(tmp_path: Path) -> None:
+def test_an_invocation_is_written_at_once_and_an_end_with_the_next_one_or_a_flush(
+    tmp_path: Path,
+) -> None:
     recorder = Recorder(tmp_path / "h.jsonl")
     invoke(recorder, "c#1")
     recorder.complete("c#1", "order", status=409, code="sold_out")
-    assert len(list(events(recorder.path))) == 1
+    assert [line.call for line in events(recorder.path)] == ["c#1"]
     recorder.flush()
-    assert len(list(events(recorder.path))) == 2
+    assert [line.call for line in events(recorder.path)] == ["c#1", "c#1"]
     recorder.close()
-
-
-def test_what_an_answer_shows_and_the_cart_of_a_line_are_read(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "h.jsonl")
-    invoke(recorder, "c#1", cart="k")
-    shown = Shown(99_900, "CNY", "awaiting_payment", 0, 1)
-    recorder.complete("c#1", "order", status=201, order="91", shown=shown)
-    recorder.close()
-    (operation,) = operations(recorder.path)
-    assert operation.cart == "k"
-    assert operation.shown == shown
-
-
-def test_what_a_request_must_be_refused_with_and_a_pages_links_are_read(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "h.jsonl")
-    invoke(recorder, "c#1", must=422)
-    recorder.complete("c#1", "invalid", status=200, orders=["91", "92"])
-    recorder.close()
-    (operation,) = operations(recorder.path)
-    assert (operation.must, operation.orders) == (422, ["91", "92"])
 
 
 def test_a_call_without_an_end_is_unknown_and_never_over(tmp_path: Path) -> None:
@@ -164,19 +119,14 @@ def test_a_call_without_an_end_is_unknown_and_never_over(tmp_path: Path) -> None
     assert (operation.outcome, operation.end) == (INFO, NEVER)
 
 
-def test_nothing_can_be_invoked_on_a_closed_recorder(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "h.jsonl")
-    recorder.close()
-    recorder.close()
-    with pytest.raises(ValueError, match="closed"):
-        invoke(recorder, "c#1")
-
-
-def test_two_recorders_never_share_a_file(tmp_path: Path) -> None:
+def test_a_file_has_one_recorder_and_a_closed_one_records_nothing(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "h.jsonl")
     with pytest.raises(FileExistsError):
         Recorder(tmp_path / "h.jsonl")
     recorder.close()
+    recorder.close()
+    with pytest.raises(ValueError, match="closed"):
+        invoke(recorder, "c#1")
 
 
 def test_many_threads_leave_whole_lines_sorted_by_time(tmp_path: Path) -> None:

@@ -14,13 +14,12 @@ from loadtest.history import operations
 from loadtest.replay import (
     ServedError,
     compose,
-    find_marks,
+    marks_of,
     player_css,
     player_js,
     read_served,
     units_for_sale,
 )
-from loadtest.replay.__main__ import main
 from loadtest.tests.planted_stock import PLANTS
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import World
@@ -130,9 +129,9 @@ def test_a_violation_is_marked_at_the_call_that_its_evidence_is_about(
     world = a_run()
     PLANTS[plant](world)
     files = world.write(tmp_path / "run")
-    histories, during = files["histories"], files["during"]
+    histories = files["histories"]
     verdict = judge(**files, properties=JUDGED)
-    marks = find_marks(verdict, histories, final=files["snapshot"], during=during)
+    marks = marks_of(verdict)
     mark = next(each for each in marks if each.property == plant.partition(":")[0])
     call = next(each for each in operations(*histories) if each.call == mark.call)
     assert (call.op, call.key, call.status, call.end) == (op, key, status, mark.at)
@@ -148,7 +147,7 @@ def test_an_oversell_is_marked_at_the_answer_that_promised_too_much(tmp_path: Pa
     files = world.write(tmp_path / "run")
     verdict = judge(**files, properties=["P1"])
     assert verdict.verdict == FAIL
-    [mark] = find_marks(verdict, files["histories"], final=files["snapshot"])
+    [mark] = marks_of(verdict)
     call = next(each for each in operations(*files["histories"]) if each.call == mark.call)
     assert call.key == late
 
@@ -159,8 +158,7 @@ def test_books_are_marked_at_the_first_snapshot_that_shows_them_wrong(tmp_path: 
     files = world.write(tmp_path / "run")
     verdict = judge(**files, properties=["P1"])
     during = files["during"]
-    marks = find_marks(verdict, files["histories"], final=files["snapshot"], during=during)
-    [mark] = marks
+    [mark] = marks_of(verdict)
     number = int(mark.text.partition("snapshot ")[2].partition(")")[0])
     assert (mark.at, mark.call) == (snapshot.read(during[number - 1])[0].taken_at, "")
 
@@ -169,7 +167,7 @@ def test_a_run_without_a_violation_has_no_mark(tmp_path: Path) -> None:
     files = a_run().write(tmp_path / "run")
     verdict = judge(**files, properties=JUDGED)
     histories = files["histories"]
-    assert find_marks(verdict, histories, final=files["snapshot"], during=files["during"]) == []
+    assert marks_of(verdict) == []
     assert units_for_sale(files["snapshot"], histories) == 4
 
 
@@ -182,7 +180,7 @@ def test_a_long_run_is_cut_to_the_calls_around_its_first_violation(tmp_path: Pat
     PLANTS["P3: order lost"](world)
     files = world.write(tmp_path / "run")
     verdict = judge(**files, properties=["P3"])
-    marks = find_marks(verdict, files["histories"], final=files["snapshot"])
+    marks = marks_of(verdict)
     document = compose(files["histories"], title="t", marks=marks, units=4, most=8)
     assert len(document["calls"]["sent"]) == 8
     [mark] = document["marks"]
@@ -196,14 +194,3 @@ def test_the_player_is_small_and_loads_nothing() -> None:
     assert len(player.encode()) < 50_000
     for forbidden in ("http", "@import", "url(", "innerHTML", "eval"):
         assert forbidden not in player
-
-
-def test_the_command_writes_a_page_of_any_history(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, output = history(tmp_path / "a.jsonl", (1, 5, "k</script>", "ok")), tmp_path / "r.html"
-    assert main([str(path), "--output", str(output)]) == 0
-    assert capsys.readouterr().out == f"1 of 1 calls: {output}\n"
-    assert output.read_text().count("</script>") == 2
-    assert main([str(tmp_path / "none.jsonl"), "--output", str(output)]) == 2
-    assert "cannot make the replay" in capsys.readouterr().err

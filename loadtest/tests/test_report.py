@@ -14,10 +14,10 @@ from markupsafe import escape
 from loadtest.chart import ticks
 from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, judge
 from loadtest.checker import snapshot as s
+from loadtest.checker.__main__ import main
 from loadtest.history import Recorder
-from loadtest.replay import compose, find_marks
+from loadtest.replay import compose, marks_of
 from loadtest.report import Story, gather, write
-from loadtest.report.__main__ import main
 from loadtest.report.bins import BINS, Latencies, Timeline
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import World
@@ -121,7 +121,7 @@ def test_only_a_broken_property_whose_moment_is_known_links_to_slow_motion(tmp_p
     world.rows.remove(world.order)
     files = world.write(tmp_path / "run")
     verdict = judge(**files, properties=JUDGED)
-    marks = find_marks(verdict, files["histories"], final=files["snapshot"])
+    marks = marks_of(verdict)
     replay = compose(files["histories"], title="</script>", marks=marks)
     assert verdict["P3"].verdict == FAIL
     write(tmp_path / "r.html", Story("t"), verdict, None, replay)
@@ -200,12 +200,16 @@ def test_an_axis_has_a_few_round_ticks_up_to_its_top(top: float) -> None:
     assert 2 <= len(marks) <= 6
 
 
-def test_the_command_judges_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_judges_reports_and_replays_any_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = a_run().write(tmp_path / "run")
-    output = tmp_path / "r.html"
+    report, replay = tmp_path / "report.html", tmp_path / "replay.html"
     history = [str(path) for path in files["histories"]]
-    arguments = [*history, "--snapshot", str(files["snapshot"]), "--output", str(output)]
-    assert main(arguments) == 2
-    assert capsys.readouterr().out == f"{UNKNOWN}: {output}\n"
-    Page(output.read_text())
+    arguments = [*history, "--snapshot", str(files["snapshot"])]
+    assert main([*arguments, "--report", str(report), "--replay", str(replay)]) == 2
+    assert capsys.readouterr().out.endswith(f"{UNKNOWN}\n")
+    Page(report.read_text())
+    assert replay.read_text().count("</script>") == 2
     assert main([*history, "--snapshot", str(tmp_path / "nothing")]) == 2
+    assert "cannot be judged" in capsys.readouterr().err

@@ -6,8 +6,6 @@ from random import Random
 
 import pytest
 
-from loadtest.known_orders import KEPT, KnownOrders
-from loadtest.own_sales import OwnSales
 from loadtest.roles import (
     BRIEF,
     LIMITED,
@@ -24,6 +22,7 @@ from loadtest.roles import (
 from loadtest.run import NEXT_USER
 from loadtest.sale import Sale
 from loadtest.scenarios import MIXES, choose
+from loadtest.shopper import KEPT, KnownOrders, OwnSales
 
 MAIN_TERMS = SaleTerms(40, 2, "guard")
 

@@ -12,14 +12,13 @@ import pytest
 from loadtest.checker import FAIL, Broken, judge, judge_so_far
 from loadtest.checker import snapshot as s
 from loadtest.history import INVOKE
-from loadtest.tests import planted_answers, planted_stock
+from loadtest.tests import planted_stock
 from loadtest.tests.busy_run import busy_run
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import ITEM, World
-from loadtest.tests.test_checker import sold_out_run
+from loadtest.tests.test_checker import PLANTS, run_for, sold_out_run
 
 LIVE = ("P1", "P2", "P5", "P8", "P20")
-PLANTS = planted_stock.PLANTS | planted_answers.PLANTS
 
 
 def so_far(world: World, *, faults: bool = False) -> dict[str, Broken]:
@@ -114,7 +113,7 @@ def test_before_any_purchase_was_answered_the_books_alone_show_an_oversell() -> 
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_what_is_broken_so_far_is_broken_in_the_verdict(plant: str) -> None:
-    world = sold_out_run(7) if plant in planted_stock.PLANTS else busy_run(5)
+    world = run_for(plant, 5)
     PLANTS[plant](world)
     assert set(so_far(world)) <= failed(world)
 

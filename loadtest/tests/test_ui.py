@@ -17,16 +17,14 @@ from loadtest.faults import FAULTS, Target
 from loadtest.history import Recorder
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.shops.unguarded import Server
+from loadtest.steps import RunPlan
 from loadtest.tally import Tally
 from loadtest.ui import faults, runs, tab
-from loadtest.ui.conclusion import conclusion
-from loadtest.ui.judge import main as judge
+from loadtest.ui.judge import Asked
 from loadtest.ui.live import LiveJudge
-from loadtest.ui.plan import Plan
-from loadtest.ui.referee import Referee
+from loadtest.ui.referee import Referee, conclusion
 from loadtest.ui.run import IDLE, JUDGED, RUNNING, PageRun
 from loadtest.ui.rush_run import Rush
-from loadtest.ui.so_far import Asked
 
 FIGURES: dict[str, Any] = {
     "sale": 1,
@@ -52,9 +50,9 @@ FIGURES: dict[str, Any] = {
 }
 
 
-def a_plan(**more: Any) -> Plan:
-    chosen = {"sale": "1", "strategy": "combining", "mix": "rush", "users": 5, "seed": 3}
-    return Plan(**{**chosen, "arrivals": 0.0, "fenced": True, **more})
+def a_plan(**more: Any) -> RunPlan:
+    chosen = {"sale": "1", "strategy": "combining", "mix": "rush", "buyers": 5, "seed": 3}
+    return RunPlan(**{**chosen, "stock": 10, "fenced": True, **more})
 
 
 def a_run(**more: Any) -> PageRun:
@@ -207,12 +205,11 @@ def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -
 def test_a_history_that_cannot_be_read_makes_the_verdict_unknown(tmp_path: Path) -> None:
     folder = runs.Runs(tmp_path).new()
     (tmp_path / "h.jsonl").write_text('{"event":"nothing"}\n')
-    described = a_plan().describe(10, mails=True)
-    folder.describe({**described, "histories": [str(tmp_path / "h.jsonl")], "reason": ""})
-    assert judge(str(folder.path)) == 0
-    verdict = folder.verdict() or {}
-    assert verdict["verdict"] == "unknown"
-    assert "not a history line" in verdict["reason"]
+    run = PageRun(a_plan(), DemoShop(("127.0.0.1", 1)), folder)
+    run.end_load([str(tmp_path / "h.jsonl")], 1)
+    run.judge()
+    assert run.outcome == "unknown"
+    assert "not a history line" in run.reason
 
 
 def test_a_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> None:
@@ -230,7 +227,7 @@ def test_a_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> No
 
 def test_the_processes_beside_the_page_are_free_of_gevent() -> None:
     """Under which one that waits for its input would do nothing else."""
-    beside = ", ".join(f"loadtest.ui.{each}" for each in ("breaker", "judge", "so_far"))
+    beside = ", ".join(f"loadtest.ui.{each}" for each in ("faults", "judge"))
     code = f"import {beside}, sys; sys.exit('gevent' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -241,15 +238,12 @@ def test_a_shop_outside_demo_mode_says_so() -> None:
 
 
 def test_a_run_is_repeated_by_the_command_that_its_report_names() -> None:
-    described = a_plan(arrivals=50.0, fault="redis-killed").describe(10, mails=True)
-    assert "--stock 10" in described["repeat"]
-    assert "--arrivals 50" in described["repeat"]
-    assert "--fault redis-killed" in described["repeat"]
-    assert not {"P9", "P12"} & set(described["not_judged"])
-    assert "P12" in a_plan().describe(10, mails=True)["not_judged"]
-    assert "P19" not in described["not_judged"]
-    assert "P19" in a_plan().describe(10, mails=False)["not_judged"]
-    json.dumps(described)
+    plan = a_plan(arrivals=50.0, faults=("redis-killed",))
+    for option in ("--stock 10", "--arrivals 50", "--fault redis-killed"):
+        assert option in plan.repeat
+    assert not {"P9", "P12", "P19"} & set(plan.not_judged)
+    assert "P12" in a_plan().not_judged
+    assert "P19" in a_plan(mails=False).not_judged
 
 
 def test_the_form_can_be_started_as_it_is_and_sells_out() -> None:

@@ -19,12 +19,11 @@ from loadtest.checker.contract_model import Contract, State, Terms, spoken
 from loadtest.checker.order_model import Call
 from loadtest.client import Connection
 from loadtest.history import Recorder, operations
-from loadtest.own_sales import OwnSales
 from loadtest.roles import MAIN, OWN
 from loadtest.sale import Sale
 from loadtest.scenarios import walk
 from loadtest.shop import Request
-from loadtest.shopper import Shopper
+from loadtest.shopper import OwnSales, Shopper
 from loadtest.shops.flash_sale.answers import Answer
 
 TERMS = {"1": Terms(3, 2, 1_237, "EUR"), "2": Terms(5, 3, 50_049, "EUR")}

@@ -1,12 +1,18 @@
-"""The faults of a run that is started from the page."""
+"""The faults of a run that is started from the page.
+
+`python -m loadtest.ui.faults TARGET SALE SEED LOG NAME…` injects them until its input ends. That is
+a separate process, because faults wait for servers in ways that would block Locust's page. When
+Locust dies, the input ends too, and the last fault is healed.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from loadtest.faults import FAULTS, Target, left_out
+from loadtest.faults import FAULTS, Chaos, Target, left_out
 
 NONE, ALL = "none", "all"
 
@@ -26,6 +32,15 @@ def offered(target: str) -> list[str]:
     return [NONE, ALL, *(name for name in FAULTS if name not in lacking)]
 
 
+def chosen(fault: str, target: str) -> tuple[str, ...]:
+    """Return the faults that a choice of the start form stands for."""
+    if fault == NONE:
+        return ()
+    if fault != ALL:
+        return (fault,)
+    return tuple(each for each in offered(target) if each not in (NONE, ALL))
+
+
 class Breaker:
     """Injects faults during one run, from a separate process.
 
@@ -40,7 +55,7 @@ class Breaker:
     def __init__(self, faults: tuple[str, ...], target: str, sale: str, seed: int, log: Path):
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "loadtest.ui.breaker", target, sale, str(seed)),
+                *(sys.executable, "-m", "loadtest.ui.faults", target, sale, str(seed)),
                 *(str(log), *faults),
             ],
             cwd=Path(__file__).resolve().parents[2],
@@ -57,3 +72,18 @@ class Breaker:
             self._process.kill()
             return f"the last fault was not healed within {_HEALING} s"
         return f"the faults ended with an error ({code})" if code else ""
+
+
+def main(target: str, sale: str, seed: str, log: str, *names: str) -> None:
+    """Inject these faults in turn, by a seed; return when the last one is healed."""
+    broken = replace(Target.read(Path(target)), sale=int(sale))
+    chaos = Chaos(names, broken, int(seed), Path(log))
+    chaos.start()
+    try:
+        sys.stdin.read()
+    finally:
+        chaos.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,20 +1,35 @@
 """Judge the run in a folder: `python -m loadtest.ui.judge FOLDER`.
 
+It reads `run.json` and writes `verdict.json` and `report.html`. With what to judge as a second
+argument, it judges a run that goes on and prints what is broken so far.
+
 A separate process, because judging a large run takes seconds of computing, during which Locust's
-page would not respond. It reads `run.json` and writes `verdict.json` and `report.html`.
+page would not respond.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from loadtest.checker import UNKNOWN
+import msgspec
+
+from loadtest.checker import UNKNOWN, judge_so_far
 from loadtest.report import Story
 from loadtest.steps import Judged, judge_run, write_report
+from loadtest.steps.judge import UNREADABLE
 from loadtest.ui.runs import RunFolder
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The histories to read, the properties to leave out, and whether faults are injected."""
+
+    histories: list[str]
+    not_judged: list[str]
+    faults: bool
 
 
 def main(path: str) -> int:
@@ -34,5 +49,24 @@ def main(path: str) -> int:
     return 0
 
 
+def so_far(path: str, asked: str) -> int:
+    """Print what is broken so far as JSON; nothing if a file changed while it was read."""
+    wanted = msgspec.json.decode(asked, type=Asked)
+    try:
+        found = judge_so_far(
+            wanted.histories,
+            RunFolder(Path(path)).during(),
+            not_judged=wanted.not_judged,
+            faults=wanted.faults,
+        )
+    except UNREADABLE:
+        return 1
+    print(msgspec.json.encode(found).decode())
+    return 0
+
+
 if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        os.nice(10)  # leaves the machine to the run
+        sys.exit(so_far(*sys.argv[1:]))
     sys.exit(main(sys.argv[1]))

@@ -14,8 +14,8 @@ import gevent
 import msgspec
 
 from loadtest.checker import Broken
+from loadtest.ui.judge import Asked
 from loadtest.ui.runs import RunFolder
-from loadtest.ui.so_far import Asked
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class LiveJudge:
 
     def look(self) -> None:
         """Judge once; what was broken stays so."""
-        command = [sys.executable, "-m", "loadtest.ui.so_far", str(self._folder.path)]
+        command = [sys.executable, "-m", "loadtest.ui.judge", str(self._folder.path)]
         asked = msgspec.json.encode(self._asked()).decode()
         root = Path(__file__).resolve().parents[2]
         try:

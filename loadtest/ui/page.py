@@ -15,18 +15,16 @@ import gevent
 from locust.env import Environment
 
 from loadtest.address import RunImpossible, address_of
-from loadtest.fresh_sale import beside, main_terms, open_now
 from loadtest.options import FRESH
-from loadtest.roles import SaleTerms
+from loadtest.roles import SaleTerms, beside, main_terms, open_now
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.steps import RunPlan
 from loadtest.tally import Tally
-from loadtest.ui.conclusion import conclusion
-from loadtest.ui.faults import NONE
+from loadtest.ui.faults import NONE, chosen
 from loadtest.ui.other_shops import offered
 from loadtest.ui.pages import install
-from loadtest.ui.plan import Plan
-from loadtest.ui.referee import Referee
+from loadtest.ui.referee import Referee, conclusion
 from loadtest.ui.runs import Runs
 from loadtest.ui.rush_run import Rush, RushRun
 
@@ -34,6 +32,9 @@ logger = logging.getLogger(__name__)
 
 # Seconds between requests for the shop's strategies, until it answers.
 RETRY = 2
+
+# Minutes for the command that repeats a fault run of the page.
+REPEATED_MINUTES = 1.0
 
 
 class Page:
@@ -157,24 +158,27 @@ class Page:
                 gevent.sleep(RETRY)
 
 
-def _plan(shop: DemoShop, options: Namespace, limit: int) -> Plan:
+def _plan(shop: DemoShop, options: Namespace, limit: int) -> RunPlan:
     strategy, fenced = "of an unknown kind", False
     try:
         strategy = shop.figures(options.opened)["strategy"]
         fenced = any(each["fenced"] for each in shop.strategies() if each["name"] == strategy)
     except ShopRefused as error:
         logger.warning("There will be no verdict: %s", error)
-    return Plan(
-        sale=options.opened,
+    faults = chosen(options.fault, options.target)
+    return RunPlan(
         strategy=strategy,
         mix=options.mix,
-        users=options.num_users or 1,
+        buyers=options.num_users or 1,
+        stock=int(options.stock),
         seed=int(options.seed or 0),
-        arrivals=float(options.arrivals),
         limit=limit,
+        arrivals=float(options.arrivals),
+        minutes=REPEATED_MINUTES if faults else 0.0,
+        faults=faults,
         fenced=fenced,
-        fault=options.fault,
+        sale=options.opened,
+        beside=beside(options),
         target=options.target,
         endless=int(options.rounds) == 0,
-        beside=beside(options),
     )

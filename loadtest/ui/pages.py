@@ -71,7 +71,7 @@ def state(referee: Referee) -> dict[str, Any]:
     figures = run.figures
     return shown | {
         "phase": run.phase,
-        "sale": run.chosen.sale if isinstance(run, PageRun) else run.number,
+        "sale": run.plan.sale if isinstance(run, PageRun) else run.number,
         "title": tab.title(run),
         "verdict": tab.verdict(run),
         "outcome": tab.outcome(run),

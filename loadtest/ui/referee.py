@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import gevent
 
+from loadtest.report.headline import headline, why_not
 from loadtest.shops.flash_sale.demo import DemoShop
+from loadtest.steps import RunPlan
 from loadtest.tally import Tally
-from loadtest.ui.plan import Plan
-from loadtest.ui.run import IDLE, RUNNING, PageRun
+from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, PageRun
 from loadtest.ui.runs import RunFolder, Runs
 from loadtest.ui.rush_run import Rush, RushRun
 
@@ -37,7 +38,7 @@ class Referee:
         """Return the sum over all processes."""
         return Tally.sum(self._tallies())
 
-    def begin(self, plan: Plan, shop: DemoShop) -> RunFolder:
+    def begin(self, plan: RunPlan, shop: DemoShop) -> RunFolder:
         """Follow a run from now on; return the folder for its history."""
         folder = self.runs.new()
         self.run = PageRun(plan, shop, folder, recorded=self._histories)
@@ -60,6 +61,33 @@ class Referee:
     def _histories(self) -> list[str]:
         return [each.history for each in self._tallies() if each.history]
 
-    def shown(self, plan: Plan, shop: DemoShop) -> None:
+    def shown(self, plan: RunPlan, shop: DemoShop) -> None:
         """Show a sale without purchases. Raises `ShopRefused`."""
         self.run = PageRun(plan, shop, None, IDLE, shop.figures(plan.sale))
+
+
+# Seconds between two looks at a run that is not judged yet.
+LOOK = 0.2
+# Violations shown of a property; the report has all.
+EXAMPLES = 3
+WAITING = {JUDGING_NOW: "Comparing every answer with the database."}
+
+
+def conclusion(run: PageRun | RushRun) -> Iterator[str]:
+    """Wait until a run is judged; say what it waits for, then every property and the verdict."""
+    said = ""
+    while run.phase != JUDGED:
+        waiting = WAITING.get(run.phase, "Waiting for mails, payments and expiries.")
+        if waiting != said:
+            said = waiting
+            yield said
+        gevent.sleep(LOOK)
+    verdict = run.verdict or {}
+    for each in verdict.get("properties", []):
+        yield f"{each['id']:>4}  {each['verdict'].upper():<8}{each['name']}: {each['detail']}"
+        yield from (f"{'':14}{example}" for example in each["evidence"][:EXAMPLES])
+    yield from why_not(verdict.get("not_judged", {}))
+    reason = f": {run.reason}" if run.reason else ""
+    counts = verdict.get("counts", {})
+    parts = headline(run.outcome, 0, counts, speed=None, faults=0)
+    yield verdict.get("headline", " · ".join(parts)) + reason

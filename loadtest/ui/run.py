@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,20 @@ from gevent.event import Event
 
 from loadtest.checker import Broken
 from loadtest.checker.snapshot import Terms
-from loadtest.conduct import Conductor
+from loadtest.conduct import Books, Conductor
 from loadtest.roles import TIMED
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import (
-    Books,
     Restocks,
+    RunPlan,
     Schedule,
     opening_of,
     refills_of,
 )
 from loadtest.ui.faults import Breaker
+from loadtest.ui.judge import Asked
 from loadtest.ui.live import LiveJudge
-from loadtest.ui.plan import Plan
 from loadtest.ui.runs import RunFolder
-from loadtest.ui.so_far import Asked
 
 # Minimum seconds between looks at the shop. A slower look makes the pause as long, so that looking
 # does not become a load.
@@ -45,7 +45,7 @@ class PageRun(Conductor):
     """One run, as far as it is known. Runs share no state.
 
     Attributes:
-        chosen: the choices of the start form.
+        plan: of the run; its stock is that of the sale, as soon as it was looked at.
         shop: its API.
         folder: of the run's files; None for a sale that is only shown.
         phase: the current step.
@@ -62,7 +62,7 @@ class PageRun(Conductor):
 
     def __init__(
         self,
-        chosen: Plan,
+        plan: RunPlan,
         shop: DemoShop,
         folder: RunFolder | None,
         phase: str = RUNNING,
@@ -70,7 +70,7 @@ class PageRun(Conductor):
         recorded: Callable[[], list[str]] = list,
     ) -> None:
         """`recorded` names the histories of the load-generating processes, as far as known."""
-        self.chosen, self.shop, self.folder, self.phase = chosen, shop, folder, phase
+        self.plan, self.shop, self.folder, self.phase = plan, shop, folder, phase
         if folder is not None:
             self.files = folder
         self.figures: dict[str, Any] = figures or {}
@@ -80,11 +80,9 @@ class PageRun(Conductor):
         self.reason = ""
         self.live = LiveJudge(folder, self._so_far) if folder is not None else None
         self._recorded = recorded
-        self._units = 0
         self._processes = 1
         self._histories: list[str] = []
         self._restocks: Restocks | None = None
-        self._mails_elsewhere = False
         self._terms: dict[str, Terms] = {}
         self._schedule: Schedule | None = None
         self._load_ended = Event()
@@ -120,30 +118,30 @@ class PageRun(Conductor):
     def open(self) -> None:
         """Read the sale before any buyer acts."""
         try:
-            self.figures = self.shop.figures(self.chosen.sale)
-            for sale in (self.chosen.sale, *self.chosen.beside.values()):
+            self.figures = self.shop.figures(self.plan.sale)
+            for sale in (self.plan.sale, *self.plan.beside.values()):
                 self._terms[sale] = self.shop.change(sale)
         except ShopRefused as error:
             self.reason = f"the shop shows no figures: {error}"
             return
         self.before = self.figures["counters"]
-        self._units = self.figures["total"]
+        self.plan = replace(self.plan, stock=self.figures["total"])
         if self.figures["purchases"]:
             self.reason = (
-                f"sale {self.chosen.sale} has purchases from before this run, which are not in its "
+                f"sale {self.plan.sale} has purchases from before this run, which are not in its "
                 "history. Choose a fresh sale to get a verdict."
             )
 
     @contextmanager
     def load(self) -> Iterator[None]:
         """Take a sale through its changes; Locust itself starts and stops the buyers."""
-        opened = self._terms.get(self.chosen.beside.get(TIMED, ""))
+        opened = self._terms.get(self.plan.beside.get(TIMED, ""))
         if opened is None:
             yield
             return
-        opens_at = opening_of(self._terms[self.chosen.sale])
+        opens_at = opening_of(self._terms[self.plan.sale])
         self._schedule = Schedule(
-            opened, opens_at, self.shop.change, (ShopRefused,), repeats=self.chosen.lasts
+            opened, opens_at, self.shop.change, (ShopRefused,), repeats=self.plan.lasts
         )
         self._schedule.start()
         try:
@@ -154,17 +152,17 @@ class PageRun(Conductor):
     @contextmanager
     def faults(self) -> Iterator[None]:
         """Inject the chosen faults until the load has ended; restock what has to last."""
-        chosen = self.chosen
-        lasting = (self._units, None) if chosen.faults else refills_of(chosen.mix, self._units)
+        plan, stock = self.plan, self.plan.stock
+        lasting = (stock, None) if plan.faults else refills_of(plan.mix, stock)
         with ExitStack() as cleanup:
             if lasting is not None and self.folder is not None and self.figures:
                 units, most = lasting
                 self._restocks = Restocks(_Shelf(self), units, self.folder.path, most=most)
                 self._restocks.start()
                 cleanup.callback(self._restocks.stop)
-            if chosen.faults and self.folder is not None:
+            if plan.faults and self.folder is not None:
                 breaker = Breaker(
-                    *(chosen.faults, chosen.target, chosen.sale, chosen.seed, self.folder.faults)
+                    *(plan.faults, plan.target, plan.sale, plan.seed, self.folder.faults)
                 )
                 cleanup.callback(self._heal, breaker)
             yield
@@ -184,7 +182,7 @@ class PageRun(Conductor):
 
     def repeats(self) -> tuple[tuple[str, int], int]:
         """The shop's address, and the run's seed."""
-        return self.shop.address, self.chosen.seed
+        return self.shop.address, self.plan.seed
 
     def terms(self) -> list[Terms]:
         """The terms of the sales, and the changes of one of them."""
@@ -200,7 +198,8 @@ class PageRun(Conductor):
         self._get(self.shop.ledger, self.folder.ledger)
         refused = self._get(self.shop.deliveries, self.folder.deliveries)
         # The shop's mails go to another server, where nobody can read them.
-        self._mails_elsewhere = refused is not None and refused.status == 404
+        if refused is not None and refused.status == 404:
+            self.plan = replace(self.plan, mails=False)
 
     def judge(self) -> None:
         """Let a separate process judge the run, so that the page keeps responding."""
@@ -217,8 +216,17 @@ class PageRun(Conductor):
         if self._restocks is not None:
             here.append(str(self._restocks.path))
         self.phase = JUDGING_NOW
-        described = self.chosen.describe(self._units, mails=not self._mails_elsewhere)
-        self.folder.describe({**described, "histories": here, "reason": self.reason})
+        self.folder.describe(
+            {
+                "title": self.plan.title,
+                "buyers": self.plan.buyers,
+                "repeat": self.plan.repeat,
+                "not_judged": self.plan.not_judged,
+                "facts": self.plan.facts(self.plan.sale),
+                "histories": here,
+                "reason": self.reason,
+            }
+        )
         self.verdict = self._verdict_of(self.folder)
         self.reason = str(self.verdict["reason"])
 
@@ -231,7 +239,7 @@ class PageRun(Conductor):
     def _look(self) -> bool:
         """Read the figures once; return whether the shop answered."""
         try:
-            self.figures = self.shop.figures(self.chosen.sale)
+            self.figures = self.shop.figures(self.plan.sale)
             self.answers = True
         except ShopRefused:
             self.answers = False
@@ -245,9 +253,8 @@ class PageRun(Conductor):
         return [path for path in self._histories if Path(path).exists()]
 
     def _so_far(self) -> Asked:
-        described = self.chosen.describe(self._units, mails=True)
         here = [path for path in self._recorded() if Path(path).exists()]
-        return Asked(here, list(described["not_judged"]), bool(self.chosen.faults))
+        return Asked(here, list(self.plan.not_judged), bool(self.plan.faults))
 
     def books(self, since: float) -> Books | None:
         """Look at the sale's figures and what is pending."""
@@ -261,7 +268,7 @@ class PageRun(Conductor):
         give_up = time.monotonic() + FINAL_READ
         while True:
             try:
-                fetch(self.chosen.sale, path)
+                fetch(self.plan.sale, path)
             except ShopRefused as error:
                 if error.status != 404 and time.monotonic() < give_up:
                     time.sleep(LOOK)
@@ -291,7 +298,7 @@ class _Shelf:
     errors: tuple[type[Exception], ...] = (ShopRefused,)
 
     def __init__(self, run: PageRun) -> None:
-        self._run, self.sale, self.item = run, run.chosen.sale, str(run.figures["item"])
+        self._run, self.sale, self.item = run, run.plan.sale, str(run.figures["item"])
 
     def left(self) -> int | None:
         """Return the units available; None while the shop does not answer."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import gevent
+
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, Broken, judge_so_far
-from loadtest.finished import Report
+from loadtest.finished import Finished, Report
 from loadtest.report import Story
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.observer import Observer
@@ -19,6 +22,7 @@ from loadtest.rush.round import Round
 from loadtest.shop import Shop
 from loadtest.shops import load
 from loadtest.steps import RunFiles, write_report
+from loadtest.tally import Tally
 from loadtest.ui import other_shops
 from loadtest.ui.run import JUDGED, RUNNING
 from loadtest.ui.runs import RunFolder
@@ -32,7 +36,7 @@ class Rush:
         host: the shop's address, unless it is hosted.
         adapter: its name, or path.to:Adapter.
         stock: units of each round.
-        users: buyers of each round.
+        buyers: of each round.
         rounds: of each level.
         owned: whether the host may be another machine.
         hosting: the command that runs the shop for the rush; empty: it runs at `host`.
@@ -41,7 +45,7 @@ class Rush:
     host: str
     adapter: str
     stock: int
-    users: int
+    buyers: int
     rounds: int
     owned: bool = False
     hosting: str = ""
@@ -56,11 +60,11 @@ class Rush:
     def repeat(self) -> str:
         """The command that repeats the rush."""
         if self.hosting:
-            size = f"--stock {self.stock} --buyers {self.users} --rounds {self.rounds}"
+            size = f"--stock {self.stock} --buyers {self.buyers} --rounds {self.rounds}"
             return f'make prove-shop SHOP={self.adapter} ARGS="{size}"'
         return (
             f"locust -f loadtest/locustfile.py --headless --until-done --shop {self.adapter} "
-            f"--host {self.host} --stock {self.stock} --users {self.users} --rounds {self.rounds}"
+            f"--host {self.host} --stock {self.stock} --users {self.buyers} --rounds {self.rounds}"
             + (" --i-own-this-host" if self.owned else "")
         )
 
@@ -72,8 +76,8 @@ class RushRun:
         rounds, broken_rounds: played so far.
     """
 
-    def __init__(self, chosen: Rush, folder: RunFolder) -> None:
-        self.chosen, self.folder, self.phase = chosen, folder, RUNNING
+    def __init__(self, plan: Rush, folder: RunFolder) -> None:
+        self.plan, self.folder, self.phase = plan, folder, RUNNING
         self.figures: dict[str, Any] = {}
         self.verdict: dict[str, Any] | None = None
         self.reason = ""
@@ -92,15 +96,15 @@ class RushRun:
 
     def play(self, report: Report) -> None:
         """Play all rounds, judge them, and write the report."""
-        chosen = self.chosen
+        plan = self.plan
         try:
             with self._shop() as (shop, host):
                 result = rush_shop(
-                    *(shop, chosen.stock, chosen.users, chosen.rounds),
+                    *(shop, plan.stock, plan.buyers, plan.rounds),
                     host=host,
                     folder=self.folder.path,
-                    owned=chosen.owned,
-                    repeat=chosen.repeat,
+                    owned=plan.owned,
+                    repeat=plan.repeat,
                     observer=Observer(self._say, report),
                     after_round=self._so_far,
                 )
@@ -116,15 +120,15 @@ class RushRun:
     @contextmanager
     def _shop(self) -> Iterator[tuple[Shop, str]]:
         """The shop and its address, during the block."""
-        name, command = self.chosen.adapter, self.chosen.hosting
+        name, command = self.plan.adapter, self.plan.hosting
         if not command:
-            yield load(name, self.chosen.host), self.chosen.host
+            yield load(name, self.plan.host), self.plan.host
             return
         with other_shops.running(command, name, self._say) as host:
             yield load(name, host), host
 
     def _nothing(self, reason: str) -> RushResult:
-        return RushResult(self.chosen.adapter, "", [], reason=reason)
+        return RushResult(self.plan.adapter, "", [], reason=reason)
 
     def _say(self, line: str) -> None:
         self.reason = line
@@ -141,7 +145,7 @@ class RushRun:
         self.reason = result.reason
         self.figures = _figures(result)
         shown = result.smallest or (result.rounds[-1] if result.rounds else None)
-        title = f"{self.chosen.users:,} buyers, {self.chosen.stock:,} units, {result.shop}"
+        title = f"{self.plan.buyers:,} buyers, {self.plan.stock:,} units, {result.shop}"
         self.verdict = {
             "verdict": result.verdict,
             "title": title,
@@ -154,10 +158,51 @@ class RushRun:
         if shown is not None:
             files = RunFiles(shown.folder)
             rounds = {f"round {n}": summary(each) for n, each in enumerate(result.rounds, start=1)}
-            story = Story(title, self.chosen.repeat, rounds, shown.reason, shown.plan.buyers)
+            story = Story(title, self.plan.repeat, rounds, shown.reason, shown.plan.buyers)
             write_report(self.folder.report, files, files.histories(), story, shown.verdict)
         (self.folder.path / "verdict.json").write_text(json.dumps(self.verdict, indent=2) + "\n")
         self.phase = JUDGED
+
+
+class RushLoad:
+    """One rush, in one process whatever the number of Locust's: all requests leave at one moment.
+
+    Args:
+        rush: that is followed on the page.
+        run: its name.
+        report: called with every call that is over.
+
+    Attributes:
+        tally: of its purchases.
+        everyone_is_here: set when all users have started.
+    """
+
+    def __init__(self, rush: RushRun, run: str, report: Report) -> None:
+        self.tally = Tally(run)
+        self.everyone_is_here = threading.Event()
+        self._rush, self._report = rush, report
+        self._over = threading.Event()
+        self._greenlet = gevent.spawn(self._play)
+
+    def flush(self) -> None:
+        """Do nothing: each round writes its own history."""
+
+    def close(self) -> None:
+        """End the rush; without a verdict, if it is not over."""
+        if not self._over.is_set():
+            self._greenlet.kill()
+            self._rush.stopped()
+
+    def _play(self) -> None:
+        self.everyone_is_here.wait()
+        self._rush.play(self._tell)
+        self.tally.finished = self._rush.plan.buyers
+        self._over.set()
+
+    def _tell(self, call: Finished) -> None:
+        if call.op == "order":
+            self.tally.count(call.outcome)
+        self._report(call)
 
 
 def _broken(played: Round) -> list[Broken]:

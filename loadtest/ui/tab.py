@@ -31,16 +31,16 @@ PHASES = {
 def title(run: PageRun | RushRun) -> str:
     """Return what is sold and how; of a rush, what it does now."""
     if isinstance(run, PageRun):
-        return f"Sale {run.chosen.sale} · {strategy(run)}"
+        return f"Sale {run.plan.sale} · {strategy(run)}"
     doing = run.reason or "the buyers gather"
-    return f"{run.chosen.adapter} · {doing if run.phase == RUNNING else f'{run.rounds} rounds'}"
+    return f"{run.plan.adapter} · {doing if run.phase == RUNNING else f'{run.rounds} rounds'}"
 
 
 def strategy(run: PageRun) -> str:
     """Return how the shop is selling now."""
     if run.figures.get("degraded"):
-        return f"{run.chosen.strategy}, without Redis"
-    return run.chosen.strategy
+        return f"{run.plan.strategy}, without Redis"
+    return run.plan.strategy
 
 
 def outcome(run: PageRun | RushRun) -> str:
@@ -92,17 +92,17 @@ def _rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
 def _sale(run: PageRun) -> list[dict[str, str]]:
     processes = run.figures.get("processes", 0)
     return [
-        _row("Sale", run.chosen.sale, f"{run.chosen.mix} buyers, {run.chosen.loop}"),
+        _row("Sale", run.plan.sale, f"{run.plan.mix} buyers, {run.plan.loop}"),
         _row("Strategy", strategy(run), f"{processes} web processes sell"),
     ]
 
 
 def _shop(run: RushRun) -> list[dict[str, str]]:
-    chosen = run.chosen
-    size = f"each {chosen.users:,} buyers at one moment, {chosen.stock:,} units"
+    plan = run.plan
+    size = f"each {plan.buyers:,} buyers at one moment, {plan.stock:,} units"
     broken = f"{run.broken_rounds} broken; " if run.broken_rounds else ""
     return [
-        _row("Shop", chosen.adapter, "judged by its own books; the figures are of its worst round"),
+        _row("Shop", plan.adapter, "judged by its own books; the figures are of its worst round"),
         _row("Rounds", run.rounds, broken + size),
     ]
 
@@ -135,21 +135,21 @@ def _broken(run: PageRun | RushRun) -> list[dict[str, str]]:
 
 def all_finished(run: PageRun | RushRun, tally: Tally) -> bool:
     """Return whether every user has played all their buyers."""
-    lasts = isinstance(run, PageRun) and run.chosen.lasts
-    return not lasts and tally.finished >= run.chosen.users
+    lasts = isinstance(run, PageRun) and run.plan.lasts
+    return not lasts and tally.finished >= run.plan.buyers
 
 
 def _finished(run: PageRun, tally: Tally) -> list[dict[str, str]]:
-    if run.chosen.lasts:
+    if run.plan.lasts:
         return []
     meaning = "have played all their buyers"
     if all_finished(run, tally) and run.phase == RUNNING:
         meaning = "The work is done: stop the run to get the verdict."
-    return [_row("Users done", f"{tally.finished:,} of {run.chosen.users:,}", meaning)]
+    return [_row("Users done", f"{tally.finished:,} of {run.plan.buyers:,}", meaning)]
 
 
 def _open_loop(run: PageRun, tally: Tally) -> list[dict[str, str]]:
-    if not run.chosen.arrivals:
+    if not run.plan.arrivals:
         return []
     return [
         _row("Late arrivals", tally.late, "buyers who found all users busy: increase the users"),
@@ -158,15 +158,15 @@ def _open_loop(run: PageRun, tally: Tally) -> list[dict[str, str]]:
 
 
 def _faults(run: PageRun) -> list[dict[str, str]]:
-    if not run.chosen.faults:
+    if not run.plan.faults:
         return []
-    return [
-        _row("Fault", run.chosen.fault, "one every 5 to 15 s. Stop the run to get the verdict.")
-    ]
+    faults = run.plan.faults
+    name = faults[0] if len(faults) == 1 else f"{len(faults)} kinds"
+    return [_row("Fault", name, "one every 5 to 15 s. Stop the run to get the verdict.")]
 
 
 def _combining(run: PageRun) -> list[dict[str, str]]:
-    if not run.chosen.fenced:
+    if not run.plan.fenced:
         return []
     waits, batches = run.counted("lock_wait_seconds_count"), run.counted("batch_size_count")
     wait = 1000 * run.counted("lock_wait_seconds_sum") / waits if waits else 0.0

@@ -16,7 +16,7 @@ from lab.proof.progress import Progress
 from lab.proof.result import Result
 from loadtest.checker import PROPERTIES, Finding, Verdict
 from loadtest.checker.snapshot import Item
-from loadtest.checker.verdict import Aftermath, Rate
+from loadtest.checker.verdict import Aftermath, Problem, Rate
 from loadtest.faults import BED_FAULTS, FAULTS, Injected
 from loadtest.report.headline import Speed
 from shop.tests.screens import WIDTHS, assert_whole, screen
@@ -49,9 +49,10 @@ def plan(faults: tuple[str, ...] = (), bed: str = "") -> Plan:
 def outcome(faults: tuple[str, ...] = (), verdict: str = "pass", **more: object) -> Result:
     """Return a result in which each of these faults was injected, with figures as wide as any."""
     injected = [Injected(name, at, at + 1) for at, name in enumerate(faults)]
-    evidence = [f"buyer w0.b7, key {KEY}: order 91 is not there"] if verdict == "fail" else []
+    problem = Problem("buyer w0.b7, key {key}: order 91 is not there", {"key": KEY})
+    problems = [problem] if verdict == "fail" else []
     findings = [
-        Finding(each.id, each.name, verdict, DETAIL, evidence)
+        Finding(each.id, each.name, verdict, DETAIL, problems)
         for each in PROPERTIES.values()
         if each.id != "P21"
     ]

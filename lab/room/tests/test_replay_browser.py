@@ -15,7 +15,7 @@ from lab.room.duel import Replays
 from lab.room.recorder import Recorder, recording
 from loadtest.checker import judge
 from loadtest.history import Recorder as History
-from loadtest.replay import compose, find_marks
+from loadtest.replay import compose, marks_of
 from loadtest.report import Story, write
 from loadtest.tests.planted_stock import PLANTS
 from loadtest.tests.test_replay import a_run
@@ -109,7 +109,7 @@ def test_a_report_opens_at_the_violation_alone_and_on_the_demos_page(open_page, 
     PLANTS["P4: order of a refused key"](world)
     files = world.write(tmp_path / "run")
     verdict = judge(**files, properties=["P1", "P4"])
-    marks = find_marks(verdict, files["histories"], final=files["snapshot"])
+    marks = marks_of(verdict)
     replay = compose(files["histories"], title="The broken run", marks=marks, units=4)
     report = tmp_path / "report.html"
     write(report, Story("t"), verdict, None, replay)

@@ -13,7 +13,7 @@ from loadtest.checker.contract_model import Contract, State, Terms, spoken
 from loadtest.checker.evidence import Evidence
 from loadtest.checker.order_model import Call
 from loadtest.checker.properties.property import Need, Property
-from loadtest.checker.verdict import Finding
+from loadtest.checker.verdict import Finding, Problem
 from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, Operation, Told
 from loadtest.shop import Level
 
@@ -53,7 +53,7 @@ class AsPromised(Property):
                 """
             )
         }
-        problems: list[str] = []
+        problems: list[Problem] = []
         answers = walks = to_the_end = given_up = 0
         by_sales = groupby(_walked(evidence), key=lambda walked: walked[0].partition("/")[0])
         for _, calls in by_sales:
@@ -73,7 +73,7 @@ class AsPromised(Property):
             )
         if given_up:
             good += f"; {given_up} pairs of sales given up, as too much was left unanswered"
-        return self.judged(problems, good)
+        return self.judged(evidence, problems, good)
 
 
 class _Walked:
@@ -87,7 +87,7 @@ class _Walked:
         self._walk = ""
         self.answers = self.walks = 0
 
-    def problems(self, walked: Iterator[tuple[str, Call]]) -> Iterator[str]:
+    def problems(self, walked: Iterator[tuple[str, Call]]) -> Iterator[Problem]:
         """The first answer that is not allowed: what follows it rests on nothing.
 
         Raises:
@@ -99,7 +99,15 @@ class _Walked:
                 self._forget()
             allowed = self._hear(call)
             if allowed is not None:
-                yield f"{_asked(call)}: answered {spoken(call)}; allowed: {' or '.join(allowed)}"
+                yield Problem(
+                    "{asked}: answered {answer}; allowed: {allowed}",
+                    {
+                        "asked": _asked(call),
+                        "answer": spoken(call),
+                        "allowed": " or ".join(allowed),
+                        "call": call.name,
+                    },
+                )
                 return
 
     def _hear(self, call: Call) -> list[str] | None:

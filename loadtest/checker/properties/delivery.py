@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.property import Need, Property
-from loadtest.checker.properties.told import untold
-from loadtest.checker.verdict import Finding
+from loadtest.checker.properties.property import Check, Need, Property
+from loadtest.checker.verdict import Problem
 from loadtest.shop import Level
 
 # Which mail each event owes; the follow-ups that the snapshot names are owed to every order.
@@ -31,6 +31,24 @@ WORDS = {
 _NUMBER = re.compile(r"\d(?:[\d.,'’\u00a0\u202f]*\d)?")
 
 
+# All mails that are owed: order and name.
+_OWED = f"""
+    WITH owed (order_id, name) AS (
+        SELECT order_id, column2 FROM event
+        JOIN (VALUES {", ".join(map(str, MAILS.items()))}) ON column1 = event.name
+        UNION SELECT opened.id, value FROM opened CROSS JOIN json_each(:follow_up)
+    )
+"""
+# A crash may send a mail again, under the same Message-ID: mail programs show it once.
+_SENT = f"""
+    {_OWED}
+    SELECT owed.order_id AS "order", owed.name, count(DISTINCT message) AS mails,
+           count(message) AS times
+    FROM owed LEFT JOIN delivery AS d ON d.order_id = owed.order_id AND d.name = owed.name
+    GROUP BY owed.order_id, owed.name
+"""
+
+
 class DeliveredMails(Property):
     """Each mail reached its buyer once, about the right order and amount; and no other did."""
 
@@ -39,113 +57,89 @@ class DeliveredMails(Property):
     asks = "Each mail reached its buyer, once, about the right order and amount."
     fails = "a mail that is marked as sent and was not"
     planted = "mail marked as sent that never arrived"
+    counts = "SELECT count(*) AS mails FROM delivery"
+    good = "{mails} mails, each to its buyer"
+    checks = (
+        Check(
+            "order {order}: the mail {name} never reached the mail server",
+            f"{_SENT} HAVING mails = 0",
+        ),
+        Check(
+            "order {order}: the mail {name} was sent {times} times, as {mails} mails",
+            f"{_SENT} HAVING mails > 1 OR (mails = 1 AND times > 1 AND NOT :has_faults)",
+        ),
+        Check(
+            "mail {message} ({name}) to {recipient} is not owed for order {order}",
+            f"""
+            {_OWED}
+            SELECT message, recipient, iif(order_id = '', '?', order_id) AS "order", name
+            FROM delivery WHERE (order_id, name) NOT IN (SELECT order_id, name FROM owed)
+            """,
+        ),
+        Check(
+            "mail {message} about order {order} went to {recipient}, not to its buyer {email}",
+            """
+            SELECT message, recipient, opened.id AS "order", email FROM delivery
+            JOIN opened ON opened.id = delivery.order_id
+            JOIN buyer ON buyer.snapshot = 0 AND buyer.id = opened.buyer
+            WHERE lower(recipient) <> lower(email)
+            """,
+        ),
+    )
 
-    def _judge(self, evidence: Evidence) -> Finding:
+    def missing(self, evidence: Evidence) -> str:
+        """Ask for what the mail server took, and to whom it was to go."""
         if not evidence.has_deliveries:
-            return self.unknown("nobody looked at what the mail server took")
-        if why := untold(evidence):
-            return self.unknown(why)
+            return "nobody looked at what the mail server took"
+        if why := evidence.untold():
+            return why
         if not evidence.follow_up:
-            return self.unknown("the snapshot does not name the mail that every order gets")
+            return "the snapshot does not name the mail that every order gets"
         if evidence.value(
             """
             SELECT count(*) FROM opened WHERE NOT EXISTS (
                 SELECT 1 FROM buyer WHERE buyer.snapshot = 0 AND buyer.id = opened.buyer)
             """
         ):
-            return self.unknown("the snapshot does not tell the addresses of all buyers")
-        mails = evidence.value("SELECT count(*) FROM delivery")
-        return self.judged(_problems(evidence), f"{mails} mails, each to its buyer")
+            return "the snapshot does not tell the addresses of all buyers"
+        return ""
+
+    def problems(self, evidence: Evidence) -> Iterator[Problem]:
+        """What the books show, and what is wrong in the mails' texts."""
+        yield from super().problems(evidence)
+        for mail in evidence.facts(_MAILS):
+            for says in _wrong(mail):
+                yield Problem(says, mail)
 
 
-def _problems(evidence: Evidence) -> Iterator[str]:
-    yield from _not_once(evidence)
-    yield from _not_owed(evidence)
-    yield from _to_others(evidence)
-    yield from _about_others(evidence)
+_MAILS = """
+    SELECT message, d.order_id AS "order", name, subject, subject || ' ' || text AS text,
+           strftime('%Y-%m-%d %H:%M', pay_before / 1000000, 'unixepoch') AS pay_before,
+           (SELECT group_concat(quantity || ' ' || amount) FROM sold
+            WHERE sold.order_id = d.order_id) AS lines,
+           group_concat(DISTINCT amounts.amount) AS amounts
+    FROM delivery AS d JOIN opened ON opened.id = d.order_id
+    JOIN amounts ON amounts.order_id = d.order_id GROUP BY d.rowid
+"""
 
 
-def _owed(evidence: Evidence) -> str:
-    """A table of all mails that are owed: order and name."""
-    names = ", ".join(f"('{event}', '{mail}')" for event, mail in MAILS.items())
-    every = " ".join(f"UNION SELECT id, '{name}' FROM opened" for name in evidence.follow_up)
-    return f"""
-        WITH owed (order_id, name) AS (
-            SELECT order_id, column2 FROM event JOIN (VALUES {names}) ON column1 = event.name
-            {every}
-        )
-    """
-
-
-def _not_once(evidence: Evidence) -> Iterator[str]:
-    """A crash may send a mail again, under the same Message-ID: mail programs show it once."""
-    for order, name, mails, times in evidence.rows(
-        f"""
-        {_owed(evidence)}
-        SELECT owed.order_id, owed.name, count(DISTINCT message) AS mails, count(message) AS times
-        FROM owed LEFT JOIN delivery AS d ON d.order_id = owed.order_id AND d.name = owed.name
-        GROUP BY owed.order_id, owed.name HAVING mails <> 1 OR (times > 1 AND NOT ?)
-        """,
-        evidence.has_faults,
-    ):
-        if not mails:
-            yield f"order {order}: the mail {name} never reached the mail server"
-        else:
-            yield f"order {order}: the mail {name} was sent {times} times, as {mails} mails"
-
-
-def _not_owed(evidence: Evidence) -> Iterator[str]:
-    for message, recipient, order, name in evidence.rows(
-        f"""
-        {_owed(evidence)}
-        SELECT message, recipient, order_id, name FROM delivery
-        WHERE (order_id, name) NOT IN (SELECT order_id, name FROM owed)
-        """
-    ):
-        yield f"mail {message} ({name}) to {recipient} is not owed for order {order or '?'}"
-
-
-def _to_others(evidence: Evidence) -> Iterator[str]:
-    for message, recipient, order, email in evidence.rows(
-        """
-        SELECT message, recipient, opened.id, email FROM delivery
-        JOIN opened ON opened.id = delivery.order_id
-        JOIN buyer ON buyer.snapshot = 0 AND buyer.id = opened.buyer
-        WHERE lower(recipient) <> lower(email)
-        """
-    ):
-        yield f"mail {message} about order {order} went to {recipient}, not to its buyer {email}"
-
-
-def _about_others(evidence: Evidence) -> Iterator[str]:
+def _wrong(mail: Mapping[str, Any]) -> Iterator[str]:
     """A mail's text names its order, its lines, and an amount that the order had.
 
     Its subject says what has happened, and the confirmation until when to pay.
     """
-    for message, order, name, subject, text, pay_before, lines, amounts in evidence.rows(
-        """
-        SELECT message, d.order_id, name, subject, subject || ' ' || text,
-               strftime('%Y-%m-%d %H:%M', pay_before / 1000000, 'unixepoch'),
-               (SELECT group_concat(quantity || ' ' || amount) FROM sold
-                WHERE sold.order_id = d.order_id),
-               group_concat(DISTINCT amounts.amount)
-        FROM delivery AS d JOIN opened ON opened.id = d.order_id
-        JOIN amounts ON amounts.order_id = d.order_id GROUP BY d.rowid
-        """
-    ):
-        if not _names(text, order):
-            yield f"mail {message} does not name order {order}"
-        # Whatever separates them, the digits of an amount are those of its minor units.
-        digits = {int(re.sub(r"\D", "", number)) for number in _NUMBER.findall(text)}
-        if not digits & {int(amount) for amount in amounts.split(",")}:
-            yield f"mail {message} names no amount of order {order}, which had {amounts}"
-        for line in lines.split(","):
-            if not {int(number) for number in line.split()} <= digits:
-                yield f"mail {message} does not name a line of order {order}: {line}"
-        if WORDS.get(name, "") not in subject.lower():
-            yield f"mail {message} ({name}) about order {order} says something else: {subject}"
-        if name == CONFIRMATION and pay_before not in text:
-            yield f"mail {message} does not say that order {order} is to be paid by {pay_before}"
+    if not _names(mail["text"], mail["order"]):
+        yield "mail {message} does not name order {order}"
+    # Whatever separates them, the digits of an amount are those of its minor units.
+    digits = {int(re.sub(r"\D", "", number)) for number in _NUMBER.findall(mail["text"])}
+    if not digits & {int(amount) for amount in mail["amounts"].split(",")}:
+        yield "mail {message} names no amount of order {order}, which had {amounts}"
+    if any(not {int(n) for n in line.split()} <= digits for line in mail["lines"].split(",")):
+        yield "mail {message} does not name each line of order {order}: {lines}"
+    if WORDS.get(mail["name"], "") not in mail["subject"].lower():
+        yield "mail {message} ({name}) about order {order} says something else: {subject}"
+    if mail["name"] == CONFIRMATION and mail["pay_before"] not in mail["text"]:
+        yield "mail {message} does not say that order {order} is to be paid by {pay_before}"
 
 
 def _names(text: str, order: str) -> bool:

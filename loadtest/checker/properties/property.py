@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.verdict import FAIL, PASS, UNKNOWN, Finding
+from loadtest.checker.verdict import FAIL, PASS, UNKNOWN, Finding, Problem
 from loadtest.shop import Level
 
 # Enough to see the pattern; the number of all is in the detail.
@@ -29,23 +29,25 @@ class Need(StrEnum):
     MAILS = "the mails are not received here"
 
 
-class Problem(NamedTuple):
-    """What breaks a property for good, and what shows it.
+class Check(NamedTuple):
+    """One way to break a property: each row that the query finds is a problem.
 
     Attributes:
-        text: the evidence.
-        calls: rows of the history that show it, as few as possible.
-        beyond: where the books show it and no call does, the item, and how many units there are.
+        says: the evidence, with columns of the query in braces.
+        query: finds the problems; its columns are their facts. What `Evidence.locate` looks for
+            tells when it happened.
+        certain: whether no later call or snapshot may take it back, so that it is judged while the
+            run goes on. A call without an answer is unknown then.
     """
 
-    text: str
-    calls: tuple[int, ...] = ()
-    beyond: tuple[str, int] | None = None
+    says: str
+    query: str
+    certain: bool = False
 
-
-def texts(problems: Iterable[Problem]) -> Iterator[str]:
-    """The evidence of problems."""
-    return (each.text for each in problems)
+    def problems(self, evidence: Evidence) -> Iterator[Problem]:
+        """What breaks the property in this way."""
+        for facts in evidence.facts(self.query):
+            yield Problem(self.says, facts, evidence.shown_by(facts))
 
 
 class Property(ABC):
@@ -58,6 +60,10 @@ class Property(ABC):
         asks: what must be so, in one sentence, without background.
         fails: what it catches.
         planted: the violation that the checker's tests plant to see it fail.
+        counts: query of one row, the figures of the detail.
+        good: the detail of a pass, with these figures in braces.
+        nothing: why it is unknown where the first figure is 0; empty if that is a pass as well.
+        checks: the ways in which it can be broken.
     """
 
     id: ClassVar[str]
@@ -67,21 +73,38 @@ class Property(ABC):
     asks: ClassVar[str]
     fails: ClassVar[str]
     planted: ClassVar[str]
+    counts: ClassVar[str]
+    good: ClassVar[str]
+    nothing: ClassVar[str] = ""
+    checks: ClassVar[tuple[Check, ...]] = ()
 
     def judge(self, evidence: Evidence) -> Finding:
         """Judge the run; unknown without a final read."""
-        return self._judge(evidence) if evidence.is_final else self.unknown("no final snapshot")
+        if not evidence.is_final:
+            return self.unknown("no final snapshot")
+        why = self.missing(evidence)
+        return self.unknown(why) if why else self._judge(evidence)
+
+    def missing(self, evidence: Evidence) -> str:
+        """Say what the evidence lacks for a verdict; empty if nothing."""
+        return ""
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        figures = next(evidence.facts(self.counts))
+        if self.nothing and not next(iter(figures.values())):
+            return self.unknown(self.nothing)
+        return self.judged(evidence, self.problems(evidence), self.good.format(**figures))
+
+    def problems(self, evidence: Evidence) -> Iterator[Problem]:
+        """What breaks it."""
+        for check in self.checks:
+            yield from check.problems(evidence)
 
     def so_far(self, evidence: Evidence) -> Iterator[Problem]:
-        """What breaks it while the run goes on, whatever follows; nothing if only the end tells.
-
-        A call without an answer is unknown here, and no later call or snapshot may take a problem
-        back: the verdict finds it again.
-        """
-        yield from ()
-
-    @abstractmethod
-    def _judge(self, evidence: Evidence) -> Finding: ...
+        """What breaks it while the run goes on; the verdict finds it again."""
+        for check in self.checks:
+            if check.certain:
+                yield from check.problems(evidence)
 
     def why_not(self, levels: Collection[Level], has: Collection[Need]) -> str:
         """Say why it is not judged in a shop of these levels and a run that has this; or nothing.
@@ -94,18 +117,18 @@ class Property(ABC):
             return f"the shop does not offer {self.level}"
         return self.needs.value if self.needs and self.needs not in has else ""
 
-    def judged(self, problems: Iterable[str], good: str) -> Finding:
-        """Fail with the first problems as evidence, or pass with `good` as the detail."""
-        evidence: list[str] = []
+    def judged(self, evidence: Evidence, problems: Iterable[Problem], good: str) -> Finding:
+        """Fail with the first problems, or pass with `good` as the detail."""
+        shown: list[Problem] = []
         number = 0
         for problem in problems:
             number += 1
             if number <= SHOWN:
-                evidence.append(problem)
+                shown.append(evidence.locate(problem))
         if not number:
             return self.passed(good)
         what = "problem" if number == 1 else "problems"
-        return Finding(self.id, self.name, FAIL, f"{number} {what}: {evidence[0]}", evidence)
+        return Finding(self.id, self.name, FAIL, f"{number} {what}: {shown[0].text}", shown)
 
     def passed(self, detail: str) -> Finding:
         """Pass."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
 from loadtest.checker.properties.property import Need, Property
-from loadtest.checker.verdict import Aftermath, Finding, Rate
+from loadtest.checker.verdict import Aftermath, Finding, Problem, Rate
 from loadtest.history import CONNECTION_REFUSED, FAIL, NEVER, OK
 from loadtest.shop import Level
 
@@ -87,7 +87,8 @@ class Recovery(Property):
         if min(rate.answers for rate in total.values()) < ENOUGH and not problems:
             return self.unknown(f"too few {found}")
         longest = _seconds(max(waits, default=0))
-        return self.judged(problems, f"{len(waits)} faults, the first ok after {longest}; {found}")
+        good = f"{len(waits)} faults, the first ok after {longest}; {found}"
+        return self.judged(evidence, (Problem("{text}", {"text": each}) for each in problems), good)
 
 
 def aftermaths(evidence: Evidence) -> list[Aftermath]:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import accumulate, chain
+from itertools import accumulate
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.property import Need, Problem, Property, texts
-from loadtest.checker.verdict import Finding
+from loadtest.checker.properties.property import Check, Need, Property
+from loadtest.checker.verdict import Problem
 from loadtest.shop import Level
 
 # How far an order has come in each status.
@@ -42,19 +42,17 @@ class NoPhantomRejection(Property):
     fails = "a stale sold-out hint; units stranded in a cache"
     planted = "refused while there was stock"
 
-    def _judge(self, evidence: Evidence) -> Finding:
-        refusals = evidence.value("SELECT count(*) FROM call WHERE code = 'sold_out'")
-        good = f"all {refusals} refusals for want of stock were justified"
-        return self.judged(_unjustified(evidence), good)
+    counts = "SELECT count(*) AS refusals FROM call WHERE code = 'sold_out'"
+    good = "all {refusals} refusals for want of stock were justified"
+
+    def problems(self, evidence: Evidence) -> Iterator[Problem]:
+        """Refusals while there was stock, and stock that was left over."""
+        for item, opening in list(evidence.rows("SELECT item, total FROM opening")):
+            yield from _refused_too_early(evidence, item, opening)
+            yield from _left_over(evidence, item)
 
 
-def _unjustified(evidence: Evidence) -> Iterator[str]:
-    for item, opening in list(evidence.rows("SELECT item, total FROM opening")):
-        yield from _refused_too_early(evidence, item, opening)
-        yield from _left_over(evidence, item)
-
-
-def _refused_too_early(evidence: Evidence, item: str, opening: int) -> Iterator[str]:
+def _refused_too_early(evidence: Evidence, item: str, opening: int) -> Iterator[Problem]:
     """Refusals finished when requests begun before could not have taken enough.
 
     A restock certainly counts when it was over before the refused request began.
@@ -74,13 +72,15 @@ def _refused_too_early(evidence: Evidence, item: str, opening: int) -> Iterator[
             taker = next(takers, None)
         left = opening + restocks.before(start) - gone
         if left >= quantity:
-            yield (
-                f"key {key} was refused {quantity} of item {item} at {end}, when at most {gone} "
-                f"were taken and at least {left} were left"
+            facts = {"key": key, "quantity": quantity, "item": item, "end": end}
+            yield Problem(
+                "key {key} was refused {quantity} of item {item} at {end}, when at most {gone} "
+                "were taken and at least {left} were left",
+                facts | {"gone": gone, "left": left},
             )
 
 
-def _left_over(evidence: Evidence, item: str) -> Iterator[str]:
+def _left_over(evidence: Evidence, item: str) -> Iterator[Problem]:
     """Units at the end that never came back, so that they were available at every refusal."""
     asked = evidence.value(
         """
@@ -113,9 +113,11 @@ def _left_over(evidence: Evidence, item: str) -> Iterator[str]:
     came_back = given_back - written_off
     stranded = available - restocked - came_back
     if asked is not None and stranded >= asked:
-        yield (
-            f"item {item}: {available} left at the end, of which at most {restocked + came_back} "
-            f"came back, and {asked} was refused for want of stock"
+        facts = {"item": item, "available": available, "back": restocked + came_back}
+        yield Problem(
+            "item {item}: {available} left at the end, of which at most {back} came back, and "
+            "{asked} was refused for want of stock",
+            facts | {"asked": asked},
         )
 
 
@@ -128,65 +130,56 @@ class RealTimeOrder(Property):
     fails = "reads from a stale copy"
     planted = "served after sold out"
 
-    def _judge(self, evidence: Evidence) -> Finding:
-        reads = evidence.value("SELECT count(*) FROM call WHERE op = 'read'")
-        good = f"nobody was served after a refusal without a return; {reads} orders read"
-        return self.judged(chain(_served(evidence), texts(self.so_far(evidence))), good)
-
-    def so_far(self, evidence: Evidence) -> Iterator[Problem]:
-        """Orders that buyers did not find, or saw go back.
-
-        Who was rightly served after a refusal tells only the end: units may have come back.
-        """
-        yield from _not_readable(evidence)
-        yield from _gone_back(evidence)
-
-
-def _served(evidence: Evidence) -> Iterator[str]:
-    for (item,) in list(evidence.rows("SELECT item FROM opening")):
-        yield from _served_after_sold_out(evidence, item)
-
-
-def _not_readable(evidence: Evidence) -> Iterator[Problem]:
-    for order, answered, start, promised, read in evidence.rows(
-        """
-        SELECT call.order_id, min(promise."end"), call.start, promise.rowid, call.rowid FROM call
-        JOIN call AS promise ON promise.order_id = call.order_id AND promise.buyer = call.buyer
-            AND promise.op = 'order' AND promise.outcome = 'ok' AND promise."end" < call.start
-        WHERE call.op = 'read' AND call.status = 404 GROUP BY call.rowid
-        """
-    ):
-        text = f"order {order} was promised at {answered} and not found at {start}"
-        yield Problem(text, (promised, read))
-
-
-def _gone_back(evidence: Evidence) -> Iterator[Problem]:
-    """Orders only go forward: who has been told of a step is not told of an earlier one later.
-
-    A refusal tells of a status too (`order_paid`); past its deadline an order may be called expired
-    before it is, so that says nothing.
-    """
-    for order, status, start, after, told, earlier, later in evidence.rows(
-        f"""
-        WITH rank (status, number) AS (VALUES {_RANKS}),
-        seen AS (
-            SELECT call.rowid AS row, order_id, rank.status, number, start, "end" FROM call
-            JOIN rank ON rank.status = iif(outcome = 'ok', shown_status, substr(code, 7))
-            WHERE outcome = 'ok' OR (code LIKE 'order~_%' ESCAPE '~' AND code <> 'order_expired')
+    counts = "SELECT count(*) AS reads FROM call WHERE op = 'read'"
+    good = "nobody was served after a refusal without a return; {reads} orders read"
+    checks = (
+        Check(
+            "order {order} was promised at {answered} and not found at {start}",
+            """
+            SELECT call.order_id AS "order", min(promise."end") AS answered, call.start,
+                   promise.rowid || ',' || call.rowid AS calls
+            FROM call
+            JOIN call AS promise ON promise.order_id = call.order_id AND promise.buyer = call.buyer
+                AND promise.op = 'order' AND promise.outcome = 'ok' AND promise."end" < call.start
+            WHERE call.op = 'read' AND call.status = 404 GROUP BY call.rowid
+            """,
+            certain=True,
         ),
-        first AS (SELECT row, order_id, status, number, min("end") AS told FROM seen
-            GROUP BY order_id, number)
-        SELECT seen.order_id, seen.status, seen.start, first.status, told, first.row,
-            seen.row FROM seen
-        JOIN first ON first.order_id = seen.order_id AND first.number > seen.number
-            AND told < seen.start
+        # Orders only go forward: who has been told of a step is not told of an earlier one later.
+        # A refusal tells of a status too (`order_paid`); past its deadline an order may be called
+        # expired before it is, so that says nothing.
+        Check(
+            "order {order} was told to be {state} at {start}, after {after} at {told}",
+            f"""
+            WITH rank (status, number) AS (VALUES {_RANKS}),
+            seen AS (
+                SELECT call.rowid AS row, order_id, rank.status, number, start, "end" FROM call
+                JOIN rank ON rank.status = iif(outcome = 'ok', shown_status, substr(code, 7))
+                WHERE outcome = 'ok'
+                    OR (code LIKE 'order~_%' ESCAPE '~' AND code <> 'order_expired')
+            ),
+            first AS (SELECT row, order_id, status, number, min("end") AS told FROM seen
+                GROUP BY order_id, number)
+            SELECT seen.order_id AS "order", seen.status AS state, seen.start,
+                   first.status AS after, told, first.row || ',' || seen.row AS calls
+            FROM seen JOIN first ON first.order_id = seen.order_id
+                AND first.number > seen.number AND told < seen.start
+            """,
+            certain=True,
+        ),
+    )
+
+    def problems(self, evidence: Evidence) -> Iterator[Problem]:
+        """Who was wrongly served after a refusal, and what buyers did not find or saw go back.
+
+        Who was rightly served only the end tells: units may have come back.
         """
-    ):
-        text = f"order {order} was told to be {status} at {start}, after {after} at {told}"
-        yield Problem(text, (earlier, later))
+        for (item,) in list(evidence.rows("SELECT item FROM opening")):
+            yield from _served_after_sold_out(evidence, item)
+        yield from super().problems(evidence)
 
 
-def _served_after_sold_out(evidence: Evidence, item: str) -> Iterator[str]:
+def _served_after_sold_out(evidence: Evidence, item: str) -> Iterator[Problem]:
     """Purchases begun after a refusal had ended that got as much, though too little came back.
 
     Of the refusals that were over when the purchase began, the one begun last says most: the
@@ -211,9 +204,10 @@ def _served_after_sold_out(evidence: Evidence, item: str) -> Iterator[str]:
         elif key in serving:
             credit, refused = serving.pop(key)
             if may_return.up_to(time) - credit < quantity:
-                yield (
-                    f"key {key} got {quantity} of item {item} although a request begun at "
-                    f"{refused} had been told that it is sold out before this one began"
+                yield Problem(
+                    "key {key} got {quantity} of item {item} although a request begun at "
+                    "{refused} had been told that it is sold out before this one began",
+                    {"key": key, "quantity": quantity, "item": item, "refused": refused},
                 )
 
 

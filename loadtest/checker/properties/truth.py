@@ -5,13 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
-
-from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.moment import moment
-from loadtest.checker.properties.property import Need, Problem, Property, texts
-from loadtest.checker.verdict import Finding
+from loadtest.checker.properties.property import Check, Need, Property
 from loadtest.shop import Level
 
 # What a shop may say that is overloaded, or that does not know what became of a request.
@@ -33,7 +27,7 @@ _BROKEN = 5_000_000_000
 
 # What was said of sales whose terms are known, and between which moments it is to have been so.
 _SAID = f"""(
-    SELECT call.*, iif(op = 'look', shown_status, code) AS said,
+    SELECT call.*, call.rowid AS calls, iif(op = 'look', shown_status, code) AS said,
            call.start / 1000 + skew.low - {_REMEMBERED} AS since_then,
            call."end" / 1000 + skew.high AS until_then
     FROM call CROSS JOIN skew
@@ -41,6 +35,189 @@ _SAID = f"""(
         SELECT 1 FROM fault
         WHERE fault.start <= call."end" AND fault."end" + {_BROKEN} >= call.start)
 ) AS call"""
+
+
+# Where nothing was broken, no request ends in an error: it tells nobody what became of it. Nor is a
+# purchase unknown: only a commit without an answer is. A refusal told as an error (503 sold_out) is
+# wrong at any time: clients would ask again.
+_SERVER_ERRORS = Check(
+    "a request ({op}) about {about} was answered {answer}",
+    f"""
+    SELECT rowid AS calls, op, iif(coalesce(order_id, '') <> '', 'order ' || order_id,
+        'sale ' || coalesce(sale, 'None')) AS about, status || ' ' || code AS answer
+    FROM call
+    WHERE status >= 500 AND code NOT IN {_UNKNOWN} AND (
+        code NOT IN ('', 'internal_error')
+        OR (NOT :has_faults AND (status = 500 OR op NOT IN {_PAGES})))
+        OR code = 'outcome_unknown' AND op = 'order' AND NOT :has_faults
+    """,
+    certain=True,
+)
+
+# A key's first good answer repeats an order (200), and all requests before it were refused. Under
+# faults a request may find the order that it has opened itself, when the reply to its commit was
+# lost. When the order was opened tells more then.
+_REFUSED_AND_OPENED = Check(
+    "key {key} was refused {times} times ({codes}), and then answered with order {order} as if "
+    "with one that was there",
+    """
+    WITH first AS (
+        SELECT call.rowid AS number, call.key, call.order_id, call."end" FROM purchase
+        JOIN call ON call.key = purchase.key AND call.op = 'order' AND call.outcome = 'ok'
+            AND call."end" = purchase.answered AND call.status = 200
+        WHERE purchase.attempts > 1
+    )
+    SELECT first.key, first.order_id AS "order", count(*) AS times,
+        group_concat(DISTINCT other.code) AS codes,
+        group_concat(other.rowid) || ',' || first.number AS calls
+    FROM first
+    JOIN call AS other ON other.key = first.key AND other.op = 'order'
+        AND other.rowid <> first.number AND other.start < first."end"
+    WHERE NOT :has_faults
+    GROUP BY first.number HAVING sum(other.outcome <> 'fail') = 0
+    """,
+    certain=True,
+)
+
+_NOT_FOUND = Check(
+    "order {order} was promised at {answered} and not found by its buyer's {op}",
+    """
+    SELECT call.op, call.order_id AS "order", min(promise."end") AS answered,
+        promise.rowid || ',' || call.rowid AS calls
+    FROM call
+    JOIN call AS promise ON promise.order_id = call.order_id AND promise.buyer = call.buyer
+        AND promise.op = 'order' AND promise.outcome = 'ok' AND promise."end" < call.start
+    WHERE call.op IN ('page', 'payment', 'cancel', 'refund') AND call.status = 404
+    GROUP BY call.rowid
+    """,
+    certain=True,
+)
+
+# An overload or the sale's end may be told first; a server error is judged elsewhere. To a stranger
+# only an overload: whoever is told that a sale has sold out was taken for a buyer.
+_INVALID_AND_GRANTED = Check(
+    "an invalid request of {buyer} ({op}) was answered {answer}, and not {must}",
+    f"""
+    SELECT rowid AS calls, buyer, op, must, rtrim(status || ' ' || code) AS answer FROM call
+    WHERE must > 0 AND outcome <> 'info' AND status NOT IN (must, 0, 429) AND code <> 'busy'
+    AND (must = 401 OR code NOT IN {_TOLD_FIRST})
+    """,
+    certain=True,
+)
+
+# Sold out means that no units are available; open, that some are.
+_STOCK_SHOWN = Check(
+    "sale {sale} was shown as {shown} with {available} units available",
+    """
+    SELECT rowid AS calls, sale, shown_status AS shown, available FROM call
+    WHERE op = 'look' AND outcome = 'ok' AND available IS NOT NULL
+    AND shown_status = iif(available > 0, 'sold_out', 'open')
+    """,
+    certain=True,
+)
+
+# An order is older than all requests for it that were not refused.
+_OPENED_BEFORE = Check(
+    "order {order} of key {key} was opened at {created!t}; what was asked before {earliest!t} was "
+    "refused ({codes})",
+    """
+    SELECT purchase.key, sold.order_id AS "order", created,
+           min(call.start) FILTER (WHERE call.outcome <> 'fail') / 1000 + skew.low AS earliest,
+           trim(group_concat(DISTINCT call.code), ',') AS codes
+    FROM purchase JOIN sold ON sold.key = purchase.key JOIN call ON call.key = purchase.key
+        AND call.op = 'order'
+    CROSS JOIN skew
+    WHERE purchase.attempts > 1 AND created < purchase.answered / 1000 + skew.low
+    GROUP BY purchase.key HAVING created < earliest AND sum(call.outcome = 'fail') > 0
+    """,
+)
+
+# A buyer is refused for what they have, or may have had while the request lasted.
+_LIMIT_NOT_REACHED = Check(
+    "{buyer} was refused {quantity} of sale {sale} (key {key}) for its limit of {limit}, and had "
+    "at most {most}",
+    """
+    SELECT call.key, call.buyer, call.quantity, call.sale, "limit",
+           coalesce(sum(holding.units), 0) AS most, call.rowid AS calls
+    FROM call JOIN sale ON sale.snapshot = 0 AND sale.id = call.sale
+    LEFT JOIN holding ON holding.buyer = call.buyer AND holding.sale = call.sale
+        AND until >= call.start AND since <= iif(units > 0, call."end", call.start)
+    WHERE op = 'order' AND code = 'limit_reached' AND outcome = 'fail'
+    GROUP BY call.rowid HAVING "limit" = 0 OR most + call.quantity <= "limit"
+    """,
+)
+
+# Closed at some moment of the request, or shortly before it. Where a sale opens just when the
+# database is asked, the reason is told afterwards, when there is none any more; it is then called
+# paused. So paused may stand for any reason.
+_NOT_CLOSED = Check(
+    "{buyer} was told {said} between {since_then!t} and {until_then!t}, which sale {sale} was not",
+    f"""
+    SELECT buyer, said, sale, since_then, until_then, calls FROM {_SAID}
+    WHERE (op, outcome) IN (VALUES ('order', 'fail'), ('look', 'ok'))
+        AND said IN ('not_started', 'ended', 'paused') AND NOT EXISTS (
+            SELECT 1 FROM possible
+            WHERE possible.sale = call.sale AND since <= until_then AND until >= since_then
+            AND (
+                (said <> 'ended' AND max(since, since_then) < starts_at)
+                OR (said <> 'not_started' AND min(until, until_then) >= ends_at)
+                OR (said = 'paused' AND paused)))
+    """,
+)
+
+_DECLINED_AND_CAPTURED = Check(
+    "every payment of order {order} was declined, and {captured} was captured for it",
+    """
+    SELECT call.order_id AS "order", op, (SELECT sum(payment.amount) FROM payment
+        WHERE payment.order_id = call.order_id AND operation = 'capture') AS captured
+    FROM call JOIN owner ON owner.order_id = call.order_id AND owner.buyer = call.buyer
+    WHERE op = 'payment' GROUP BY call.order_id
+    HAVING sum(code = 'payment_declined') > 0 AND sum(outcome <> 'fail') = 0
+        AND captured IS NOT NULL
+    """,
+)
+
+# `order_paid` and the like; past its deadline an order may be called expired.
+_NEVER_IN_THAT_STATE = Check(
+    "a {op} of order {order} was refused ({code}), which it was not; it is {state}",
+    f"""
+    SELECT op, call.order_id AS "order", code, opened.status AS state, call.rowid AS calls FROM call
+    JOIN opened ON opened.id = call.order_id
+    JOIN owner ON owner.order_id = call.order_id AND owner.buyer = call.buyer
+    CROSS JOIN skew
+    WHERE outcome = 'fail' AND code LIKE 'order~_%' ESCAPE '~' AND NOT (
+        code = 'order_expired' AND (
+            skew.high IS NULL OR pay_before <= call."end" / 1000 + skew.high)
+    ) AND NOT EXISTS (
+        SELECT 1 FROM state WHERE state.order_id = call.order_id
+        AND state.status = substr(code, 7) AND (skew.low IS NULL OR (
+            entered <= call."end" / 1000 + skew.high
+            AND ("left" IS NULL OR "left" + {_COMMIT} >= call.start / 1000 + skew.low))))
+    """,
+)
+
+_KEY_NOT_REUSED = Check(
+    "key {key} was refused as used for another purchase, and was used for one only",
+    """
+    SELECT key FROM call WHERE op = 'order' AND key IN (
+        SELECT key FROM call WHERE op = 'order' AND code = 'idempotency_key_reused')
+    GROUP BY key
+    HAVING count(DISTINCT quantity) = 1 AND count(DISTINCT sale) = 1 AND max(cart) = ''
+    """,
+)
+
+# Open and sold out mean that the sale is open.
+_SALE_SHOWN = Check(
+    "sale {sale} was shown as {said} between {since_then!t} and {until_then!t}, when it was closed",
+    f"""
+    SELECT sale, said, since_then, until_then, calls FROM {_SAID}
+    WHERE op = 'look' AND outcome = 'ok' AND said IN ('open', 'sold_out') AND NOT EXISTS (
+        SELECT 1 FROM possible
+        WHERE possible.sale = call.sale AND since <= until_then AND until >= since_then
+            AND NOT paused AND max(since, since_then) < ends_at
+            AND min(until, until_then) >= starts_at)
+    """,
+)
 
 
 class TrueAnswers(Property):
@@ -54,253 +231,19 @@ class TrueAnswers(Property):
     asks = "What answers said was so; no refusal hid an order, and no invalid request was granted."
     fails = "“busy” after the commit; a limit that was not reached; a purchase without a key"
     planted = "busy after the commit"
-
-    def _judge(self, evidence: Evidence) -> Finding:
-        refusals = evidence.value("SELECT count(*) FROM call WHERE outcome = 'fail' AND code <> ''")
-        problems = chain(texts(self.so_far(evidence)), _untrue(evidence))
-        return self.judged(problems, f"{refusals} refusals, none of them untrue")
-
-    def so_far(self, evidence: Evidence) -> Iterator[Problem]:
-        """What answers alone show to be wrong."""
-        yield from _server_errors(evidence)
-        yield from _refused_and_opened(evidence)
-        yield from _not_found(evidence)
-        yield from _invalid_and_granted(evidence)
-        yield from _stock_shown(evidence)
-
-
-def _untrue(evidence: Evidence) -> Iterator[str]:
-    """What the books show to be wrong, or only the whole history."""
-    yield from _opened_before(evidence)
-    yield from _limit_not_reached(evidence)
-    yield from _not_closed(evidence)
-    yield from _declined_and_captured(evidence)
-    yield from _never_in_that_state(evidence)
-    yield from _key_not_reused(evidence)
-    yield from _sale_shown(evidence)
-
-
-def _server_errors(evidence: Evidence) -> Iterator[Problem]:
-    """Where nothing was broken, no request ends in an error: it tells nobody what became of it.
-
-    Nor is a purchase unknown: only a commit without an answer is. A refusal told as an error
-    (503 sold_out) is wrong at any time: clients would ask again.
-    """
-    for row, op, sale, order, status, code in evidence.rows(
-        f"""
-        SELECT rowid, op, sale, order_id, status, code FROM call
-        WHERE status >= 500 AND code NOT IN {_UNKNOWN} AND (
-            code NOT IN ('', 'internal_error') OR (NOT ? AND (status = 500 OR op NOT IN {_PAGES})))
-            OR code = 'outcome_unknown' AND op = 'order' AND NOT ?
-        """,
-        evidence.has_faults,
-        evidence.has_faults,
-    ):
-        about = f"order {order}" if order else f"sale {sale}"
-        text = f"a request ({op}) about {about} was answered {status} {code}".rstrip()
-        yield Problem(text, (row,))
-
-
-def _refused_and_opened(evidence: Evidence) -> Iterator[Problem]:
-    """A key's first good answer repeats an order (200), and all requests before it were refused.
-
-    Under faults a request may find the order that it has opened itself, when the reply to its
-    commit was lost. When the order was opened tells more then; see `_opened_before`.
-    """
-    if evidence.has_faults:
-        return
-    for key, order, times, codes, answered, refused in evidence.rows(
-        """
-        WITH first AS (
-            SELECT call.rowid AS number, call.key, call.order_id, call."end" FROM purchase
-            JOIN call ON call.key = purchase.key AND call.op = 'order' AND call.outcome = 'ok'
-                AND call."end" = purchase.answered AND call.status = 200
-            WHERE purchase.attempts > 1
-        )
-        SELECT first.key, first.order_id, count(*), group_concat(DISTINCT other.code),
-            first.number, group_concat(other.rowid) FROM first
-        JOIN call AS other ON other.key = first.key AND other.op = 'order'
-            AND other.rowid <> first.number AND other.start < first."end"
-        GROUP BY first.number HAVING sum(other.outcome <> 'fail') = 0
-        """
-    ):
-        yield Problem(
-            f"key {key} was refused {times} times ({codes}), and then answered with order "
-            f"{order} as if with one that was there",
-            (*map(int, refused.split(",")), answered),
-        )
-
-
-def _opened_before(evidence: Evidence) -> Iterator[str]:
-    """An order is older than all requests for it that were not refused."""
-    for key, order, created, start, codes in evidence.rows(
-        """
-        SELECT purchase.key, sold.order_id, created,
-               min(call.start) FILTER (WHERE call.outcome <> 'fail') / 1000 + skew.low AS earliest,
-               group_concat(DISTINCT call.code)
-        FROM purchase JOIN sold ON sold.key = purchase.key JOIN call ON call.key = purchase.key
-            AND call.op = 'order'
-        CROSS JOIN skew
-        WHERE purchase.attempts > 1 AND created < purchase.answered / 1000 + skew.low
-        GROUP BY purchase.key HAVING created < earliest AND sum(call.outcome = 'fail') > 0
-        """
-    ):
-        yield (
-            f"order {order} of key {key} was opened at {moment(created)}; what was asked before "
-            f"{moment(start)} was refused ({codes.strip(',')})"
-        )
-
-
-def _limit_not_reached(evidence: Evidence) -> Iterator[str]:
-    """A buyer is refused for what they have, or may have had while the request lasted."""
-    for key, buyer, quantity, sale, limit, most in evidence.rows(
-        """
-        SELECT call.key, call.buyer, call.quantity, call.sale, "limit",
-               coalesce(sum(units), 0) AS most
-        FROM call JOIN sale ON sale.snapshot = 0 AND sale.id = call.sale
-        LEFT JOIN holding ON holding.buyer = call.buyer AND holding.sale = call.sale
-            AND until >= call.start AND since <= iif(units > 0, call."end", call.start)
-        WHERE op = 'order' AND code = 'limit_reached' AND outcome = 'fail'
-        GROUP BY call.rowid HAVING "limit" = 0 OR most + call.quantity <= "limit"
-        """
-    ):
-        yield (
-            f"{buyer} was refused {quantity} of sale {sale} (key {key}) for its limit of {limit}, "
-            f"and had at most {most}"
-        )
-
-
-def _not_closed(evidence: Evidence) -> Iterator[str]:
-    """Closed at some moment of the request, or shortly before it.
-
-    Where a sale opens just when the database is asked, the reason is told afterwards, when there
-    is none any more; it is then called paused. So paused may stand for any reason.
-    """
-    for buyer, said, sale, start, end in evidence.rows(
-        f"""
-        SELECT buyer, said, sale, since_then, until_then FROM {_SAID}
-        WHERE (op, outcome) IN (VALUES ('order', 'fail'), ('look', 'ok'))
-            AND said IN ('not_started', 'ended', 'paused') AND NOT EXISTS (
-                SELECT 1 FROM possible
-                WHERE possible.sale = call.sale AND since <= until_then AND until >= since_then
-                AND (
-                    (said <> 'ended' AND max(since, since_then) < starts_at)
-                    OR (said <> 'not_started' AND min(until, until_then) >= ends_at)
-                    OR (said = 'paused' AND paused)))
-        """
-    ):
-        yield (
-            f"{buyer} was told {said} between {moment(start)} and {moment(end)}, which sale {sale} "
-            "was not"
-        )
-
-
-def _declined_and_captured(evidence: Evidence) -> Iterator[str]:
-    if not evidence.has_ledger:
-        return
-    for order, captured in evidence.rows(
-        """
-        SELECT call.order_id, (SELECT sum(payment.amount) FROM payment
-            WHERE payment.order_id = call.order_id AND operation = 'capture') AS captured
-        FROM call JOIN owner ON owner.order_id = call.order_id AND owner.buyer = call.buyer
-        WHERE op = 'payment' GROUP BY call.order_id
-        HAVING sum(code = 'payment_declined') > 0 AND sum(outcome <> 'fail') = 0
-            AND captured IS NOT NULL
-        """
-    ):
-        yield f"every payment of order {order} was declined, and {captured} was captured for it"
-
-
-def _never_in_that_state(evidence: Evidence) -> Iterator[str]:
-    """`order_paid` and the like; past its deadline an order may be called expired."""
-    for op, order, code, status in evidence.rows(
-        """
-        SELECT op, call.order_id, code, opened.status FROM call
-        JOIN opened ON opened.id = call.order_id
-        JOIN owner ON owner.order_id = call.order_id AND owner.buyer = call.buyer
-        CROSS JOIN skew
-        WHERE outcome = 'fail' AND code LIKE 'order~_%' ESCAPE '~' AND NOT (
-            code = 'order_expired' AND (
-                skew.high IS NULL OR pay_before <= call."end" / 1000 + skew.high)
-        ) AND NOT EXISTS (
-            SELECT 1 FROM state WHERE state.order_id = call.order_id
-            AND state.status = substr(code, 7) AND (skew.low IS NULL OR (
-                entered <= call."end" / 1000 + skew.high
-                AND ("left" IS NULL OR "left" + ? >= call.start / 1000 + skew.low))))
-        """,
-        _COMMIT,
-    ):
-        yield f"a {op} of order {order} was refused ({code}), which it was not; it is {status}"
-
-
-def _not_found(evidence: Evidence) -> Iterator[Problem]:
-    for op, order, answered, promised, refused in evidence.rows(
-        """
-        SELECT call.op, call.order_id, min(promise."end"), promise.rowid, call.rowid FROM call
-        JOIN call AS promise ON promise.order_id = call.order_id AND promise.buyer = call.buyer
-            AND promise.op = 'order' AND promise.outcome = 'ok' AND promise."end" < call.start
-        WHERE call.op IN ('page', 'payment', 'cancel', 'refund') AND call.status = 404
-        GROUP BY call.rowid
-        """
-    ):
-        text = f"order {order} was promised at {answered} and not found by its buyer's {op}"
-        yield Problem(text, (promised, refused))
-
-
-def _key_not_reused(evidence: Evidence) -> Iterator[str]:
-    for (key,) in evidence.rows(
-        """
-        SELECT key FROM call WHERE op = 'order' AND key IN (
-            SELECT key FROM call WHERE op = 'order' AND code = 'idempotency_key_reused')
-        GROUP BY key
-        HAVING count(DISTINCT quantity) = 1 AND count(DISTINCT sale) = 1 AND max(cart) = ''
-        """
-    ):
-        yield f"key {key} was refused as used for another purchase, and was used for one only"
-
-
-def _invalid_and_granted(evidence: Evidence) -> Iterator[Problem]:
-    """An overload or the sale's end may be told first; a server error is judged elsewhere.
-
-    To a stranger only an overload: whoever is told that a sale has sold out was taken for a buyer.
-    """
-    for row, buyer, op, must, status, code in evidence.rows(
-        f"""
-        SELECT rowid, buyer, op, must, status, code FROM call WHERE must > 0
-        AND outcome <> 'info' AND status NOT IN (must, 0, 429) AND code <> 'busy'
-        AND (must = 401 OR code NOT IN {_TOLD_FIRST})
-        """
-    ):
-        text = f"an invalid request of {buyer} ({op}) was answered {status} {code}".rstrip()
-        yield Problem(f"{text}, and not {must}", (row,))
-
-
-def _stock_shown(evidence: Evidence) -> Iterator[Problem]:
-    """Sold out means that no units are available; open, that some are."""
-    for row, sale, status, available in evidence.rows(
-        """
-        SELECT rowid, sale, shown_status, available FROM call
-        WHERE op = 'look' AND outcome = 'ok' AND available IS NOT NULL
-        AND shown_status = iif(available > 0, 'sold_out', 'open')
-        """
-    ):
-        text = f"sale {sale} was shown as {status} with {available} units available"
-        yield Problem(text, (row,))
-
-
-def _sale_shown(evidence: Evidence) -> Iterator[str]:
-    """Open and sold out mean that the sale is open."""
-    for sale, status, start, end in evidence.rows(
-        f"""
-        SELECT sale, said, since_then, until_then FROM {_SAID}
-        WHERE op = 'look' AND outcome = 'ok' AND said IN ('open', 'sold_out') AND NOT EXISTS (
-            SELECT 1 FROM possible
-            WHERE possible.sale = call.sale AND since <= until_then AND until >= since_then
-                AND NOT paused AND max(since, since_then) < ends_at
-                AND min(until, until_then) >= starts_at)
-        """
-    ):
-        yield (
-            f"sale {sale} was shown as {status} between {moment(start)} and {moment(end)}, when "
-            "it was closed"
-        )
+    counts = "SELECT count(*) AS refusals FROM call WHERE outcome = 'fail' AND code <> ''"
+    good = "{refusals} refusals, none of them untrue"
+    checks = (
+        _SERVER_ERRORS,
+        _REFUSED_AND_OPENED,
+        _NOT_FOUND,
+        _INVALID_AND_GRANTED,
+        _STOCK_SHOWN,
+        _OPENED_BEFORE,
+        _LIMIT_NOT_REACHED,
+        _NOT_CLOSED,
+        _DECLINED_AND_CAPTURED,
+        _NEVER_IN_THAT_STATE,
+        _KEY_NOT_REUSED,
+        _SALE_SHOWN,
+    )
