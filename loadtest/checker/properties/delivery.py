@@ -114,9 +114,9 @@ class DeliveredMails(Property):
 
 _MAILS = """
     SELECT message, d.order_id AS "order", name, subject, subject || ' ' || text AS text,
-           strftime('%Y-%m-%d %H:%M', pay_before / 1000000, 'unixepoch') AS pay_before,
+           strftime('%Y-%m-%d %H:%M', pay_before / 1000000, 'unixepoch') AS until,
            (SELECT group_concat(quantity || ' ' || amount) FROM sold
-            WHERE sold.order_id = d.order_id) AS lines,
+            WHERE sold.order_id = d.order_id) AS bought,
            group_concat(DISTINCT amounts.amount) AS amounts
     FROM delivery AS d JOIN opened ON opened.id = d.order_id
     JOIN amounts ON amounts.order_id = d.order_id GROUP BY d.rowid
@@ -134,12 +134,12 @@ def _wrong(mail: Mapping[str, Any]) -> Iterator[str]:
     digits = {int(re.sub(r"\D", "", number)) for number in _NUMBER.findall(mail["text"])}
     if not digits & {int(amount) for amount in mail["amounts"].split(",")}:
         yield "mail {message} names no amount of order {order}, which had {amounts}"
-    if any(not {int(n) for n in line.split()} <= digits for line in mail["lines"].split(",")):
-        yield "mail {message} does not name each line of order {order}: {lines}"
+    if any(not {int(n) for n in line.split()} <= digits for line in mail["bought"].split(",")):
+        yield "mail {message} does not name each line of order {order}: {bought}"
     if WORDS.get(mail["name"], "") not in mail["subject"].lower():
         yield "mail {message} ({name}) about order {order} says something else: {subject}"
-    if mail["name"] == CONFIRMATION and mail["pay_before"] not in mail["text"]:
-        yield "mail {message} does not say that order {order} is to be paid by {pay_before}"
+    if mail["name"] == CONFIRMATION and mail["until"] not in mail["text"]:
+        yield "mail {message} does not say that order {order} is to be paid by {until}"
 
 
 def _names(text: str, order: str) -> bool:
