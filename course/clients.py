@@ -9,8 +9,9 @@ from typing import Any
 from course.simulator import production
 from course.simulator.history import MICROSECONDS, Event, Kind, Wrong
 from course.simulator.redis_client import SimulatedRedis
+from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, FaultModel
-from course.simulator.simulation import KEY, Run, Simulation
+from course.simulator.simulation import KEY, PlainLock, Run, Simulation
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ def redis_clients(
     `work` is in seconds, `gaps` are the arrival times, `skew` says how far a clock is ahead;
     `left_behind` is a command that ran before; with `visitor`, one more client comes a day later.
     """
-    server = simulation.redis(replicated=replicated)
+    server = RedisServer(simulation.world, lock_key=KEY, replicated=replicated)
     if left_behind:
         server.model.execute([word.encode() for word in left_behind])
         simulation.given(("keeps, from before:", *left_behind), server=server.name)
@@ -67,6 +68,20 @@ def redis_clients(
         simulation.visitor(lambda: kind(SimulatedRedis(server), KEY))
 
 
+def two_clients(
+    simulation: Simulation,
+    make: Callable[[], PlainLock],
+    *,
+    work: Mapping[str, float] | None = None,
+    gap: float = 0.1,
+    **options: Any,
+) -> None:
+    """Add clients A and B of any kind of server; B comes `gap` seconds later."""
+    for place, name in enumerate("AB"):
+        seconds = (work or {}).get(name, 2.0)
+        simulation.client(name, make, work=seconds, after=place * gap, **options)
+
+
 def production_clients(
     simulation: Simulation,
     *,
@@ -76,7 +91,7 @@ def production_clients(
     writes: bool = True,  # they always write, with their token
 ) -> None:
     """Add clients of the production lock."""
-    server = simulation.redis(key=production.LOCK_KEY, replicated=True)
+    server = RedisServer(simulation.world, lock_key=production.LOCK_KEY, replicated=True)
     for place, name in enumerate(names):
         holder = production.Holder(simulation, name, (work or {}).get(name, 2.0))
         simulation.start(name, production.Client(server, holder).run, after=gaps[place])

@@ -134,7 +134,7 @@ def clients(
     """
     dice = Random(f"clients {seed}")
     simulation.world.random.seed(seed)
-    server = simulation.redis(key=target.key, replicated=replicated)
+    server = RedisServer(simulation.world, lock_key=target.key, replicated=replicated)
     checks = LeaseChecks(simulation.monitor, server)
     hasty = dice.choice("ABCD----")
     for name in "ABCDEFGH"[: dice.choice((2, 3, 3, 4)) + target.more]:

@@ -114,8 +114,5 @@ class SimulatedMemcached:
 
     def _answer(self, words: tuple[Any, ...], answer: Answer, noreply: bool = False) -> Answer:
         server = self._server
-        process = server.world.me()
-        server.record(process, words, "not waited for" if noreply else answer)
-        if server.monitor is not None:
-            server.monitor.saw_arrival(process)
+        server.record(server.world.me(), words, "not waited for" if noreply else answer)
         return answer

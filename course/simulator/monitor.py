@@ -195,7 +195,6 @@ class Monitor:
 
     def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
         """Check the effect of a command that has just run on the lock's server."""
-        self.saw_arrival(process)
         for check in self.checks:
             check(server)
         if not changed or not server.lock_key:

@@ -11,7 +11,6 @@ from course.simulator.history import MICROSECONDS, Kind
 from course.simulator.schedule import Act
 
 if TYPE_CHECKING:
-    from course.simulator.monitor import Monitor
     from course.simulator.world import World
 
 
@@ -21,7 +20,6 @@ class Server:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
-        self.monitor: Monitor | None = None
         world.servers[name] = self
 
     def record(
@@ -29,6 +27,8 @@ class Server:
     ) -> None:
         """Show a command of the process in the timeline, with its answer."""
         self.world.record(kind, words, answer, who=process.name, server=self.name)
+        if self.world.monitor is not None and kind is not Kind.NOTE:
+            self.world.monitor.saw_arrival(process)
 
     def ends(self) -> list[int]:
         """Return when what it keeps will expire, in virtual microseconds."""

@@ -59,8 +59,8 @@ class RedisServer(Server):
         model, process = self.model, connection.process
         if words[0] in (b"SUBSCRIBE", b"UNSUBSCRIBE"):
             return self._subscribe(connection, words, shown)
-        if self.monitor is not None:
-            self.monitor.sees(self, shown[0])
+        if self.world.monitor is not None:
+            self.world.monitor.sees(self, shown[0])
         before = model.snapshot() if self._replicated else None
         touched = model.data.touched
         try:
@@ -74,8 +74,8 @@ class RedisServer(Server):
         if reply is not None or shown[0] != "BLPOP":
             kind = Kind.LOST if effect is Act.LOSE_REPLY else Kind.COMMAND
             self.record(process, shown, reply, kind)
-        if self.monitor is not None:
-            self.monitor.saw_command(self, process, changed=changed)
+        if self.world.monitor is not None:
+            self.world.monitor.saw_command(self, process, changed=changed)
         if self.blocked and changed:
             self._serve_blocked()
         if model.published:
@@ -164,8 +164,8 @@ class RedisServer(Server):
         return "fails over; the replica lacks the last write"
 
     def _tell_monitor(self) -> None:
-        if self.monitor is not None:
-            self.monitor.replaced(self)
+        if self.world.monitor is not None:
+            self.world.monitor.replaced(self)
 
     def disconnect(self, *, restart: bool) -> str:
         """Break all connections, and with `restart` lose all data but the scripts."""

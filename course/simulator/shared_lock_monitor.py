@@ -95,7 +95,6 @@ class SharedLockMonitor(Monitor):
 
     def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
         """Check the effect of a command that has just run on the lock's server."""
-        self.saw_arrival(process)
         for check in self.checks:
             check(server)
         if not changed or not server.lock_key:

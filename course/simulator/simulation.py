@@ -10,12 +10,10 @@ from typing import Any, Protocol
 from redis.exceptions import RedisError
 
 from course.simulator.history import Event, Kind, Violation, Wrong
-from course.simulator.memcached_client import MemcachedServer
 from course.simulator.monitor import Monitor, Resource, Rules
 from course.simulator.process import Process
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, Deviation, Replay, Scheduler, Step
-from course.simulator.table import TableServer
 from course.simulator.virtual import inside_simulation
 from course.simulator.world import World
 from locking.terms import LockError
@@ -46,7 +44,7 @@ class Simulation:
 
     def __init__(self, world: World, monitor: Monitor, *, fenced: bool = False) -> None:
         self.world = world
-        self.monitor = monitor
+        self.monitor = world.monitor = monitor
         self.resource = Resource(self.monitor, fenced=fenced)
         self.world.on_fault.append(self._note_crash)
         self.world.on_end.append(self.monitor.over)
@@ -54,28 +52,6 @@ class Simulation:
     def _note_crash(self, deviation: Deviation) -> None:
         if deviation.act is Act.CRASH:
             self.monitor.crashed(deviation.client)
-
-    # -- servers
-
-    def redis(
-        self, name: str = "redis", *, key: str = KEY, replicated: bool = False
-    ) -> RedisServer:
-        """Add a Redis server whose `key` is the lock."""
-        server = RedisServer(self.world, name=name, lock_key=key, replicated=replicated)
-        server.monitor = self.monitor
-        return server
-
-    def table(self) -> TableServer:
-        """Add a database."""
-        server = TableServer(self.world)
-        server.monitor = self.monitor
-        return server
-
-    def memcached(self) -> MemcachedServer:
-        """Add a memcached whose key is the lock."""
-        server = MemcachedServer(self.world, lock_key=KEY)
-        server.monitor = self.monitor
-        return server
 
     # -- clients
 
@@ -89,11 +65,11 @@ class Simulation:
         after: float = 0.0,
         skew: float = 0.0,
         writes: bool = False,
-        forgets: bool = False,
+        forgets: str = "",
     ) -> Process:
         """Add a process that acquires the lock once, works for `work` seconds and releases it.
 
-        If it `forgets`, it never does.
+        The client that `forgets` never does.
 
         It starts `after` seconds from now with a wall clock `skew` seconds ahead; if it `writes`,
         it writes to the guarded resource after the work, with the lock's `token` if it has one.
@@ -111,7 +87,7 @@ class Simulation:
             if writes:
                 self.resource.write(name, attempt, getattr(lock, "token", None))
             self.monitor.leaves(name)
-            if forgets:
+            if forgets == name:
                 self.note(name, "forgets to let go, and idles")
                 self.world.wait(None)
             lock.release()

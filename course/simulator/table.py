@@ -244,8 +244,6 @@ class TableConnection:
             self._end("commit")
         many = "" if result.rowcount == 1 else "s"
         server.record(self.process, words, f"{result.rowcount} row{many}")
-        if server.monitor is not None:
-            server.monitor.saw_arrival(self.process)
         return result
 
     def commit(self) -> None:

@@ -14,13 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit, getcurrent
 
 from course.simulator.history import MICROSECONDS, Event, Kind
 from course.simulator.process import Process, Server, Thread
 from course.simulator.schedule import LOSSES, MARKS, TARGETED, Act, Deviation, Scheduler
+
+if TYPE_CHECKING:
+    from course.simulator.monitor import Monitor
 
 EPOCH = 1_700_000_000 * MICROSECONDS  # the time of day at the start of every run
 
@@ -64,6 +67,7 @@ class World:
         self.moves: list[str] = []  # every step and fault; see `course.moves`
         self.processes: dict[str, Process] = {}
         self.servers: dict[str, Server] = {}
+        self.monitor: Monitor | None = None
         self.random = Random(0)  # for lock code; the scheduler has another one
         self.threads: list[Thread] = []
         self.running: Thread | None = None

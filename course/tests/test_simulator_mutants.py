@@ -207,14 +207,3 @@ def test_what_is_found_in_a_broken_lock_does_not_happen_to_the_real_one():
     for name in ("releases without comparing", "hands over to the dead", "grants without an end"):
         _, seed, _ = find(BROKEN[name][0])
         assert run_chunk(Exploration(), seed, 1).violations == []
-
-
-def test_without_the_fence_the_paused_holders_stale_write_is_accepted():
-    """Without the fence, the explorer finds a stale write."""
-    what = Exploration(fenced=False)
-    for start in range(0, BUDGET, STEP):
-        found = run_chunk(what, start, STEP).violations
-        if found:
-            assert {wrong for _, wrong in found} == {Wrong.STALE_WRITE}
-            return
-    pytest.fail("no stale write in sight")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course.clients import LATE_WRITER, LONG_PAUSE, Check, each_enters
+from course.clients import LATE_WRITER, LONG_PAUSE, Check, each_enters, two_clients
 from course.lesson import PRODUCTION, Flaw, Plan
 from course.lessons.lesson_10_redlock.lock import RedlockLock
 from course.simulator.history import Wrong
 from course.simulator.redis_client import SimulatedRedis
+from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, FaultModel
 from course.simulator.simulation import KEY, Simulation
 
@@ -37,18 +38,15 @@ def clients(
 ) -> None:
     """Add clients of five servers; A cannot reach those in `cut_off`, numbered from 1."""
     # No key to watch: one server's key does not tell whether a majority holds the lock.
-    servers = [simulation.redis(name, key="", replicated=True) for name in NAMES]
+    servers = [RedisServer(simulation.world, name=name, replicated=True) for name in NAMES]
     for server in [servers[number - 1] for number in cut_off]:
         server.cut_off.add("A")
         simulation.given(f"cannot reach {server.name}", who="A")
-    for place, name in enumerate("AB"):
-        simulation.client(
-            name,
-            lambda: kind([SimulatedRedis(server) for server in servers], KEY),
-            work=(work or {}).get(name, 2.0),
-            after=place * gap,
-            writes=writes,
-        )
+
+    def make() -> Any:
+        return kind([SimulatedRedis(server) for server in servers], KEY)
+
+    two_clients(simulation, make, work=work, gap=gap, writes=writes)
 
 
 PLAN = Plan(

@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from course.clients import CRASH, CRASH_OR_SWITCH, NOTHING, ONE_ENTERS, TTL, Check, each_enters
+from course.clients import (
+    CRASH,
+    CRASH_OR_SWITCH,
+    NOTHING,
+    ONE_ENTERS,
+    TTL,
+    Check,
+    each_enters,
+    two_clients,
+)
 from course.lesson import Flaw, Plan
 from course.lessons.lesson_11_table_row.lock import TableRowLock, clean
 from course.simulator.history import Wrong
@@ -26,15 +35,8 @@ def clients(
     forgets: str = "",
 ) -> None:
     """Add two clients; the one that `forgets` never deletes its row."""
-    server = simulation.table()
-    for place, name in enumerate("AB"):
-        simulation.client(
-            name,
-            lambda: kind(server.connect(), KEY),
-            work=(work or {}).get(name, 2.0),
-            after=place * 0.1,
-            forgets=name == forgets,
-        )
+    server = TableServer(simulation.world)
+    two_clients(simulation, lambda: kind(server.connect(), KEY), work=work, forgets=forgets)
     if cleaner:
         simulation.start("Cleaner", partial(_clean, simulation, server))
     if visitor:

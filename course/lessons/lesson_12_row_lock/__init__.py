@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course.clients import CRASH_OR_SWITCH, NOTHING, ONE_ENTERS, Check, each_enters
+from course.clients import CRASH_OR_SWITCH, NOTHING, ONE_ENTERS, Check, each_enters, two_clients
 from course.lesson import Flaw, Plan
 from course.lessons.lesson_12_row_lock.lock import ForUpdateLock
 from course.simulator.history import Wrong
 from course.simulator.simulation import KEY, Simulation
+from course.simulator.table import TableServer
 
 
 class WithTimeout:
@@ -33,19 +34,16 @@ def clients(
     forgets: str = "",
 ) -> None:
     """Add two clients; the one that `forgets` never commits."""
-    server = simulation.table()
+    server = TableServer(simulation.world)
     if row_exists:
         server.preload("INSERT INTO lock_row (name, taken_at) VALUES (%s, %s)", (KEY, 0.0))
     else:
         simulation.given(f"has no row named {KEY}", server=server.name)
-    for place, name in enumerate("AB"):
-        simulation.client(
-            name,
-            lambda: WithTimeout(kind(server.connect(autocommit=False), KEY)),
-            work=(work or {}).get(name, 2.0),
-            after=place * 0.1,
-            forgets=name == forgets,
-        )
+
+    def make() -> WithTimeout:
+        return WithTimeout(kind(server.connect(autocommit=False), KEY))
+
+    two_clients(simulation, make, work=work, forgets=forgets)
 
 
 PLAN = Plan(

@@ -11,11 +11,12 @@ from course.lesson import PRODUCTION, Flaw, Plan
 from course.lessons.lesson_13_unique_index.lock import UniqueIndexGuard
 from course.simulator.history import Wrong
 from course.simulator.simulation import Simulation
+from course.simulator.table import TableServer
 
 
 def clients(simulation: Simulation, *, kind: Callable[..., Any] = UniqueIndexGuard) -> None:
     """Add two workers that refund the same order."""
-    server = simulation.table()
+    server = TableServer(simulation.world)
 
     def run(name: str) -> None:
         guard = kind(server.connect())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from course.clients import SWITCHES, Check, each_enters
+from course.clients import SWITCHES, Check, each_enters, two_clients
 from course.lesson import Flaw, Plan
 from course.lessons.lesson_14_memcached_add.lock import MemcachedAddLock
 from course.simulator.history import Wrong
-from course.simulator.memcached_client import SimulatedMemcached
+from course.simulator.memcached_client import MemcachedServer, SimulatedMemcached
 from course.simulator.schedule import Act, FaultModel
 from course.simulator.simulation import KEY, Simulation
 
@@ -18,9 +18,8 @@ EVICTION = FaultModel(frozenset({Act.EVICT}), targets=("memcached",), most_fault
 
 def clients(simulation: Simulation, *, kind: Callable[..., Any] = MemcachedAddLock) -> None:
     """Add two clients."""
-    server = simulation.memcached()
-    for place, name in enumerate("AB"):
-        simulation.client(name, lambda: kind(SimulatedMemcached(server), KEY), after=place * 0.1)
+    server = MemcachedServer(simulation.world, lock_key=KEY)
+    two_clients(simulation, lambda: kind(SimulatedMemcached(server), KEY))
 
 
 PLAN = Plan(
