@@ -8,7 +8,7 @@ from itertools import count
 
 from loadtest.client import Connection
 from loadtest.finished import Finished, Report, UnexpectedAnswer
-from loadtest.history import INFO, OK, Recorder, classify
+from loadtest.history import INFO, OK, Recorder
 from loadtest.sale import Sale
 from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests
@@ -16,6 +16,7 @@ from loadtest.shops.flash_sale.answers import (
     EXPECTED_REFUSALS,
     EXPECTED_STATE_REFUSALS,
     Answer,
+    classify,
 )
 
 # Calls whose answers show an order.
@@ -104,11 +105,12 @@ class Caller:
         """Write down how a call about an order ended: its outcome."""
         # An answer that shows another order than was asked for must be seen as that.
         named = (answer.order if op in SHOW_ORDER else None) or order
+        outcome = classify(answer.status, answer.code, named, op=op)
         if self._recorder is None:
-            return classify(answer.status, answer.code, named, op=op)
-        return self._recorder.complete(
+            return outcome
+        self._recorder.complete(
             call,
-            op,
+            outcome,
             status=answer.status,
             code=answer.code,
             order=named,
@@ -116,6 +118,7 @@ class Caller:
             orders=answer.orders,
             told=answer.told if self.walk else None,
         )
+        return outcome
 
     def _headers(self, key: str, request: Request, token: str | None = None) -> dict[str, str]:
         token = self.token if token is None else token

@@ -6,10 +6,11 @@ A call leaves two lines, paired by `call`:
      "key":"0b54…","attempt":1,"sale":"3","item":"5","quantity":1}
     {"event":"ok","time":95,"call":"w0.7#2","status":201,"code":"","order":"91"}
 
-The event of the second line is what the client may conclude (see `classify`). A call without a
-second line was cut short, which is to say *unknown*. Times are nanoseconds of the machine's
-monotonic clock, which all its processes share. In an open loop a first line may also say when the
-buyer meant to ask (`due`), which can be earlier than when they did.
+The event of the second line is what the client may conclude, by the shop's adapter: `ok` is a
+promise, `fail` a definite refusal, `info` neither, *unknown*. So is a call without a second line,
+which was cut short. Times are nanoseconds of the machine's monotonic clock, which all its processes
+share. In an open loop a first line may also say when the buyer meant to ask (`due`), which can be
+earlier than when they did.
 
 Where a call is about a part of an order, `quantity` is the part's units (0: all of it), `key` its
 own and `sale` its line's; the lines of a cart share `cart`, the cart's key. Where an answer shows
@@ -48,8 +49,6 @@ INVOKE = "invoke"
 # The client itself could not connect, so the shop never saw the request: a definite no.
 CONNECTION_REFUSED = "connection_refused"
 
-FAILED_STATUSES = frozenset({400, 401, 403, 404, 409, 410, 422, 429})
-
 # How a client is named that repeats a buyer's call when the load has ended (steps/again.py).
 AGAIN = "again."
 
@@ -66,22 +65,6 @@ Count = Annotated[int, Meta(ge=0, lt=NEVER)]
 
 class HistoryError(ValueError):
     """A history that cannot be read; says the file and the line."""
-
-
-def classify(status: int, code: str, order: str | None, *, op: str = "order") -> str:
-    """What a client may conclude from an answer: `ok`, `fail` or `info`.
-
-    `status` is the HTTP status, 0 if no answer came; `code` the problem's code or the client's own
-    word for what went wrong; `order` the id of the order in the answer. A purchase is only ok if
-    the answer names the order. Whatever is neither a promise nor a definite refusal is unknown.
-    """
-    if status in (200, 201) and (order is not None or op != "order"):
-        return OK
-    if status in FAILED_STATUSES or (status == 503 and code == "busy"):
-        return FAIL
-    if status == 0 and code == CONNECTION_REFUSED:
-        return FAIL
-    return INFO
 
 
 def combine(outcomes: Iterable[str]) -> str:
@@ -245,30 +228,32 @@ class Recorder:
     def complete(
         self,
         call: str,
-        op: str,
+        outcome: str,
         *,
-        status: int,
+        status: int = 0,
         code: str = "",
         order: str | None = None,
         shown: Shown | None = None,
         orders: Sequence[str] = (),
         told: Told | None = None,
-        outcome: str = "",
         quantity: int = 0,
-    ) -> str:
-        """Record how a call ended and return its outcome; the arguments are those of `classify`.
+    ) -> None:
+        """Record how a call ended.
 
-        `outcome` is what an adapter made of the answer, instead of `classify`, and `quantity` the
-        units that the answer grants, if they are others than were asked for.
-
-        `shown` is what the answer shows of the order or the sale, `orders` those to which a page
-        links, `told` what it says of the units that are left.
+        Args:
+            call: its id.
+            outcome: what the shop's adapter made of the answer: `OK`, `FAIL` or `INFO`.
+            status: the HTTP status; 0 if no answer came.
+            code: the shop's word for a refusal, or the client's own for what went wrong.
+            order: the order in the answer.
+            shown: what the answer shows of the order or the sale.
+            orders: those to which a page links.
+            told: what the answer says of the units that are left.
+            quantity: the units that it grants, if they are others than were asked for.
         """
-        outcome = outcome or classify(status, code, order, op=op)
         with self._lock:
             kind, now = _ENDS[outcome], time.monotonic_ns()
             self._add(kind(now, call, status, code, order, shown, orders, told, quantity))
-        return outcome
 
     def flush(self) -> None:
         """Hand over the completions that wait for the next invocation."""

@@ -14,13 +14,13 @@ from loadtest.caller import Caller
 from loadtest.cart import Cart
 from loadtest.client import Connection
 from loadtest.finished import Report
-from loadtest.history import Recorder, classify
+from loadtest.history import Recorder
 from loadtest.purchases import Part, Purchase, new_key
 from loadtest.roles import MAIN, OWN
 from loadtest.sale import Sale
 from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests
-from loadtest.shops.flash_sale.answers import EXPECTED_OF_PARTS, Answer
+from loadtest.shops.flash_sale.answers import EXPECTED_OF_PARTS, Answer, classify
 from loadtest.shops.flash_sale.invalid import Invalid
 
 # Buyers do not all press in the same microsecond: most seconds from the opening to the first press.
@@ -193,19 +193,19 @@ class Shopper(Caller):
         started = due or time.monotonic_ns()
         answer = self._connection.request(request, headers)
         milliseconds = (time.monotonic_ns() - started) / 1e6
+        outcome = classify(answer.status, answer.code, answer.order)
         if self._recorder is not None:
             for call, line in zip(calls, cart.lines, strict=True):
                 code = cart.code_of(line, answer)
                 self._recorder.complete(
                     call,
-                    "order",
+                    outcome,
                     status=answer.status,
                     code=code,
                     order=answer.order,
                     shown=answer.shown,
                     told=answer.told if self.walk else None,
                 )
-        outcome = classify(answer.status, answer.code, answer.order)
         self._tell("order", answer, outcome, milliseconds, name="cart")
         self._note(answer)
         return answer

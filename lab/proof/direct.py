@@ -30,6 +30,7 @@ from loadtest.history import Recorder, Shown
 from loadtest.purchases import new_key
 from loadtest.roles import LIMITED, MAIN, TIMED
 from loadtest.sale import Sale as LoadSale
+from loadtest.shops.flash_sale.answers import classify
 from loadtest.steps.files import leave_tokens
 from shop.accounts import tokens
 from shop.catalogue.models import Sale
@@ -209,14 +210,15 @@ class DirectBuyers:
             status, code = 500, "internal_error"
         finally:
             connection.close()
+        order = str(bought.order.pk) if bought else None
         for place, line in enumerate(click.lines):
             another = click.cart and about not in ("", line.sale.id)
             self._recorder.complete(
                 f"{call}.{place}",
-                "order",
+                classify(status, code, order),
                 status=status,
                 code=WITH_ANOTHER if another else code,
-                order=str(bought.order.pk) if bought else None,
+                order=order,
                 shown=_shown(bought) if bought else None,
             )
 

@@ -132,9 +132,7 @@ class Buyers:
             answer = reply.response
             status = answer.status if answer else 0
             known = INFO if not status or status >= 500 else REFUSED if status >= 400 else OK
-            self.recorder.complete(
-                names[index], op, status=status, code=reply.problem, outcome=known
-            )
+            self.recorder.complete(names[index], known, status=status, code=reply.problem)
             self._tell(op, known, reply, reply.problem)
 
         self._together([each for _, each in calls], ended)
@@ -194,17 +192,17 @@ class Buyers:
 
     def _record_refusal(self, number: int, reason: str) -> None:
         call = self._invoke("order", number, f"b{number}", 1)
-        self.recorder.complete(call, "order", status=0, code=reason, outcome=REFUSED)
+        self.recorder.complete(call, REFUSED, code=reason)
 
     def _hear(self, number: int, key: str, call: str, reply: Reply) -> None:
         """Take in the answer to a last step."""
         outcome = self._outcome(number, reply)
         status = reply.response.status if reply.response else 0
-        end = partial(self.recorder.complete, call, "order", status=status)
+        end = partial(self.recorder.complete, call, status=status)
         asked = final.Asked(key, f"b{number}")
         match outcome:
             case Sold():
-                end(order=outcome.order, outcome=OK, quantity=outcome.units)
+                end(outcome=OK, order=outcome.order, quantity=outcome.units)
                 self._tell("order", OK, reply, "")
                 self._sold.setdefault(outcome.order, asked)
                 self._open.pop(key, None)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from loadtest.history import Recorder
+from loadtest.history import INFO, OK, Recorder
 
 # Seconds that the item stays empty, so that buyers are told so and those who give up can leave.
 EMPTY = 1.5
@@ -117,11 +117,11 @@ class Restocks:
             item=self._shelf.item,
             quantity=self._units,
         )
-        status, code = 200, ""
+        outcome, code = OK, ""
         try:
             self._shelf.add(self._units)
             self.times += 1
         except self._shelf.errors as error:
             # The units may have been added: unknown, as for any other client.
-            status, code = 0, f"{type(error).__name__}: {error}"
-        self._recorder.complete(call, "restock", status=status, code=code)
+            outcome, code = INFO, f"{type(error).__name__}: {error}"
+        self._recorder.complete(call, outcome, status=200 if outcome == OK else 0, code=code)

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from loadtest.checker import snapshot as s
-from loadtest.history import classify
+from loadtest.shops.flash_sale.answers import classify
 from loadtest.tests.simulated_order import CURRENCY, Order, Part, Reply, Sale, clock
 from loadtest.tests.simulated_shop import Shop
 from loadtest.tests.simulated_world import ITEM, SALE, Line, World, ending, invocation

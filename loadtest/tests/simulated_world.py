@@ -11,7 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from loadtest.checker import snapshot as s
-from loadtest.history import INVOKE, classify
+from loadtest.history import INVOKE
+from loadtest.shops.flash_sale.answers import classify
 from loadtest.tests.simulated_order import clock
 
 SALE, ITEM = "1", "7"

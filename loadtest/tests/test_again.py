@@ -8,6 +8,7 @@ from pathlib import Path
 
 from loadtest.address import address_of
 from loadtest.history import OK, Recorder, operations
+from loadtest.shops.flash_sale.answers import classify
 from loadtest.steps import RunFiles, again, ask_again
 from loadtest.steps.files import leave_tokens, take_tokens
 from loadtest.tests.fake_shop import FakeShop, serving
@@ -26,7 +27,8 @@ def asked(recorder: Recorder, number: int, *, status: int, code: str = "", cart:
         cart=cart,
     )
     order = str(number) if status == 201 else None
-    recorder.complete(f"c#{number}", "order", status=status, code=code, order=order)
+    outcome = classify(status, code, order)
+    recorder.complete(f"c#{number}", outcome, status=status, code=code, order=order)
 
 
 def test_keys_of_every_kind_are_chosen_and_not_more_than_wanted(tmp_path: Path) -> None:

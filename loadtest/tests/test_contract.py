@@ -11,7 +11,7 @@ import pytest
 from loadtest.checker import FAIL, PASS, UNKNOWN, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.verdict import Finding
-from loadtest.history import classify
+from loadtest.shops.flash_sale.answers import classify
 
 SECOND = 10**9
 

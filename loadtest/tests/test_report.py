@@ -88,7 +88,7 @@ def test_what_a_shop_answers_cannot_become_part_of_the_page(tmp_path: Path) -> N
     evil = "</script><script>alert(1)</script>"
     recorder = Recorder(tmp_path / "h.jsonl")
     recorder.invoke("c#1", "order", client="c", buyer="c", key=evil, sale="1", quantity=1)
-    recorder.complete("c#1", "order", status=500, code=evil)
+    recorder.complete("c#1", "info", status=500, code=evil)
     recorder.close()
     faults = tmp_path / "faults"
     faults.write_text(json.dumps({"fault": evil, "start": 1, "end": 2}) + "\n")
@@ -147,7 +147,7 @@ def test_a_run_without_a_verdict_is_shown_as_unknown(tmp_path: Path) -> None:
 def test_in_an_open_loop_latency_counts_from_when_the_buyer_meant_to_ask(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "h.jsonl")
     recorder.invoke("c#1", "order", client="c", buyer="c", key="k", sale="1", quantity=1, due=1)
-    recorder.complete("c#1", "order", status=201, order="1")
+    recorder.complete("c#1", "ok", status=201, order="1")
     recorder.close()
     evidence = gather([tmp_path / "h.jsonl"])
     assert evidence.open_loop

@@ -93,7 +93,7 @@ def promises_two_orders(folder: Path) -> Path:
     for number in (1, 2):
         call = f"c{number}"
         recorder.invoke(call, "order", client="c", buyer="b7", sale="1", key="k", quantity=1)
-        recorder.complete(call, "order", status=201, order=f"{number}")
+        recorder.complete(call, "ok", status=201, order=f"{number}")
     recorder.close()
     return recorder.path
 

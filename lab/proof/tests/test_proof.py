@@ -17,6 +17,7 @@ from lab.proof.sabotage import SABOTAGE
 from loadtest.faults import FAULTS, Injected
 from loadtest.history import Recorder, operations
 from loadtest.scenarios import MIXES
+from loadtest.shops.flash_sale.answers import classify
 from loadtest.steps import Restocks
 from shop.catalogue.models import Sale
 from shop.tests.processes import wait_for
@@ -26,7 +27,8 @@ def call(recorder: Recorder, number: int, op: str, status: int, order: str | Non
     name = f"c#{number}"
     recorder.invoke(name, op, client="c", buyer="c", key=name, quantity=1, sale="7")
     code = "sold_out" if status == 409 else ""
-    recorder.complete(name, op, status=status, order=order, code=code)
+    outcome = classify(status, code, order, op=op)
+    recorder.complete(name, outcome, status=status, order=order, code=code)
 
 
 def test_the_tally_counts_whole_lines_as_they_come(tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ def test_a_sale_is_sold_out_with_the_last_answer_to_who_came_in_time(tmp_path: P
     recorder.invoke("c#1", "order", client="c", buyer="c", key="c#1", quantity=1, sale="7")
     call(recorder, 2, "order", 201, "2")
     call(recorder, 3, "order", 409)
-    recorder.complete("c#1", "order", status=201, order="1", code="")
+    recorder.complete("c#1", "ok", status=201, order="1")
     call(recorder, 4, "order", 201, "4")  # a unit that came back
     recorder.close()
     ends = {each.call: each.end for each in operations(recorder.path)}

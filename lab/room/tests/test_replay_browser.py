@@ -53,9 +53,9 @@ def a_rush(folder: Path, stock: int) -> int:
             )
             try:
                 bought = buy(sale.pk, a_buyer().pk, key, 1)
-                history.complete(call, "order", status=201, order=str(bought.order.pk))
+                history.complete(call, "ok", status=201, order=str(bought.order.pk))
             except Refusal as refusal:
-                history.complete(call, "order", status=409, code=refusal.code)
+                history.complete(call, "fail", status=409, code=refusal.code)
     history.close()
     return sale.pk
 

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from loadtest.address import address_of
 from loadtest.checker import snapshot
-from loadtest.history import FAIL, OK, classify
+from loadtest.history import FAIL, OK
 from loadtest.roles import SaleTerms
 from loadtest.rush.release import send
 from loadtest.shop import (
@@ -26,7 +26,7 @@ from loadtest.shop import (
     Unknown,
 )
 from loadtest.shops.flash_sale import requests
-from loadtest.shops.flash_sale.answers import read
+from loadtest.shops.flash_sale.answers import classify, read
 from loadtest.shops.flash_sale.demo import DemoShop
 
 LIMIT = 1

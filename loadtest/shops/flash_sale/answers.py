@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadtest.framing import Response
-from loadtest.history import INFO, Shown, Told, classify
+from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, OK, Shown, Told
 from loadtest.sale import Sale
 
 _ORDER_LINK = re.compile(rb"/orders/(\d{1,19})/")
@@ -32,6 +32,26 @@ EXPECTED_OF_PARTS = KEY_REUSED | {"invalid_quantity"}
 DECLINED = frozenset({"payment_declined"})
 # What a lone buyer may provoke.
 PROVOKED = EXPECTED_OF_PARTS | DECLINED | {"limit_reached", "sold_out"}
+
+
+# Answers after which the shop has certainly done nothing.
+_REFUSALS = frozenset({400, 401, 403, 404, 409, 410, 422, 429})
+
+
+def classify(status: int, code: str, order: str | None, *, op: str = "order") -> str:
+    """What a client may conclude from an answer: `ok`, `fail` or `info`.
+
+    `status` is the HTTP status, 0 if no answer came; `code` the problem's code or the client's own
+    word for what went wrong; `order` the id of the order in the answer. A purchase is only ok if
+    the answer names the order. Whatever is neither a promise nor a definite refusal is unknown.
+    """
+    if status in (200, 201) and (order is not None or op != "order"):
+        return OK
+    if status in _REFUSALS or (status == 503 and code == "busy"):
+        return FAIL
+    if status == 0 and code == CONNECTION_REFUSED:
+        return FAIL
+    return INFO
 
 
 class SaleUnusable(RuntimeError):
