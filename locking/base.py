@@ -9,12 +9,24 @@ import asyncio
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, ClassVar, Self
 
 from locking.leases import Held, LeaseState
 from locking.terms import Capabilities, LockError, LockNotHeld, LockUnsupported
+
+
+@contextmanager
+def noted_on(error: BaseException | None) -> Iterator[None]:
+    """Turn a `LockError` into a note on the error that was there before, if there was one."""
+    try:
+        yield
+    except LockError as problem:
+        if error is None:
+            raise
+        error.add_note(f"and then {type(problem).__name__}: {problem}")
 
 
 class Lease(LeaseState):
@@ -80,12 +92,8 @@ class Lease(LeaseState):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
+        with noted_on(error):
             self.release()
-        except LockError as problem:
-            if error is None:
-                raise
-            error.add_note(f"and then {type(problem).__name__}: {problem}")
 
 
 class AsyncLease(ABC):
@@ -105,12 +113,8 @@ class AsyncLease(ABC):
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
+        with noted_on(error):
             await self.release()
-        except LockError as problem:
-            if error is None:
-                raise
-            error.add_note(f"and then {type(problem).__name__}: {problem}")
 
 
 class Handle:
@@ -150,10 +154,8 @@ class Handle:
         lease = self._held.leave(frame, self._caller())
         if lease is not None and (lease._handed_on or not lease.released):
             return lease
-        problem = self._not_held()
-        if error is None:
-            raise problem
-        error.add_note(f"and then LockNotHeld: {problem}")
+        with noted_on(error):
+            raise self._not_held()
         return None
 
     def server_address(self) -> str:

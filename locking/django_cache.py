@@ -10,7 +10,8 @@ from typing import Any, Unpack
 from django.core.cache.backends import redis
 from django.utils.functional import cached_property
 
-from locking.backends.redis import BlockingLockSettings, RedisLock
+from locking.backends.redis import RedisLock
+from locking.backends.redis_core import RedisLockSettings
 
 
 class RedisCache(redis.RedisCache):
@@ -22,7 +23,7 @@ class RedisCache(redis.RedisCache):
         return self._cache.get_client(write=True)  # type: ignore[attr-defined]
 
     def lock(
-        self, key: str, version: int | None = None, **settings: Unpack[BlockingLockSettings]
+        self, key: str, version: int | None = None, **settings: Unpack[RedisLockSettings]
     ) -> RedisLock:
         """Return the lock of a key, with the cache's prefix and version; see `RedisLock`."""
         return RedisLock(self._locks, self.make_and_validate_key(key, version=version), **settings)

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from math import inf
 from types import CodeType, FrameType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from locking.terms import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks, LockLost, LockUnsupported
 
@@ -95,9 +95,6 @@ class LeaseState:
         "__weakref__", "_deadline", "_granted_at", "_guard", "_handed_on", "_home", "_lost_reason",
         "_over", "_released", "_releasing", "clock", "hooks", "name", "token",
     )  # fmt: skip
-
-    longest: ClassVar[float] = MAX_LEASE
-    """The longest lease in seconds that the server keeps."""
 
     def __init__(
         self,
@@ -224,7 +221,7 @@ class LeaseState:
 
     def _extension(self, seconds: float) -> float:
         """Return for how long to extend the lease; raises ValueError for a senseless length."""
-        return lease_length(seconds, self.longest)
+        return lease_length(seconds)
 
     def _note_extension(self, ours: bool, deadline: float) -> None:
         if ours:

@@ -8,12 +8,14 @@ consumers can share a queue.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from locking.backends.redis import BlockingRemote
+from locking.backends.redis_async import AsyncRemote
+from locking.backends.redis_core import Remote
 from locking.backends.redis_protocol import Script, text
 from locking.backends.redis_transport import transport_for
 from locking.backends.redis_transport_async import async_transport_for
@@ -38,22 +40,20 @@ class Due:
     """The time at which an unacknowledged id becomes due again; 0 if it was read, not popped."""
 
 
-class _Queue(ABC):
+class _Queue:
     """A queue of unique ids, ordered by the time at which they are due.
 
-    `claim` is in seconds.  A command whose reply is lost raises redis-py's error and may have been
+    `claim` is in seconds.  A command without an answer raises `LockUnavailable` and may have been
     executed: enqueueing again is harmless, and ids in a lost reply become due again.
     """
 
-    def __init__(self, transport: Any, name: str, claim: float) -> None:
-        self.name = name
-        self._transport = transport
+    def __init__(self, remote: Remote, claim: float) -> None:
+        self.name = remote.name
+        self._remote = remote
         self._claim = claim
-        self._keys = (f"queue:{{{name}}}", f"queue:{{{name}}}:in-flight")
 
-    @abstractmethod
     def _run(self, script: Script, read: Callable[[Any], Any], *args: str) -> Any:
-        """Run a script and return what `read` makes of the answer."""
+        return self._remote.read(script, read, *args, tries=1)
 
     def enqueue(self, ids: Iterable[str], delay: float, *, reschedule: bool = False) -> Any:
         """Enqueue the ids, due in `delay` seconds; return how many were added or moved.
@@ -109,25 +109,23 @@ class DelayQueue(_Queue):
     """A queue of ids; `client` is a blocking client of redis-py or valkey-py, or a URL."""
 
     def __init__(self, client: Any, name: str, *, claim: float = CLAIM) -> None:
-        super().__init__(transport_for(client), name, claim)
+        super().__init__(BlockingRemote(name, _keys(name), transport_for(client)), claim)
 
     def __len__(self) -> int:
         """Return how many ids wait, due or not."""
         count: int = self.waiting()
         return count
 
-    def _run(self, script: Script, read: Callable[[Any], Any], *args: str) -> Any:
-        return read(self._transport.run(script, self._keys, args))
-
 
 class AsyncDelayQueue(_Queue):
     """The same queue for asyncio: each method returns what to await."""
 
     def __init__(self, client: Any, name: str, *, claim: float = CLAIM) -> None:
-        super().__init__(async_transport_for(client), name, claim)
+        super().__init__(AsyncRemote(name, _keys(name), async_transport_for(client)), claim)
 
-    async def _run(self, script: Script, read: Callable[[Any], Any], *args: str) -> Any:
-        return read(await self._transport.run(script, self._keys, args))
+
+def _keys(name: str) -> tuple[str, ...]:
+    return f"queue:{{{name}}}", f"queue:{{{name}}}:in-flight"
 
 
 def _ms(seconds: float) -> str:

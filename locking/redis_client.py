@@ -12,12 +12,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import redis.asyncio
-from redis import Redis, RedisCluster, Sentinel
+from redis import Redis, RedisCluster
 from redis.asyncio import RedisCluster as AsyncRedisCluster
 from redis.asyncio.cluster import ClusterNode as AsyncClusterNode
-from redis.asyncio.connection import parse_url as parse_async_url
 from redis.asyncio.retry import Retry as AsyncRetry
-from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
 from redis.connection import Encoder, parse_url
@@ -94,17 +92,13 @@ def connect(url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any) -> Re
     prevails.  Raises ValueError for another kind of URL.
     """
     place = _place(url)
+    settings = _settings(place, timeout)
     if place.topology == "cluster":
         nodes = [ClusterNode(*each) for each in place.hosts]  # type: ignore[no-untyped-call]
-        retry = {"retry": Retry(NoBackoff(), 1)}
-        return LazyCluster(place.url, nodes, **_settings(place, timeout) | retry | options)
-    settings = _settings(place, timeout) | {"retry": Retry(NoBackoff(), 0)} | options
-    if place.topology == "sentinel":
-        settings |= _of_server(parse_url(place.url))  # type: ignore[no-untyped-call]
-        manager = Sentinel(place.hosts, sentinel_kwargs=_for_sentinels(place, settings))  # type: ignore[no-untyped-call]
-        client: Redis = manager.master_for(place.service, **settings)  # type: ignore[no-untyped-call]
-        return client
-    return Redis.from_url(place.url, **settings)
+        settings |= {"retry": Retry(NoBackoff(), 1)} | options
+        return LazyCluster(place.url, nodes, **settings)
+    client: Redis = _client(redis, place, settings | options)
+    return client
 
 
 def topology_of(url: str) -> str:
@@ -122,19 +116,24 @@ def connect_async(
 ) -> redis.asyncio.Redis | AsyncRedisCluster:
     """Return an asyncio client for the same URLs, with the same settings."""
     place = _place(url)
+    settings = _settings(place, timeout)
     if place.topology == "cluster":
-        retry = {"retry": AsyncRetry(NoBackoff(), 1)}
-        settings = _settings(place, timeout) | retry | options
+        settings |= {"retry": AsyncRetry(NoBackoff(), 1)} | options
         nodes = [AsyncClusterNode(*each, **settings) for each in place.hosts]
         return AsyncRedisCluster.from_url(place.url, startup_nodes=nodes, **settings)
-    settings = _settings(place, timeout) | {"retry": AsyncRetry(NoBackoff(), 0)} | options
+    client: redis.asyncio.Redis = _client(redis.asyncio, place, settings | options)
+    return client
+
+
+def _client(package: Any, place: _Place, settings: dict[str, Any]) -> Any:
+    """Return a client of one server; `package` is `redis` or `redis.asyncio`."""
+    settings = {"retry": package.retry.Retry(NoBackoff(), 0)} | settings
     if place.topology == "sentinel":
-        settings |= _of_server(dict(parse_async_url(place.url)))
+        settings |= _of_server(dict(package.connection.parse_url(place.url)))
         for_sentinels = _for_sentinels(place, settings)
-        manager = AsyncSentinel(place.hosts, sentinel_kwargs=for_sentinels)  # type: ignore[no-untyped-call]
-        client: redis.asyncio.Redis = manager.master_for(place.service, **settings)
-        return client
-    return redis.asyncio.Redis.from_url(place.url, **settings)
+        manager = package.sentinel.Sentinel(place.hosts, sentinel_kwargs=for_sentinels)
+        return manager.master_for(place.service, **settings)
+    return package.Redis.from_url(place.url, **settings)
 
 
 def _settings(place: _Place, timeout: float) -> dict[str, Any]:

@@ -183,6 +183,6 @@ OPERATED = 0.2
 def _evict(simulation: Simulation, target: ExploredLock, server: RedisServer) -> None:
     lock = target.roles[0].make(simulation, server, "Operator")
     try:
-        lock.run(lock.scripts.evict)  # as `force_release` does, which also logs it
+        lock.remote.read(lock.scripts.evict, list)  # as `force_release` does, which also logs it
     except (LockError, KeyboardInterrupt) as problem:
         simulation.note("Operator", f"fails: {problem!r}")

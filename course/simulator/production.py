@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from inspect import isawaitable
 from math import inf
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import locking.backends.redis
@@ -29,7 +28,6 @@ from course.simulator.redis_client import Interrupted, SimulatedPool
 from course.simulator.redis_server import RedisServer
 from course.simulator.simulation import FAILURES, KEY, Simulation
 from course.simulator.world import World
-from locking.backends._drivers import Driver
 from locking.backends.redis import RedisLock
 from locking.backends.redis_core import RedisHandle
 from locking.backends.redis_lease import RedisLeaseState
@@ -38,8 +36,6 @@ from locking.renewal import Renewer
 from locking.terms import Clock, LockError
 
 MODULES = (locking.backends.redis, locking.backends.redis_core, locking.renewal)
-
-DRIVER = Driver("redis", asynchronous=False, cluster=False)
 
 LEASE = 10.0
 
@@ -87,16 +83,16 @@ def make_lock(
     world = simulation.world
     clock = Clock(monotonic=world.seconds, sleep=world.sleep)
     load_scripts(server, kind)
-    client = SimpleNamespace(connection_pool=SimulatedPool(server))
-    return kind(
-        NodeTransport(client, DRIVER),
+    lock = kind(
+        NodeTransport(SimulatedPool(server)),
         KEY,
         lease=lease,
         owner=owner,
         clock=clock,
-        renewer=SimulatedRenewer(clock),
         **settings,
     )
+    lock.remote.renewer = SimulatedRenewer(clock)
+    return lock
 
 
 class Blocking:

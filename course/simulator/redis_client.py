@@ -61,8 +61,8 @@ class SimulatedRedis(redis.Redis):
 class SimulatedPool:
     """The part of redis-py's connection pool that its client and the transports need."""
 
-    def __init__(self, server: RedisServer) -> None:
-        self.connection_class = partial(SimulatedConnection, server)
+    def __init__(self, server: RedisServer, connect: Callable[..., Any] | None = None) -> None:
+        self.connection_class = connect or partial(SimulatedConnection, server)
         self.connection_kwargs = {"socket_timeout": SOCKET_TIMEOUT, "protocol": 2}
         self._idle: list[SimulatedConnection] = []
 
@@ -72,7 +72,8 @@ class SimulatedPool:
 
     def get_connection(self) -> SimulatedConnection:
         """Return a connection: another thread of the process may be waiting on each of the rest."""
-        return self._idle.pop() if self._idle else self.connection_class()
+        made: SimulatedConnection = self._idle.pop() if self._idle else self.connection_class()
+        return made
 
     def release(self, connection: SimulatedConnection) -> None:
         """Keep the connection for the next command, unless its client has closed it."""

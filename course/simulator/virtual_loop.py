@@ -10,16 +10,13 @@ from typing import Any, TypeVar
 from greenlet import GreenletExit
 
 from course.simulator import production
-from course.simulator.redis_client import SOCKET_TIMEOUT, SimulatedConnection
+from course.simulator.redis_client import SimulatedConnection, SimulatedPool
 from course.simulator.redis_server import RedisServer
 from course.simulator.simulation import KEY
 from course.simulator.world import World
-from locking.backends._drivers import Driver
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_transport_async import AsyncNodeTransport
 from locking.terms import Clock
-
-DRIVER = Driver("redis", asynchronous=True, cluster=False)
 
 T = TypeVar("T")
 
@@ -74,7 +71,7 @@ def run_asyncio(client: production.Client, kind: type[AsyncRedisLock]) -> None:
     connect = partial(AsyncSimulatedConnection, client.server, loop, cancel)
     # Made here so that it outlives the loop, which cannot close connections when it ends.
     lock = kind(
-        AsyncNodeTransport(None, connect, {"socket_timeout": SOCKET_TIMEOUT}, DRIVER),
+        AsyncNodeTransport(SimulatedPool(client.server, connect)),
         KEY,
         lease=client.lease,
         owner=holder.name,

@@ -1,21 +1,18 @@
-"""The clients that locks accept: redis-py's and valkey-py's, found by their class.
+"""The clients that locks accept: redis-py's, and valkey-py's of one server, found by their class.
 
-valkey-py is a fork of redis-py with the same connections; its errors are translated to redis-py's,
-so that the rest of the package knows one set of errors.
+valkey-py is a fork of redis-py.  A lock on its client makes connections of redis-py to the same
+server, so that the package knows one set of connections and of errors.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from inspect import iscoroutinefunction
-from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
-import redis.exceptions
+import redis
 
 MIN_VERSION = 5
 """The oldest redis-py whose connections have the interface that the transports use."""
@@ -23,64 +20,65 @@ MIN_VERSION = 5
 if int(redis.__version__.partition(".")[0]) < MIN_VERSION:
     raise ImportError(f"locking needs redis-py {MIN_VERSION} or later, not {redis.__version__}")
 
+NODES = ("Redis", "Valkey")
+CLUSTERS = ("RedisCluster",)
 
-@dataclass(frozen=True, slots=True)
-class Driver:
-    """A kind of client: which package it is from, and whether it is for asyncio or a cluster."""
+KEPT = (
+    *("host", "port", "path", "socket_", "ssl", "db", "protocol"),
+    *("username", "password", "credential_provider", "client_name"),
+)
+"""The settings of valkey-py's connections that say where the server is and who asks."""
 
-    package: str
-    asynchronous: bool
-    cluster: bool
-
-    @property
-    def errors(self) -> ModuleType:
-        """The module of the package's errors."""
-        return import_module(f"{self.package}.exceptions")
-
-    @property
-    def error(self) -> type[Exception]:
-        """The base class of the package's errors."""
-        found: type[Exception] = getattr(self.errors, f"{self.package.capitalize()}Error")
-        return found
-
-    @property
-    def cluster_error(self) -> type[Exception]:
-        """The class of a cluster client's own errors, which is not below `error`."""
-        found: type[Exception] = getattr(
-            self.errors, f"{self.package.capitalize()}ClusterException"
-        )
-        return found
-
-    def no_retry(self) -> Any:
-        """Return the package's retry policy that sends nothing twice."""
-        retry = import_module(f"{self.package}.{'asyncio.' * self.asynchronous}retry")
-        return retry.Retry(import_module(f"{self.package}.backoff").NoBackoff(), 0)
+_CLIENTS: dict[tuple[str, bool], Any] = {}
 
 
-@cache
-def _driver_of_class(*mro: type) -> Driver | None:
-    for each in mro:
-        package, _, module = each.__module__.partition(".")
-        if package in ("redis", "valkey"):
-            asynchronous = module.startswith("asyncio")
-            if each.__name__ in ("Redis", "Valkey"):
-                return Driver(package, asynchronous, cluster=False)
-            if each.__name__ in ("RedisCluster", "ValkeyCluster"):
-                return Driver(package, asynchronous, cluster=True)
-    return None
+def transport_of(
+    client: Any,
+    *,
+    asynchronous: bool,
+    connect: Callable[[str], Any],
+    node: Callable[[Any], Any],
+    cluster: Callable[[Any], Any],
+) -> Any:
+    """Return the transport of a client, or of a URL; all locks on it share one.
 
-
-def driver_of(client: object, *, asynchronous: bool) -> Driver | None:
-    """Return the kind of a client; None if it is none of redis-py's or valkey-py's.
-
-    Raises TypeError for an asyncio client where a blocking one is needed, and the other way round.
+    `connect` makes a client of a URL; `node` and `cluster` make the transport.  It is an attribute
+    of the client: a table with the clients as weak keys would keep them forever, because a
+    cluster's transport refers to its client.  Raises TypeError for an asyncio client where a
+    blocking one is needed, and the other way round.
     """
-    found = _driver_of_class(*type(client).__mro__)
-    if found is not None and found.asynchronous is not asynchronous:
-        kinds = ("an asyncio", "a blocking") if asynchronous else ("a blocking", "an asyncio")
-        hint = "a RedisLock" if asynchronous else "an AsyncRedisLock"
-        raise TypeError(f"this lock needs {kinds[0]} client; {kinds[1]} client makes {hint}")
-    return found
+    if isinstance(client, str):
+        client = _CLIENTS.get((client, asynchronous)) or _CLIENTS.setdefault(
+            (client, asynchronous), connect(client)
+        )
+    known = getattr(client, "_lock_transport", None)
+    if known is not None:
+        return known
+    for each in type(client).__mro__:
+        package, _, module = each.__module__.partition(".")
+        if package not in ("redis", "valkey") or each.__name__ not in NODES + CLUSTERS:
+            continue
+        if module.startswith("asyncio") is not asynchronous:
+            kinds = ("an asyncio", "a blocking") if asynchronous else ("a blocking", "an asyncio")
+            hint = "a RedisLock" if asynchronous else "an AsyncRedisLock"
+            raise TypeError(f"this lock needs {kinds[0]} client; {kinds[1]} client makes {hint}")
+        made = cluster(client) if each.__name__ in CLUSTERS else node(client.connection_pool)
+        return vars(client).setdefault("_lock_transport", made)  # atomic
+    if hasattr(client, "run") and hasattr(client, "pop"):
+        return client  # a transport
+    raise TypeError(f"a lock needs a client of redis-py or valkey-py, or a URL, not {client!r}")
+
+
+def settings_of(pool: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """Return the class of a pool's connections, as redis-py has it, and their settings."""
+    kind, settings = pool.connection_class, dict(pool.connection_kwargs)
+    package, _, module = getattr(kind, "__module__", "").partition(".")
+    if package == "valkey":
+        kind = getattr(import_module(f"redis.{module}"), kind.__name__, None)
+        if kind is None or hasattr(pool, "sentinel_manager"):
+            raise TypeError("of valkey-py, a lock takes clients of one server; give it a URL")
+        settings = {name: settings[name] for name in settings if name.startswith(KEPT)}
+    return kind, settings
 
 
 def address_of(pool: Any) -> str:
@@ -113,32 +111,3 @@ def close_with(owner: Any, method: str, close: Callable[[], Any]) -> None:
         return own and await getattr(type(own), method)(own, *args, **options)
 
     setattr(owner, method, awaiting if iscoroutinefunction(close) else blocking)
-
-
-def reject(client: object) -> NoReturn:
-    """Raise TypeError for something that is no client."""
-    raise TypeError(f"a lock needs a client of redis-py or valkey-py, or a URL, not {client!r}")
-
-
-def is_foreign(error: Exception) -> bool:
-    """Return whether an error is valkey-py's or a cluster client's own, to be translated.
-
-    An error of redis-py is raised again as it is: one that is its own cause, or is in a variable of
-    a frame that it passed, would keep its frames alive, and so their leases.
-    """
-    return not isinstance(error, redis.exceptions.RedisError)
-
-
-def translate(error: Exception) -> Exception:
-    """Return redis-py's equivalent of an error: for a cluster client's own, a lost connection."""
-    for kind in type(error).__mro__:
-        ours = getattr(redis.exceptions, kind.__name__.replace("Valkey", "Redis"), None)
-        if ours is not None:
-            if issubclass(ours, redis.exceptions.RedisClusterException):
-                ours = redis.exceptions.ConnectionError
-            try:
-                translated: Exception = ours(*error.args)
-            except TypeError:
-                continue  # the constructor takes something else: use a more general error
-            return translated
-    return error

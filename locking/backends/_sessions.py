@@ -1,13 +1,15 @@
-"""A pool of database connections for locks: connections are expensive and outlive one lock."""
+"""Locks that hold connections to a database, from a pool: a connection outlives one lock."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from locking.backends._sockets import readable
+from locking.backends._waiting import BackendLease, WaitingLock
+from locking.terms import LockTimeout, LockUnavailable
 
 
 class Closable(Protocol):
@@ -70,3 +72,93 @@ class Sessions(Generic[Connection]):
         while self._idle:
             with contextlib.suppress(IndexError):  # another thread was faster
                 self.discard(self._idle.pop())
+
+
+class SessionLock(WaitingLock):
+    """A lock on the database of `sessions`."""
+
+    server: ClassVar[str]
+    failures: ClassVar[tuple[type[Exception], ...]]
+    """The errors of a statement, after which its connection is closed."""
+    refusals: ClassVar[tuple[type[Exception], ...]] = ()
+    """The errors of a statement that has waited in vain for a lock."""
+
+    def __init__(self, sessions: Sessions[Any], name: str, **options: Any) -> None:
+        """Make a handle of the lock `name`; `options` are those of `WaitingLock`."""
+        super().__init__(name, **options)
+        self.sessions = sessions
+        self._address = sessions.address
+
+    @contextlib.contextmanager
+    def _lent(self, *, keep: bool = False) -> Iterator[Any]:
+        """Lend a connection, and take it back unless the caller will `keep` it.
+
+        After an error, close it, and with it any lock it may hold.
+        """
+        try:
+            connection = self.sessions.take()
+        except self.failures as error:
+            raise LockUnavailable(f"{self.server}: {error}".strip()) from error
+        try:
+            try:
+                yield connection
+            except self.refusals as error:
+                connection.rollback()
+                raise LockTimeout(str(error).strip()) from error
+        except LockTimeout:
+            self.sessions.give_back(connection)
+            raise
+        except self.failures as error:
+            self.sessions.discard(connection)
+            self.sessions.close()  # a restart of the server, for example, breaks all of them
+            raise LockUnavailable(f"{self.server}: {error}".strip()) from error
+        except BaseException:  # KeyboardInterrupt while waiting: the lock may have been granted
+            self.sessions.discard(connection)
+            raise
+        if not keep:
+            self.sessions.give_back(connection)
+
+    def _ping(self, connection: Any) -> None:
+        """Ask the server whether the connection still exists."""
+        raise NotImplementedError
+
+    def _unlock(self, connection: Any) -> bool:
+        """Free the lock that the connection holds; return whether it held it."""
+        raise NotImplementedError
+
+    def _let_go(self, lease: SessionLease) -> bool:
+        try:
+            let_go = self._unlock(lease.connection)
+        except self.failures as error:
+            self.sessions.discard(lease.connection)
+            lease.broken(error)
+            return False
+        self.sessions.give_back(lease.connection)
+        return let_go
+
+
+class SessionLease(BackendLease):
+    """A lock that lasts as long as `connection`."""
+
+    __slots__ = ()
+
+    @property
+    def connection(self) -> Any:
+        """The connection that holds the lock."""
+        return self.grant
+
+    def check(self) -> None:
+        """Ask the server whether the connection, and so the lock, still exists.
+
+        The lease has no expiry, so the client cannot detect a loss without asking.
+        """
+        super().check()
+        try:
+            self._lock._ping(self.connection)
+        except self._lock.failures as error:
+            self.broken(error)
+            super().check()
+
+    def broken(self, error: Exception) -> None:
+        """Record that the connection has failed."""
+        self.mark_lost(f"its connection failed: {error}".strip())

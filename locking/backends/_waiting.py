@@ -9,10 +9,11 @@ import threading
 import uuid
 from abc import abstractmethod
 from math import inf
+from typing import Any, ClassVar
 
 from locking.base import Lease, Lock
-from locking.leases import Held, time_limit
-from locking.terms import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks, LockTimeout
+from locking.leases import MAX_LEASE, Held, lease_length, time_limit
+from locking.terms import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks, LockTimeout, LockUnsupported
 
 
 def default_owner() -> str:
@@ -58,7 +59,10 @@ class Deadline:
 
 
 class WaitingLock(Lock):
-    """A `Lock` that reports the time of each `acquire`; a backend implements `_acquire`."""
+    """A `Lock` that reports the time of each `acquire`; a backend implements the last methods."""
+
+    lease_seconds = inf
+    """The length of a lease; one without an end lasts as long as a connection or a session."""
 
     def __init__(
         self,
@@ -99,3 +103,62 @@ class WaitingLock(Lock):
     @abstractmethod
     def _acquire(self, deadline: Deadline) -> Lease:
         """Wait until `deadline`; raise as `Lock.acquire` does."""
+
+    @abstractmethod
+    def _let_go(self, lease: Any) -> bool:
+        """Release on the server; return False if the lease was lost.  Must be repeatable."""
+
+    def _prolong(self, lease: Any, seconds: float) -> bool:
+        """Ask the server to expire the lease `seconds` from now; return False if it was lost."""
+        raise LockUnsupported("the lock ends with its connection and cannot be extended")
+
+
+class LeasedLock(WaitingLock):
+    """A lock with leases of `lease` seconds; other parameters are those of `WaitingLock`."""
+
+    longest: ClassVar[float] = MAX_LEASE
+    """The longest lease in seconds that the server keeps."""
+
+    def __init__(self, *where: Any, lease: float = 10.0, **options: Any) -> None:
+        super().__init__(*where, **options)
+        self.lease_seconds = lease_length(lease, self.longest)
+
+
+class BackendLease(Lease):
+    """A lease of a `WaitingLock`.
+
+    `grant` is what the server knows it by: a value, a node, a connection.  The command that got it
+    was sent at `sent_at` (monotonic).
+    """
+
+    __slots__ = ("_lock", "grant")
+
+    def __init__(
+        self,
+        lock: WaitingLock,
+        grant: Any,
+        *,
+        token: int | None = None,
+        sent_at: float | None = None,
+    ) -> None:
+        super().__init__(
+            lock.name,
+            token=token,
+            seconds=lock.lease_seconds,
+            sent_at=sent_at,
+            clock=lock.clock,
+            hooks=lock.hooks,
+        )
+        self._lock: Any = lock
+        self.grant = grant
+
+    def _extension(self, seconds: float) -> float:
+        return lease_length(seconds, getattr(self._lock, "longest", MAX_LEASE))
+
+    def _release(self) -> bool:
+        let_go: bool = self._lock._let_go(self)
+        return let_go
+
+    def _extend(self, seconds: float) -> bool:
+        ours: bool = self._lock._prolong(self, seconds)
+        return ours

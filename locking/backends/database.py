@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from math import inf
 from typing import Any, LiteralString
 
@@ -29,10 +28,10 @@ import psycopg
 from psycopg import errors
 from psycopg.pq import TransactionStatus
 
-from locking.backends._sessions import Sessions
-from locking.backends._waiting import Deadline, WaitingLock
+from locking.backends._sessions import SessionLease, SessionLock, Sessions
+from locking.backends._waiting import Deadline
 from locking.base import Lease
-from locking.terms import Capabilities, LockTimeout, LockUnavailable
+from locking.terms import Capabilities
 
 logger = logging.getLogger(__name__)
 
@@ -82,44 +81,6 @@ def advisory_key(name: str) -> int:
     return int.from_bytes(digest, signed=True)
 
 
-def open_connection(sessions: Sessions[Connection]) -> Connection:
-    """Return a connection; raise `LockUnavailable` if the server cannot be reached."""
-    try:
-        return sessions.take()
-    except psycopg.OperationalError as error:
-        raise LockUnavailable(f"PostgreSQL: {error}".strip()) from error
-
-
-@contextmanager
-def translated_errors(sessions: Sessions[Connection], connection: Connection) -> Iterator[None]:
-    """Translate errors to lock errors; keep the connection only if it certainly holds no lock."""
-    try:
-        try:
-            yield
-        except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
-            connection.rollback()
-            raise LockTimeout(str(error).strip()) from error
-    except LockTimeout:
-        sessions.give_back(connection)
-        raise
-    except psycopg.Error as error:
-        sessions.discard(connection)
-        sessions.close()  # a restart of the server, for example, breaks all of them
-        raise LockUnavailable(f"PostgreSQL: {error}".strip()) from error
-    except BaseException:  # KeyboardInterrupt while waiting: the server may have granted the lock
-        sessions.discard(connection)
-        raise
-
-
-@contextmanager
-def borrowed_connection(sessions: Sessions[Connection]) -> Iterator[Connection]:
-    """Lend a connection for statements that leave no lock behind."""
-    connection = open_connection(sessions)
-    with translated_errors(sessions, connection):
-        yield connection
-    sessions.give_back(connection)
-
-
 def wait_limit(deadline: Deadline) -> str:
     """Return `lock_timeout` in ms for the time left; '0' only without a deadline."""
     left = deadline.left()
@@ -132,41 +93,10 @@ def scalar(connection: Connection, query: LiteralString, *arguments: object) -> 
     return None if row is None else row[0]
 
 
-class ConnectionLease(Lease):
+class ConnectionLease(SessionLease):
     """A lock that lasts as long as `connection`; work on that connection ends with the lock."""
 
-    __slots__ = ("_lock", "connection")
-
-    def __init__(self, lock: PostgresLock, connection: Connection, token: int) -> None:
-        """Describe the lock that `connection` holds."""
-        super().__init__(lock.name, token=token, clock=lock.clock, hooks=lock.hooks)
-        self._lock = lock
-        self.connection = connection
-
-    def check(self) -> None:
-        """Ask the server whether the connection, and so the lock, still exists.
-
-        The lease has no expiry, so the client cannot detect a loss without asking.
-        """
-        super().check()
-        try:
-            self.connection.execute("SELECT 1")
-        except psycopg.OperationalError as error:
-            self._broken(error)
-            super().check()
-
-    def _release(self) -> bool:
-        try:
-            let_go = self._lock._let_go(self.connection)
-        except psycopg.Error as error:
-            self._lock._sessions.discard(self.connection)
-            self._broken(error)
-            return False
-        self._lock._sessions.give_back(self.connection)
-        return let_go
-
-    def _broken(self, error: psycopg.Error) -> None:
-        self.mark_lost(f"its connection failed: {error}".strip())
+    __slots__ = ()
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is not None and not self.released:
@@ -175,18 +105,15 @@ class ConnectionLease(Lease):
         super().__exit__(kind, error, traceback)
 
 
-class PostgresLock(WaitingLock):
+class PostgresLock(SessionLock):
     """Base of the PostgreSQL locks; a subclass implements taking and releasing."""
 
-    def __init__(self, sessions: Sessions[Connection], name: str, **options: Any) -> None:
-        """Make a handle of the lock `name` on the server of `sessions`."""
-        super().__init__(name, **options)
-        self._sessions = sessions
-        self._address = sessions.address
+    server = "PostgreSQL"
+    failures = (psycopg.Error,)
+    refusals = (errors.LockNotAvailable, errors.DeadlockDetected)
 
     def _acquire(self, deadline: Deadline) -> Lease:
-        connection = open_connection(self._sessions)
-        with translated_errors(self._sessions, connection):
+        with self._lent(keep=True) as connection:
             # Operators see the name in pg_stat_activity.
             settings = {
                 "application_name": self.owner_name[:63],
@@ -199,19 +126,22 @@ class PostgresLock(WaitingLock):
             # An answer proves that the lock was still held when the token was minted, so no later
             # holder has a smaller one.  It also resets the time-out for the caller's statements.
             connection.execute("SELECT set_config('lock_timeout', '0', false)")
-        return ConnectionLease(self, connection, token)
+        return ConnectionLease(self, connection, token=token)
 
     def _mint(self, connection: Connection) -> int:
         if connection.info.transaction_status == TransactionStatus.IDLE:
             return int(scalar(connection, MINT))
         # A rollback or a crash could undo our own transaction, even including the sequence.
-        with borrowed_connection(self._sessions) as other:
+        with self._lent() as other:
             return int(scalar(other, MINT))
 
     def _take(self, connection: Connection) -> None:
         raise NotImplementedError
 
-    def _let_go(self, connection: Connection) -> bool:
+    def _ping(self, connection: Connection) -> None:
+        connection.execute("SELECT 1")
+
+    def _unlock(self, connection: Connection) -> bool:
         """Commit; return False if the transaction had failed and was rolled back instead."""
         failed = connection.info.transaction_status == TransactionStatus.INERROR
         connection.commit()  # the server silently rolls a failed transaction back
@@ -238,25 +168,25 @@ class AdvisoryLock(PostgresLock):
     def _take(self, connection: Connection) -> None:
         connection.execute("SELECT pg_advisory_lock(%s)", (advisory_key(self.name),))
 
-    def _let_go(self, connection: Connection) -> bool:
+    def _unlock(self, connection: Connection) -> bool:
         connection.rollback()  # ends a transaction that the caller left open; the lock stays
         return bool(scalar(connection, "SELECT pg_advisory_unlock(%s)", advisory_key(self.name)))
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with borrowed_connection(self._sessions) as connection:
+        with self._lent() as connection:
             owner = scalar(connection, OWNER, advisory_key(self.name))
             return None if owner is None else str(owner)
 
     def waiters(self) -> int:
         """See `Lock.waiters`."""
-        with borrowed_connection(self._sessions) as connection:
+        with self._lent() as connection:
             return int(scalar(connection, WAITERS, advisory_key(self.name)))
 
     def force_release(self, reason: str) -> bool:
         """End the holder's connection; needs the holder's role or `pg_signal_backend`."""
         logger.warning("revoking the lock %r: %s", self.name, reason)
-        with borrowed_connection(self._sessions) as connection:
+        with self._lent() as connection:
             return bool(scalar(connection, EVICT, advisory_key(self.name)))
 
 
@@ -271,8 +201,8 @@ class TransactionLock(AdvisoryLock):
         connection.execute("BEGIN")
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (advisory_key(self.name),))
 
-    def _let_go(self, connection: Connection) -> bool:
-        return PostgresLock._let_go(self, connection)
+    def _unlock(self, connection: Connection) -> bool:
+        return PostgresLock._unlock(self, connection)
 
 
 class RowLock(PostgresLock):

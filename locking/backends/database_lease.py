@@ -17,15 +17,13 @@ from __future__ import annotations
 
 import logging
 import uuid
-from typing import Any, LiteralString
+from typing import LiteralString
 
 from psycopg import sql
 
-from locking.backends._sessions import Sessions
-from locking.backends._waiting import Deadline, WaitingLock
-from locking.backends.database import Connection, advisory_key, borrowed_connection, scalar
+from locking.backends._waiting import BackendLease, Deadline, LeasedLock
+from locking.backends.database import Connection, PostgresLock, advisory_key, scalar
 from locking.base import Lease
-from locking.leases import lease_length
 from locking.terms import Capabilities, LockTimeout
 
 logger = logging.getLogger(__name__)
@@ -69,56 +67,19 @@ SELECT extract(epoch FROM ends - clock_timestamp())::float8 FROM lock_lease WHER
 SLICE = 2.0
 
 
-class RowLease(Lease):
-    """A row of `lock_lease` that belongs to this holder until it expires."""
-
-    __slots__ = ("_holder", "_lock")
-
-    def __init__(self, lock: LeaseRowLock, holder: uuid.UUID, token: int, sent_at: float) -> None:
-        """Describe the row that `holder` has just taken."""
-        super().__init__(
-            lock.name,
-            token=token,
-            seconds=lock.lease_seconds,
-            sent_at=sent_at,
-            clock=lock.clock,
-            hooks=lock.hooks,
-        )
-        self._lock = lock
-        self._holder = holder
-
-    def _release(self) -> bool:
-        with borrowed_connection(self._lock._sessions) as connection:
-            arguments = (self.name, self._holder, self._lock.channel)
-            return connection.execute(RELEASE, arguments).rowcount == 1
-
-    def _extend(self, seconds: float) -> bool:
-        with borrowed_connection(self._lock._sessions) as connection:
-            return scalar(connection, EXTEND, seconds, self.name, self._holder) is not None
-
-
-class LeaseRowLock(WaitingLock):
+class LeaseRowLock(LeasedLock, PostgresLock):
     """A lock in a unique row, with a lease of `lease` seconds."""
 
     capabilities = Capabilities(fence=True, survives_server_restart=True)
 
-    def __init__(
-        self, sessions: Sessions[Connection], name: str, *, lease: float = 10.0, **options: Any
-    ) -> None:
-        """Make a handle of the lock `name`, with leases of `lease` seconds."""
-        super().__init__(name, **options)
-        self.lease_seconds = lease_length(lease)
-        self.channel = f"lock_{advisory_key(name) & (2**64 - 1):x}"
-        self._sessions = sessions
-        self._address = sessions.address
-
     def _acquire(self, deadline: Deadline) -> Lease:
         holder = uuid.uuid4()
-        with borrowed_connection(self._sessions) as connection:
+        with self._lent() as connection:
             lease = self._try(connection, holder)
             if lease is not None:
                 return lease
-            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
+            channel = sql.Identifier(self._channel())
+            connection.execute(sql.SQL("LISTEN {}").format(channel))
             try:
                 lease = self._wait_for_turn(connection, holder, deadline)
             except LockTimeout:
@@ -127,9 +88,21 @@ class LeaseRowLock(WaitingLock):
             connection.execute("UNLISTEN *")
             return lease
 
+    def _channel(self) -> str:
+        return f"lock_{advisory_key(self.name) & (2**64 - 1):x}"
+
+    def _let_go(self, lease: BackendLease) -> bool:
+        with self._lent() as connection:
+            arguments = (self.name, lease.grant, self._channel())
+            return bool(connection.execute(RELEASE, arguments).rowcount == 1)
+
+    def _prolong(self, lease: BackendLease, seconds: float) -> bool:
+        with self._lent() as connection:
+            return scalar(connection, EXTEND, seconds, self.name, lease.grant) is not None
+
     def _wait_for_turn(
         self, connection: Connection, holder: uuid.UUID, deadline: Deadline
-    ) -> RowLease:
+    ) -> Lease:
         # LISTEN is active, so a release between a try and the following wait is not missed.
         while True:
             lease = self._try(connection, holder)
@@ -142,7 +115,7 @@ class LeaseRowLock(WaitingLock):
             for _ in connection.notifies(timeout=min(SLICE, left, max(0.0, ends_in)), stop_after=1):
                 pass
 
-    def _try(self, connection: Connection, holder: uuid.UUID) -> RowLease | None:
+    def _try(self, connection: Connection, holder: uuid.UUID) -> Lease | None:
         sent_at = self.clock.monotonic()
         values = {
             "name": self.name,
@@ -151,16 +124,18 @@ class LeaseRowLock(WaitingLock):
             "seconds": self.lease_seconds,
         }
         row = connection.execute(TAKE, values).fetchone()
-        return None if row is None else RowLease(self, holder, row[0], sent_at)
+        if row is None:
+            return None
+        return BackendLease(self, holder, token=row[0], sent_at=sent_at)
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with borrowed_connection(self._sessions) as connection:
+        with self._lent() as connection:
             owner = scalar(connection, OWNER, self.name)
             return None if owner is None else str(owner)
 
     def force_release(self, reason: str) -> bool:
         """See `Lock.force_release`."""
         logger.warning("revoking the lock %r: %s", self.name, reason)
-        with borrowed_connection(self._sessions) as connection:
-            return connection.execute(EVICT, (self.name, self.channel)).rowcount == 1
+        with self._lent() as connection:
+            return bool(connection.execute(EVICT, (self.name, self._channel())).rowcount == 1)

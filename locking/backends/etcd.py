@@ -22,6 +22,7 @@ import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 from urllib.parse import quote
@@ -30,9 +31,8 @@ from etcd3gw import Etcd3Client
 from etcd3gw.exceptions import Etcd3Exception
 from requests import RequestException
 
-from locking.backends._waiting import Deadline, WaitingLock
+from locking.backends._waiting import BackendLease, Deadline, LeasedLock
 from locking.base import Lease
-from locking.leases import lease_length
 from locking.terms import Capabilities, LockTimeout, LockUnavailable
 
 logger = logging.getLogger(__name__)
@@ -83,91 +83,31 @@ def to_base64(value: str | bytes) -> str:
     return b64encode(value.encode() if isinstance(value, str) else value).decode()
 
 
-class KeyLease(Lease):
-    """The oldest key of a queue; it exists as long as its etcd lease."""
-
-    __slots__ = ("_etcd_lease", "_key", "_lock")
-
-    def __init__(self, lock: EtcdLock, place: Place) -> None:
-        """Create the lease for a place that has reached the head of the queue."""
-        super().__init__(
-            lock.name,
-            token=place.revision,
-            seconds=lock.lease_seconds,
-            sent_at=place.kept_at,
-            clock=lock.clock,
-            hooks=lock.hooks,
-        )
-        self._lock = lock
-        self._key = place.key
-        self._etcd_lease = place.lease
-
-    def _release(self) -> bool:
-        delete = {"request_delete_range": {"key": to_base64(self._key)}}
-        with translated_errors():
-            ours = self._if_ours(delete)
-        self._revoke(self._etcd_lease)
-        return ours
-
-    def _extend(self, seconds: float) -> bool:
-        # A keep-alive restarts only the original length and does not notice a deleted key.
-        with translated_errors():
-            lease = self._lock._grant(seconds)
-            put = {
-                "key": to_base64(self._key),
-                "value": to_base64(self._lock.owner_name),
-                "lease": lease,
-            }
-            ours = self._if_ours({"request_put": put})
-        if ours:
-            self._etcd_lease, lease = lease, self._etcd_lease
-        self._revoke(lease)
-        return ours
-
-    def _if_ours(self, operation: dict[str, Any]) -> bool:
-        """Run an operation if our key has existed since its creation, in one transaction."""
-        ours = {
-            "key": to_base64(self._key),
-            "target": "CREATE",
-            "result": "EQUAL",
-            "create_revision": self.token,
-        }
-        done = self._lock._post("kv/txn", compare=[ours], success=[operation])
-        return bool(done.get("succeeded"))
-
-    def _revoke(self, lease: str) -> None:
-        with suppress(LockUnavailable), translated_errors():  # otherwise it expires
-            self._lock._post("lease/revoke", ID=lease)
-
-
+@dataclass(slots=True)
 class Place:
-    """A key in the queue, the revision that created it, and its lease."""
+    """A key in the queue, and its etcd lease, last kept alive at `kept_at` (monotonic).
 
-    __slots__ = ("kept_at", "key", "lease", "revision")
+    `revision` created the key.
+    """
 
-    def __init__(self, key: str, lease: str, revision: int, kept_at: float) -> None:
-        """Store the place; `kept_at` is when its last keep-alive was sent (monotonic)."""
-        self.key = key
-        self.lease = lease
-        self.revision = revision
-        self.kept_at = kept_at
+    key: str
+    lease: str
+    revision: int
+    kept_at: float
 
 
-class EtcdLock(WaitingLock):
+class EtcdLock(LeasedLock):
     """A queue of keys under one prefix; the oldest holds the lock for `lease` seconds."""
 
     capabilities = Capabilities(
         fence=True, fair=True, survives_server_restart=True, counts_waiters=True
     )
 
-    def __init__(
-        self, client: Etcd3Client, name: str, *, lease: float = 10.0, **options: Any
-    ) -> None:
-        """Make a handle of the lock `name`, with leases of `lease` seconds."""
+    def __init__(self, client: Etcd3Client, name: str, **options: Any) -> None:
+        """Make a handle of the lock `name`; `options` are those of `LeasedLock`."""
         super().__init__(name, **options)
         self.client = client
         self._address = client.base_url
-        self.lease_seconds = lease_length(lease)
         self.prefix = f"{ROOT}{quote(name, safe='')}/"
 
     def _acquire(self, deadline: Deadline) -> Lease:
@@ -175,11 +115,48 @@ class EtcdLock(WaitingLock):
             place = self._join()
             try:
                 self._wait_for_turn(place, deadline)
-                return KeyLease(self, place)
+                return BackendLease(self, place, token=place.revision, sent_at=place.kept_at)
             except BaseException:
-                with suppress(Etcd3Exception, RequestException):  # otherwise it expires
-                    self._post("lease/revoke", ID=place.lease)
+                self._revoke(place.lease)
                 raise
+
+    def _let_go(self, lease: BackendLease) -> bool:
+        place = lease.grant
+        delete = {"request_delete_range": {"key": to_base64(place.key)}}
+        with translated_errors():
+            ours = self._if_there(place, delete)
+        self._revoke(place.lease)
+        return ours
+
+    def _prolong(self, lease: BackendLease, seconds: float) -> bool:
+        # A keep-alive restarts only the original length and does not notice a deleted key.
+        place = lease.grant
+        with translated_errors():
+            longer = self._grant(seconds)
+            put = {
+                "key": to_base64(place.key),
+                "value": to_base64(self.owner_name),
+                "lease": longer,
+            }
+            ours = self._if_there(place, {"request_put": put})
+        if ours:
+            place.lease, longer = longer, place.lease
+        self._revoke(longer)
+        return ours
+
+    def _if_there(self, place: Place, operation: dict[str, Any]) -> bool:
+        """Run an operation if the key has existed since its creation, in one transaction."""
+        since = {
+            "key": to_base64(place.key),
+            "target": "CREATE",
+            "result": "EQUAL",
+            "create_revision": place.revision,
+        }
+        return bool(self._post("kv/txn", compare=[since], success=[operation]).get("succeeded"))
+
+    def _revoke(self, lease: str) -> None:
+        with suppress(Etcd3Exception, RequestException):  # otherwise it expires
+            self._post("lease/revoke", ID=lease)
 
     def _join(self) -> Place:
         """Append our key to the queue."""

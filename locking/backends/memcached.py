@@ -26,9 +26,8 @@ from typing import Any
 
 from pymemcache import MemcacheError, PooledClient
 
-from locking.backends._waiting import Deadline, WaitingLock
+from locking.backends._waiting import BackendLease, Deadline, LeasedLock
 from locking.base import Lease
-from locking.leases import lease_length
 from locking.terms import Capabilities, LockUnavailable
 
 logger = logging.getLogger(__name__)
@@ -60,41 +59,6 @@ def expiry(seconds: float) -> int:
     return math.ceil(seconds) + CLOCK_TICK
 
 
-class ItemLease(Lease):
-    """A lease backed by an item with our value."""
-
-    __slots__ = ("_lock", "_value")
-
-    longest = MAX_LEASE
-
-    def __init__(self, lock: MemcachedLock, value: bytes, sent_at: float) -> None:
-        """Create the lease of the item added by the command sent at `sent_at`."""
-        super().__init__(
-            lock.name,
-            seconds=lock.lease_seconds,
-            sent_at=sent_at,
-            clock=lock.clock,
-            hooks=lock.hooks,
-        )
-        self._lock = lock
-        self._value = value
-
-    def _release(self) -> bool:
-        return self._store(ALREADY_EXPIRED)
-
-    def _extend(self, seconds: float) -> bool:
-        return self._store(expiry(seconds))
-
-    def _store(self, expire: int) -> bool:
-        """Set a new expiry if the item still has our value."""
-        client, key = self._lock.client, self._lock.key
-        with translated_errors():
-            value, unique = client.gets(key)
-            if value != self._value:
-                return False
-            return client.cas(key, value, unique, expire=expire, noreply=False) is True
-
-
 @contextmanager
 def translated_errors() -> Iterator[None]:
     """Translate pymemcache's errors to `LockUnavailable`."""
@@ -104,19 +68,17 @@ def translated_errors() -> Iterator[None]:
         raise LockUnavailable(f"memcached: {error!r}") from error
 
 
-class MemcachedLock(WaitingLock):
+class MemcachedLock(LeasedLock):
     """A lock in an item that only one client can add, kept for at least `lease` seconds."""
 
     capabilities = Capabilities(fence=True)
+    longest = MAX_LEASE
 
-    def __init__(
-        self, client: PooledClient, name: str, *, lease: float = 10.0, **options: Any
-    ) -> None:
-        """Make a handle of the lock `name`, with leases of `lease` seconds, less than 30 days."""
+    def __init__(self, client: PooledClient, name: str, **options: Any) -> None:
+        """Make a handle of the lock `name`; `options` are those of `LeasedLock`."""
         super().__init__(name, **options)
         self.client = client
         self._address = str(client.server)
-        self.lease_seconds = lease_length(lease, MAX_LEASE)
         self.key = item_key("lock", name)
         self.fence_key = item_key("fence", name)
 
@@ -133,13 +95,27 @@ class MemcachedLock(WaitingLock):
         sent_at = self.clock.monotonic()
         if not self.client.add(self.key, value, expire=expiry(self.lease_seconds)):
             return None
-        lease = ItemLease(self, value, sent_at)
+        lease = BackendLease(self, value, sent_at=sent_at)
         lease.token = self._mint()
         # A token minted after the lease has expired could exceed the next holder's; discard it.
         if lease.remaining() > 0:
             return lease
-        lease._release()
+        self._let_go(lease)
         return None
+
+    def _let_go(self, lease: BackendLease) -> bool:
+        return self._store(lease, ALREADY_EXPIRED)
+
+    def _prolong(self, lease: BackendLease, seconds: float) -> bool:
+        return self._store(lease, expiry(seconds))
+
+    def _store(self, lease: BackendLease, expire: int) -> bool:
+        """Set a new expiry if the item still has the lease's value."""
+        with translated_errors():
+            value, unique = self.client.gets(self.key)
+            if value != lease.grant:
+                return False
+            return self.client.cas(self.key, value, unique, expire=expire, noreply=False) is True
 
     def _mint(self) -> int:
         while True:

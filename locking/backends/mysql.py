@@ -18,16 +18,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pymysql
 
-from locking.backends._sessions import Sessions
-from locking.backends._waiting import Deadline, WaitingLock
+from locking.backends._sessions import SessionLease, SessionLock, Sessions
+from locking.backends._waiting import Deadline
 from locking.base import Lease
-from locking.terms import Capabilities, LockTimeout, LockUnavailable
+from locking.terms import Capabilities, LockTimeout
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +39,6 @@ MINT = "UPDATE lock_fence SET value = LAST_INSERT_ID(value + 1) WHERE id = 1"
 
 FOR_EVER = 86_400 * 365  # s; servers differ in what a negative time-out means
 CONNECT_TIMEOUT = 2  # s
-
-# PyMySQL raises OSError as well as its own errors if a connection breaks.
-FAILURES = (pymysql.Error, OSError)
 
 
 def mysql_sessions(**parameters: Any) -> Sessions[Any]:
@@ -60,41 +55,6 @@ def lock_name(name: str) -> str:
     return f"lock:{hashlib.blake2b(name.encode(), digest_size=20).hexdigest()}"
 
 
-class SessionLease(Lease):
-    """A user-level lock that lasts as long as its connection."""
-
-    __slots__ = ("_connection", "_lock")
-
-    def __init__(self, lock: MySQLLock, connection: Any, token: int) -> None:
-        """Create the lease of the lock that `connection` holds."""
-        super().__init__(lock.name, token=token, clock=lock.clock, hooks=lock.hooks)
-        self._lock = lock
-        self._connection = connection
-
-    def check(self) -> None:
-        """Ask the server whether the connection, and so the lock, still exists."""
-        super().check()
-        try:
-            self._connection.ping(reconnect=False)
-        except FAILURES as error:
-            self._broken(error)
-            super().check()
-
-    def _release(self) -> bool:
-        sessions = self._lock.sessions
-        try:
-            let_go = bool(scalar(self._connection, "SELECT RELEASE_LOCK(%s)", self._lock.key))
-        except FAILURES as error:
-            sessions.discard(self._connection)
-            self._broken(error)
-            return False
-        sessions.give_back(self._connection)
-        return let_go
-
-    def _broken(self, error: Exception) -> None:
-        self.mark_lost(f"its connection failed: {error}")
-
-
 def scalar(connection: Any, query: str, *arguments: object) -> Any:
     """Return the first column of the first row."""
     with connection.cursor() as cursor:
@@ -102,9 +62,11 @@ def scalar(connection: Any, query: str, *arguments: object) -> Any:
         return cursor.fetchone()[0]
 
 
-class MySQLLock(WaitingLock):
+class MySQLLock(SessionLock):
     """`GET_LOCK` for a name of any length and script."""
 
+    server = "MySQL"
+    failures = (pymysql.Error, OSError)  # PyMySQL raises both if a connection breaks
     capabilities = Capabilities(
         fence=True,
         fair=True,
@@ -115,14 +77,12 @@ class MySQLLock(WaitingLock):
     )
 
     def __init__(self, sessions: Sessions[Any], name: str, **options: Any) -> None:
-        """Make a handle of the lock `name` on the server of `sessions`."""
-        super().__init__(name, **options)
-        self.sessions = sessions
-        self._address = sessions.address
+        """Make a handle of the lock `name`; `options` are those of `WaitingLock`."""
+        super().__init__(sessions, name, **options)
         self.key = lock_name(name)
 
     def _acquire(self, deadline: Deadline) -> Lease:
-        with self._connected() as connection:
+        with self._lent(keep=True) as connection:
             seconds = min(deadline.left(), FOR_EVER)
             # 1: granted. 0: timed out. NULL: killed, or a deadlock with other locks.
             if scalar(connection, "SELECT GET_LOCK(%s, %s)", self.key, seconds) != 1:
@@ -130,32 +90,17 @@ class MySQLLock(WaitingLock):
             with connection.cursor() as cursor:
                 cursor.execute(MINT)
                 token = cursor.lastrowid
-        return SessionLease(self, connection, token)
+        return SessionLease(self, connection, token=token)
 
-    @contextmanager
-    def _connected(self) -> Iterator[Any]:
-        """Lend a connection; after an error close it, and with it any lock it may hold."""
-        try:
-            connection = self.sessions.take()
-        except FAILURES as error:
-            raise LockUnavailable(f"MySQL: {error}") from error
-        try:
-            yield connection
-        except LockTimeout:
-            self.sessions.give_back(connection)
-            raise
-        except FAILURES as error:
-            self.sessions.discard(connection)
-            self.sessions.close()  # a restart of the server, for example, breaks all of them
-            raise LockUnavailable(f"MySQL: {error}") from error
-        except BaseException:  # KeyboardInterrupt while waiting: the lock may have been granted
-            self.sessions.discard(connection)
-            raise
+    def _ping(self, connection: Any) -> None:
+        connection.ping(reconnect=False)
+
+    def _unlock(self, connection: Any) -> bool:
+        return bool(scalar(connection, "SELECT RELEASE_LOCK(%s)", self.key))
 
     def _holder(self) -> int | None:
-        with self._connected() as connection:
+        with self._lent() as connection:
             holder = scalar(connection, "SELECT IS_USED_LOCK(%s)", self.key)
-        self.sessions.give_back(connection)
         return None if holder is None else int(holder)
 
     def force_release(self, reason: str) -> bool:
@@ -164,7 +109,6 @@ class MySQLLock(WaitingLock):
         if holder is None:
             return False
         logger.warning("revoking the lock %r from connection %d: %s", self.name, holder, reason)
-        with self._connected() as connection, connection.cursor() as cursor:
+        with self._lent() as connection, connection.cursor() as cursor:
             cursor.execute("KILL %s", (holder,))
-        self.sessions.give_back(connection)
         return True

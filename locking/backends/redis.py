@@ -18,17 +18,15 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from redis.exceptions import RedisError
-
-from locking.backends.redis_core import RedisHandle, RedisLockSettings, Remote
+from locking.backends.redis_core import RedisHandle, Remote
 from locking.backends.redis_lease import RedisLeaseState
-from locking.backends.redis_protocol import Ask, Pop, Steps
+from locking.backends.redis_protocol import Steps
 from locking.backends.redis_transport import transport_for
 from locking.base import Lease, Lock
 from locking.leases import time_limit
-from locking.renewal import RENEWER, Renewal, Renewer
+from locking.renewal import Renewal
 
 T = TypeVar("T")
 
@@ -38,9 +36,7 @@ ENTER = Lock.__enter__.__code__
 class BlockingRemote(Remote):
     """A lock on its server, for blocking clients."""
 
-    __slots__ = ("renewer",)
-
-    renewer: Renewer
+    __slots__ = ()
 
     def perform(self, steps: Steps[T]) -> T:
         """Execute the steps; return their result.
@@ -52,14 +48,8 @@ class BlockingRemote(Remote):
         try:
             while True:
                 try:
-                    step, value = send(value), None
-                    if type(step) is Ask:
-                        script, args, wait, patience = step
-                        value = self.transport.run(script, self.keys, args, wait, patience)
-                    elif type(step) is Pop:
-                        value = self.transport.pop(*step)
-                    else:
-                        self.clock.sleep(step.seconds)
+                    function, args = send(value)
+                    value = function(*args)
                     send = running.send
                 except StopIteration as done:
                     result: T = done.value
@@ -71,27 +61,14 @@ class BlockingRemote(Remote):
         finally:
             value = None  # an error would keep this frame alive, and so the lease
 
-    def server(self) -> object:
-        """Return what identifies the server for renewals: on a cluster, the node."""
-        node_of = getattr(self.transport, "node_of", None)  # a cluster's transport has it
-        try:
-            return self.transport if node_of is None else node_of(self.keys[0])
-        except RedisError:
-            return self.transport  # no node serves the slot at the moment
-
 
 class RedisLease(RedisLeaseState, Lease):
     """A granted `RedisLock`; release it as often as its reentrant handle acquired it."""
 
     __slots__ = ()
 
-    def release(self) -> None:
-        """Release the lock, at the last of as many releases as there were acquires."""
-        self._remote.perform(self.releasing())
-
-    def extend(self, seconds: float) -> None:
-        """Set the lease to expire `seconds` from now, and to be renewed for as long; as `Lease`."""
-        self._remote.perform(self.extending(seconds))
+    if TYPE_CHECKING:
+        release, extend = Lease.release, Lease.extend
 
     def renew(self) -> tuple[Renewal, float]:
         """Renew the lease; called by the renewal thread."""
@@ -101,7 +78,7 @@ class RedisLease(RedisLeaseState, Lease):
     @property
     def server(self) -> object:
         """The server that renewals ask."""
-        return self._remote.server()
+        return self._remote.transport.server_of(self._remote.keys[0])
 
     def keep(self, due: float) -> None:
         """See `RedisLeaseState.keep`."""
@@ -116,12 +93,6 @@ class RedisLease(RedisLeaseState, Lease):
         # Not Thread.is_alive: it always returns True for the stand-in of a greenlet or of a foreign
         # thread, but gevent removes the stand-in from this list when the greenlet ends.
         return self.acquirer() not in threading.enumerate()
-
-
-class BlockingLockSettings(RedisLockSettings, total=False):
-    """The settings of the blocking locks; `RedisLock` has the defaults."""
-
-    renewer: Renewer
 
 
 class RedisLock(RedisHandle, Lock):
@@ -144,17 +115,7 @@ class RedisLock(RedisHandle, Lock):
 
     remote: BlockingRemote
     remote_class = BlockingRemote
-
-    def __init__(
-        self,
-        client: Any,
-        name: str,
-        *,
-        renewer: Renewer = RENEWER,
-        **settings: Unpack[RedisLockSettings],
-    ) -> None:
-        super().__init__(transport_for(client), name, **settings)
-        self.remote.renewer = renewer
+    transport_of = staticmethod(transport_for)
 
     if TYPE_CHECKING:
         locked, owned, owner = Lock.locked, Lock.owned, Lock.owner
@@ -177,11 +138,9 @@ class RedisLock(RedisHandle, Lock):
         if frame.f_code is ENTER and frame.f_back is not None:
             frame = frame.f_back
         lease = RedisLease(self, thread, (id(frame), frame.f_code))
-        granted: RedisLease = self.remote.perform(self._acquiring(lease, thread, timeout))
-        return granted
+        return self.remote.perform(self._acquiring(lease, thread, timeout))
 
     def resume(self, ident: str) -> RedisLease:
         """See `Lease.resume`."""
         lease = RedisLease(self, threading.current_thread())
-        resumed: RedisLease = self.remote.perform(self._resuming(lease, ident))
-        return resumed
+        return self.remote.perform(self._resuming(lease, ident))

@@ -12,11 +12,11 @@ import sys
 import weakref
 from collections.abc import Coroutine
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from locking.backends.redis_core import RedisHandle, RedisLockSettings, Remote
+from locking.backends.redis_core import RedisHandle, Remote
 from locking.backends.redis_lease import RedisLeaseState
-from locking.backends.redis_protocol import Ask, Pop, Steps
+from locking.backends.redis_protocol import Steps
 from locking.backends.redis_transport_async import async_transport_for
 from locking.base import AsyncLease, AsyncLock, acquirer_in
 from locking.leases import time_limit
@@ -35,6 +35,10 @@ class AsyncRemote(Remote):
 
     __slots__ = ()
 
+    def sleep(self, seconds: float) -> Any:
+        """See `Remote.sleep`."""
+        return asyncio.sleep(seconds)
+
     async def perform(self, steps: Steps[T]) -> T:
         """Execute the steps; return their result.
 
@@ -50,7 +54,7 @@ class AsyncRemote(Remote):
         try:
             while True:
                 try:
-                    result = await self._execute(step)
+                    result = await step[0](*step[1])
                 except asyncio.CancelledError as cancelled:
                     step = steps.throw(cancelled)
                     break
@@ -62,18 +66,6 @@ class AsyncRemote(Remote):
             value: T = done.value
             return value
         return await asyncio.shield(in_background(self._perform(steps, step)))
-
-    async def _execute(self, step: Any) -> Any:
-        if type(step) is Ask:
-            script, args, wait, patience = step
-            return await self.transport.run(script, self.keys, args, wait, patience)
-        if type(step) is Pop:
-            return await self.transport.pop(*step)
-        return await asyncio.sleep(step.seconds)
-
-    def forget(self, wake_list: str) -> None:
-        """See `Remote.forget`."""
-        self.transport.forget(wake_list)
 
 
 def in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -99,16 +91,8 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
         """See `Lease.resume`."""
         return await lock.resume(ident)
 
-    async def release(self) -> None:
-        """Release the lock, at the last of as many releases as there were acquires.
-
-        Raises as `Lease.release`.  A release that is cancelled goes on in the background.
-        """
-        await self._remote.perform(self.releasing())
-
-    async def extend(self, seconds: float) -> None:
-        """Set the lease to expire `seconds` from now, and to be renewed for as long; as `Lease`."""
-        await self._remote.perform(self.extending(seconds))
+    if TYPE_CHECKING:
+        release, extend = AsyncLease.release, AsyncLease.extend
 
     async def wait_lost(self, timeout: float | None = None) -> bool:
         """Wait at most `timeout` seconds for the loss or the release; return whether lost."""
@@ -163,9 +147,7 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
 
     remote: AsyncRemote
     remote_class = AsyncRemote
-
-    def __init__(self, client: Any, name: str, **settings: Unpack[RedisLockSettings]) -> None:
-        super().__init__(async_transport_for(client), name, **settings)
+    transport_of = staticmethod(async_transport_for)
 
     if TYPE_CHECKING:
         locked, owned, owner = AsyncLock.locked, AsyncLock.owned, AsyncLock.owner
@@ -190,14 +172,12 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
                 return held
         task = asyncio.current_task()
         lease = AsyncRedisLease(self, acquirer_in(sys._getframe().f_code))
-        granted: AsyncRedisLease = await self.remote.perform(self._acquiring(lease, task, timeout))
-        return granted
+        return await self.remote.perform(self._acquiring(lease, task, timeout))
 
     async def resume(self, ident: str) -> AsyncRedisLease:
         """See `Lease.resume`."""
         lease = AsyncRedisLease(self, asyncio.current_task())
-        resumed: AsyncRedisLease = await self.remote.perform(self._resuming(lease, ident))
-        return resumed
+        return await self.remote.perform(self._resuming(lease, ident))
 
 
 def _renew(reference: weakref.ref[AsyncRedisLease]) -> None:

@@ -6,39 +6,41 @@ The operations are steps (`redis_protocol`); only `redis` and `redis_async` do i
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from math import inf
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict, TypeVar
 
-from redis.exceptions import RedisError
+from redis.exceptions import NoScriptError, RedisError
 
 from locking.backends.redis_lease import TOKENS, RedisLeaseState, note_own_lease
 from locking.backends.redis_protocol import (
     MUTEX,
     NO_ANSWER,
-    Ask,
     Grant,
-    Pause,
-    Pop,
     Script,
     Scripts,
+    Step,
     Steps,
     Wait,
     ms,
     unavailable,
 )
 from locking.backends.redis_status import Inspected
+from locking.base import noted_on
 from locking.leases import Held, lease_length, time_limit
+from locking.renewal import RENEWER, Renewer
 from locking.terms import (
     NO_HOOKS,
     SYSTEM_CLOCK,
     Capabilities,
     Clock,
     Hooks,
-    LockError,
     LockLost,
     LockTimeout,
     LockUnavailable,
 )
+
+L = TypeVar("L", bound=RedisLeaseState)
 
 SLICE = 0.4
 """The longest wait in seconds before a waiter reports that it is alive, and passes over waiters
@@ -83,46 +85,81 @@ class Remote:
     A lease refers to this and not to its handle, so that both end when the program drops them.
     """
 
-    __slots__ = ("clock", "keys", "name", "renewed", "scripts", "several", "transport")
+    __slots__ = ("clock", "keys", "name", "renewed", "renewer", "scripts", "several", "transport")
 
-    def __init__(self, handle: RedisHandle, transport: Any, clock: Clock) -> None:
-        self.keys = keys_of(handle.kind, handle.name)
-        self.name, self.scripts, self.several = handle.name, handle.scripts, handle.several
-        self.renewed = handle.renewed
+    def __init__(
+        self, name: str, keys: tuple[str, ...], transport: Any, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.name = name
+        self.keys = keys
         self.transport = transport
         self.clock = clock
+        self.renewer: Renewer = RENEWER
+        self.scripts, self.several, self.renewed = MUTEX, False, False
 
-    def forget(self, wake_list: str) -> None:
-        """Keep no message for a wake-up list any more."""
+    def perform(self, steps: Steps[Any]) -> Any:
+        """Take the steps; return their result, or what to await for it."""
+        raise NotImplementedError
 
-    def ask(self, script: Script, *args: str, give_up: float | None = None) -> Steps[Any]:
+    def sleep(self, seconds: float) -> Any:
+        """Sleep, or return what to await for it."""
+        return self.clock.sleep(seconds)
+
+    def ask(
+        self,
+        script: Script,
+        *args: str,
+        give_up: float | None = None,
+        wait: Wait = None,
+        tries: int = 2,
+    ) -> Steps[Any]:
         """Run one of the lock's scripts; repeat it once if there was no answer.
 
         A repetition is harmless: each script recognises its earlier execution by the token.
         Waits for no answer past `give_up` (monotonic).  Raises `LockUnavailable`.
         """
-        try:
+        tail = (str(len(self.keys)), *self.keys, *args)
+        words = ("EVALSHA", script.sha, *tail)
+        while True:
+            patience = give_up and self._patience(give_up)
             try:
-                return (yield Ask(script, args, None, give_up and self._patience(give_up)))
-            except NO_ANSWER:
-                if not self._may_repeat(give_up):
-                    raise
-                return (yield Ask(script, args, None, give_up and self._patience(give_up)))
-        except RedisError as error:
-            unavailable(self.name, error)
+                return (yield self.transport.run, (words, wait, patience, script.name))
+            except NoScriptError as unknown:
+                # The error and a frame of redis-py refer to each other, and so to our caller's
+                # lease.
+                unknown.__traceback__ = None
+                words = ("EVAL", script.source, *tail)
+            except NO_ANSWER as error:
+                tries -= 1
+                yield self.transport.search, (patience,)
+                if not tries or not self._may_repeat(give_up):
+                    unavailable(self.name, error)
+            except RedisError as error:
+                unavailable(self.name, error)
+
+    def read(self, script: Script, read: Callable[[Any], Any], *args: str, tries: int = 2) -> Any:
+        """Run a script; return what `read` makes of the answer, or what to await for that."""
+
+        def steps() -> Steps[Any]:
+            return read((yield from self.ask(script, *args, tries=tries)))
+
+        return self.perform(steps())
 
     def pop(self, wake_list: str, seconds: float, give_up: float | None) -> Steps[bytes | None]:
         """Wait for a message; None also if the connection is lost, and perhaps a message with it.
 
         The next try finds out.  Raises `LockUnavailable`.
         """
+        patience = give_up and self._patience(give_up, seconds)
+        popped: bytes | None = None
         try:
-            popped: bytes | None
-            popped = yield Pop(wake_list, seconds, give_up and self._patience(give_up, seconds))
-        except RedisError as error:
-            if not (isinstance(error, NO_ANSWER) and self._may_repeat(give_up)):
+            popped = yield self.transport.pop, (wake_list, seconds, patience)
+        except NO_ANSWER as error:
+            yield self.transport.search, (patience,)
+            if not self._may_repeat(give_up):
                 unavailable(self.name, error)
-            return None
+        except RedisError as error:
+            unavailable(self.name, error)
         return popped
 
     def _patience(self, give_up: float, blocked: float = 0.0) -> float:
@@ -163,13 +200,14 @@ class RedisHandle(Inspected):
     several = False
     """Whether one caller may hold several leases of the lock."""
     remote_class: ClassVar[type[Remote]] = Remote
+    transport_of: Callable[[Any], Any]
     capabilities: ClassVar[Capabilities] = Capabilities(
         fence=True, fair=True, renewal=True, reentrant=True, counts_waiters=True
     )
 
     def __init__(
         self,
-        transport: Any,
+        client: Any,
         name: str,
         *,
         lease: float = 10.0,
@@ -196,9 +234,12 @@ class RedisHandle(Inspected):
         self.lease_seconds = min(lease_length(lease), longest)
         self.timeout = time_limit(timeout, True)
         self.max_hold = max_hold
-        self.renewed = renew
         self.hooks = hooks
-        self.remote = self.remote_class(self, transport, clock)
+        self.remote = self.remote_class(
+            name, keys_of(self.kind, name), self.transport_of(client), clock
+        )
+        self.remote.scripts, self.remote.several = self.scripts, self.several
+        self.remote.renewed = renew
         self._mode = "f" if fair else "u"
         self._owner = owner
         self._reentrant = reentrant
@@ -227,13 +268,11 @@ class RedisHandle(Inspected):
         held = self._held.live() if self._reentrant else None
         return held if held is not None and held.count_reentry() else None
 
-    def _acquiring(
-        self, lease: RedisLeaseState, caller: object, timeout: float | None
-    ) -> Steps[Any]:
+    def _acquiring(self, lease: L, caller: object, timeout: float | None) -> Steps[L]:
         """Acquire the lock for a new lease; return the lease."""
         monotonic, hooks = self.remote.clock.monotonic, self.hooks
         began = monotonic()
-        if self.renewed:
+        if self.remote.renewed:
             lease.keep(began + self.lease_seconds / 3)
         try:
             grant = yield from self.granting(lease.holder, caller, timeout)
@@ -301,14 +340,15 @@ class RedisHandle(Inspected):
             raise
         finally:
             if wake_list:
-                remote.forget(wake_list)
+                remote.transport.forget(wake_list)
 
-    def _pause(self, until: float, error: LockUnavailable) -> Pause:
+    def _pause(self, until: float, error: LockUnavailable) -> Step:
         """Return a pause before the next try; raise the last one's error if no time is left."""
         left = until - self.remote.clock.monotonic()
         if left <= 0:
             raise error
-        return Pause(min(left, random.uniform(RECONNECT_PAUSE / 2, RECONNECT_PAUSE)))
+        pause = min(left, random.uniform(RECONNECT_PAUSE / 2, RECONNECT_PAUSE))
+        return self.remote.sleep, (pause,)
 
     def _waiting(
         self, wake_list: str, answer: Any, sent_at: float, deadline: float, give_up: float | None
@@ -343,12 +383,8 @@ class RedisHandle(Inspected):
         # WAIT covers only writes of its own connection, and another connection may have written the
         # grant. So extend the lease on this connection and wait for that write.
         sent_at = self.remote.clock.monotonic()
-        try:
-            ours, reached = yield Ask(
-                self.scripts.renew, (holder, ms(self.lease_seconds), "1"), wait
-            )
-        except RedisError as error:
-            unavailable(self.name, error)
+        renewal = (self.scripts.renew, holder, ms(self.lease_seconds), "1")
+        ours, reached = yield from self.remote.ask(*renewal, wait=wait, tries=1)
         in_time = self.remote.clock.monotonic() < sent_at + self.lease_seconds
         if ours and reached >= wait[0] and in_time:
             return Grant(grant.fence, sent_at)
@@ -361,12 +397,10 @@ class RedisHandle(Inspected):
     def _leaving(self, holder: str, error: BaseException) -> Steps[None]:
         """Leave the queue, or release a lock granted meanwhile, after an interruption."""
         entry = f"{self._mode}{ms(self.lease_seconds)}:{holder}"
-        try:
+        with noted_on(error):
             yield from self.remote.ask(self.scripts.release, holder, "0", entry)
-        except LockError as problem:
-            error.add_note(f"and then {type(problem).__name__}: {problem}")
 
-    def _resuming(self, lease: RedisLeaseState, ident: str) -> Steps[Any]:
+    def _resuming(self, lease: L, ident: str) -> Steps[L]:
         """Take over the lease with that id, under the name of a new one; return the new one."""
         fence, _, holder = ident.partition(":")
         if not (fence.isdigit() and ":" in holder and holder.startswith(self.resumes or self.role)):
@@ -376,7 +410,7 @@ class RedisHandle(Inspected):
         if not (yield from self.remote.ask(self.scripts.resume, *args)):
             raise LockLost(f"the lease {ident!r} of {self.name!r} has ended or was resumed before")
         lease.begin(Grant(int(fence), sent_at), self.max_hold)
-        if self.renewed:
+        if self.remote.renewed:
             lease.keep(sent_at + self.lease_seconds / 3)
         self._held.add(lease.acquirer(), lease)
         return lease

@@ -14,9 +14,7 @@ from math import inf
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from redis.exceptions import RedisError
-
-from locking.backends.redis_protocol import NO_ANSWER, Ask, Grant, Steps, ms, unavailable
+from locking.backends.redis_protocol import NO_ANSWER, Grant, Steps, ms
 from locking.leases import MIN_LEASE, LeaseState, nobody
 from locking.renewal import Renewal
 from locking.terms import LockError
@@ -132,6 +130,17 @@ class RedisLeaseState(LeaseState):
             self._count += 1
         return True
 
+    def release(self) -> Any:
+        """Release the lock, at the last of as many releases as there were acquires.
+
+        Raises as `Lease.release`.  A release that is cancelled goes on in the background.
+        """
+        return self._remote.perform(self.releasing())
+
+    def extend(self, seconds: float) -> Any:
+        """Set the lease to expire `seconds` from now, and to be renewed for as long; as `Lease`."""
+        return self._remote.perform(self.extending(seconds))
+
     # -- renewal
 
     def keep(self, due: float) -> None:
@@ -199,7 +208,7 @@ class RedisLeaseState(LeaseState):
         return min(super()._extension(seconds), max(left, MIN_LEASE))
 
     def extending(self, seconds: float) -> Steps[None]:
-        """Set the lease to expire `seconds` from now, and to be renewed for as long."""
+        """See `extend`."""
         self.check()
         seconds = self._extension(seconds)
         remote, deadline = self._remote, self.clock.monotonic() + seconds
@@ -217,10 +226,7 @@ class RedisLeaseState(LeaseState):
     # -- release
 
     def releasing(self) -> Steps[None]:
-        """Release the lock, at the last of as many releases as there were acquires.
-
-        A release of a cancelled task is sent all the same.
-        """
+        """Release the lock; a release of a cancelled task is sent all the same."""
         with self._guard:
             if self._released:
                 return
@@ -243,19 +249,19 @@ class RedisLeaseState(LeaseState):
         if self._process is not TOKENS.process:
             return False
         self.drop()
-        remote, args = self._remote, (self.holder, str(self.token), "")
+        ask, release = self._remote.ask, self._remote.scripts.release
+        args = self.holder, str(self.token), ""
         repeated, self._release_sent = self._release_sent, True
         if not repeated:
             try:
-                answer: int = yield Ask(remote.scripts.release, args)
+                answer: int = yield from ask(release, *args, tries=1)
                 return answer == 1
-            except NO_ANSWER:
-                pass
-            except RedisError as error:
-                self._release_sent = False  # the server has refused it
-                unavailable(self.name, error)
+            except LockError as error:
+                if not isinstance(error.__cause__, NO_ANSWER):
+                    self._release_sent = False  # the server has refused it
+                    raise
         # 2: an earlier try may have released it, and its answer was lost or interrupted.
-        answer = yield from remote.ask(remote.scripts.release, *args)
+        answer = yield from ask(release, *args)
         return answer in (1, 2)
 
     def _is_lost(self) -> bool:

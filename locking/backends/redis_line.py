@@ -11,7 +11,11 @@ import contextlib
 from collections import deque
 from typing import Any, Protocol
 
-from redis.exceptions import ConnectionError, TimeoutError  # noqa: A004
+from redis.exceptions import (
+    ConnectionError,  # noqa: A004
+    ResponseError,
+    TimeoutError,  # noqa: A004
+)
 
 from locking.backends.redis_transport import encode_command
 
@@ -20,14 +24,10 @@ LISTEN = 1.0
 
 
 class Line:
-    """A connection on which many commands are under way; their answers come in order.
+    """A connection on which many commands are under way; their answers come in order."""
 
-    `response_error` is the class of errors that the server answers.
-    """
-
-    def __init__(self, connection: Any, response_error: type[Exception]) -> None:
+    def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._response_error = response_error
         self._awaited: deque[asyncio.Future[Any]] = deque()
         self._sending = asyncio.Lock()
         self._retired = False
@@ -40,35 +40,34 @@ class Line:
         """Whether it takes further commands."""
         return not self._retired and bool(self._connection.is_connected)
 
-    async def ask(self, commands: list[bytes], limit: float) -> list[Any]:
-        """Send the commands in one request; return their answers, or the error of the last one.
+    async def ask(self, words: tuple[str, ...], limit: float) -> Any:
+        """Send a command; return its answer.
 
-        Raises `TimeoutError` if they take longer than `limit` seconds.
+        Raises `TimeoutError` if that takes longer than `limit` seconds.
         """
-        loop = asyncio.get_running_loop()
-        awaited = [loop.create_future() for _ in commands]
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         try:
             async with self._sending:
                 if not self.is_open:
                     raise ConnectionError("the connection was closed")
-                self._awaited.extend(awaited)
+                self._awaited.append(answer)
                 try:
-                    await self._connection.send_packed_command(commands, check_health=False)
+                    command = [encode_command(words)]
+                    await self._connection.send_packed_command(command, check_health=False)
                 except BaseException:
                     # What was not sent yet must not be sent after what the caller does next.
                     self._retired = True
                     await self._connection.disconnect(nowait=True)
                     raise
             async with asyncio.timeout(limit):
-                return [await each for each in awaited]
+                return await answer
         except builtins.TimeoutError as error:
             self.retire()  # the others wait for their own time
             raise TimeoutError(f"no answer within {limit:.3f} s") from error
         finally:
             with contextlib.suppress(RuntimeError):  # the loop may be closed
-                for each in awaited:
-                    if not each.cancel() and not each.cancelled():
-                        each.exception()  # otherwise asyncio logs that nobody looked at it
+                if not answer.cancel() and not answer.cancelled():
+                    answer.exception()  # otherwise asyncio logs that nobody looked at it
 
     async def _read(self) -> None:
         problem: Exception | None = None
@@ -76,7 +75,7 @@ class Line:
             while True:
                 try:
                     answer = await self._connection.read_response(disable_decoding=True)
-                except self._response_error as error:
+                except ResponseError as error:
                     answer = error
                 awaited = self._awaited.popleft() if self._awaited else None
                 if awaited is None or awaited.done():
@@ -201,8 +200,8 @@ class Mailbox:
                     self._line = await self._transport.connect()
                 keys = [self._bell, *self._boxes]
                 self._popping = frozenset(keys)
-                command = encode_command(("BLPOP", *keys, f"{LISTEN:.3f}"))
-                [reply] = await self._line.ask([command], LISTEN + limit)
+                command = ("BLPOP", *keys, f"{LISTEN:.3f}")
+                reply = await self._line.ask(command, LISTEN + limit)
                 self._popping = frozenset()
                 box = self._boxes.get(reply[0].decode()) if reply else None
                 if box is not None:

@@ -1,32 +1,35 @@
 """The vocabulary of the Redis locks: scripts, steps, and what a transport must offer.
 
-Every operation of a lock is a generator.  It yields what to send (`Ask`), to wait for (`Pop`) or
-sleep for (`Pause`), and receives the answers; `redis` and `redis_async` execute the steps.
-The half of the protocol on the server is in `lua/`.
+Every operation of a lock is a generator.  It yields calls of its transport and receives the
+answers; `redis` and `redis_async` make the calls.  The half on the server is in `lua/`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from redis.exceptions import (
+    AskError,
     ConnectionError,  # noqa: A004
+    MovedError,
     RedisError,
     TimeoutError,  # noqa: A004
+    TryAgainError,
 )
 
 from locking.terms import LockError, LockUnavailable
 
 T = TypeVar("T")
 
-NO_ANSWER = (ConnectionError, TimeoutError)
-"""The errors of a transport after which it is unknown whether the server ran the command."""
+NO_ANSWER = (ConnectionError, TimeoutError, MovedError, AskError, TryAgainError)
+"""The errors of a transport after which to send the command again: it is unknown whether the server
+ran it, or it is the wrong node of a cluster."""
 
 Wait = tuple[int, int] | None
 """(replicas, ms): the arguments of the WAIT command."""
@@ -95,56 +98,37 @@ class Grant(NamedTuple):
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A step of an acquisition: sleep for so many seconds."""
+Step = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A function to call and its arguments; what it returns is awaited in asyncio."""
 
-    seconds: float
-
-
-class Ask(NamedTuple):
-    """A step: run a script of the lock; with `wait`, also WAIT for replicas."""
-
-    script: Script
-    args: tuple[str, ...]
-    wait: Wait = None
-    patience: float | None = None
-
-
-class Pop(NamedTuple):
-    """A step: wait for a message in a wake-up list."""
-
-    wake_list: str
-    seconds: float
-    patience: float | None
-
-
-Steps = Generator["Ask | Pop | Pause", Any, T]
+Steps = Generator[Step, Any, T]
 
 
 class Transport(Protocol):
-    """The interface through which a lock talks to a server; the simulator has its own."""
+    """The interface through which a lock talks to a server; that of asyncio returns awaitables."""
 
-    def run(
-        self,
-        script: Script,
-        keys: Sequence[str],
-        args: Sequence[str],
-        wait: Wait = None,
-        patience: float | None = None,
-    ) -> Any:
-        """Run the script once and return its answer; raise one of `NO_ANSWER` or RedisError.
+    def run(self, words: tuple[str, ...], wait: Wait, patience: float | None, script: str) -> Any:
+        """Send the command once and return its answer; raise one of `NO_ANSWER` or RedisError.
 
-        With `wait`, also send WAIT in the same round trip and return (answer, replicas): how many
-        replicas have the script's writes.  `patience` limits the seconds to wait for a connection
-        and for the answer; None: the client's time-out.
+        With `wait`, also send WAIT on the same connection and return (answer, replicas): how many
+        replicas have the command's writes.  `patience` limits the seconds to wait for a connection
+        and for the answer; None: the client's time-out.  `script` is the name of its script.
         """
 
-    def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
+    def pop(self, key: str, seconds: float, patience: float | None) -> Any:
         """Pop the first element of the list, blocking for at most `seconds`.
 
         `patience` limits the seconds to wait for the answer beyond those.
         """
+
+    def forget(self, key: str) -> None:
+        """Keep no message of the list any more."""
+
+    def search(self, patience: float | None) -> Any:
+        """Look which node of a cluster serves which key."""
+
+    def server_of(self, key: str) -> object:
+        """Return what identifies the server that has the key."""
 
     def address(self) -> str:
         """Return where the server is, in the same words in every process."""

@@ -7,9 +7,9 @@ writer.  Leases, fencing tokens, renewal and wake-ups are those of `RedisLock` a
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
-from locking.backends.redis import BlockingLockSettings, RedisLease, RedisLock
+from locking.backends.redis import RedisLease, RedisLock
 from locking.backends.redis_async import AsyncRedisLease, AsyncRedisLock
 from locking.backends.redis_core import RedisHandle, RedisLockSettings
 from locking.backends.redis_protocol import SHARED, Script
@@ -46,21 +46,20 @@ class _Semaphore(_Shared):
         permits: int,
         *,
         take: int = 1,
-        **settings: Unpack[BlockingLockSettings],
+        **settings: Unpack[RedisLockSettings],
     ) -> None:
         if permits < 1:
             raise ValueError(f"a semaphore needs at least one permit, not {permits}")
         if not 1 <= take <= permits:
             raise ValueError(f"an acquire takes from 1 to all {permits} permits, not {take}")
-        plain: Any = settings  # `RedisHandle` knows fewer, but what follows it here is a lock
-        super().__init__(client, name, **plain)
+        super().__init__(client, name, **settings)
         self.permits = permits
         self.take = self.strength = take
         self.role = f"s{permits}-" if take == 1 else f"s{permits}x{take}-"
 
     def available(self) -> Any:
         """Return how many permits are free; an asyncio handle returns what to await."""
-        return self._reading(PERMITS, _free, str(self.permits), "")
+        return self.remote.read(PERMITS, _free, str(self.permits), "")
 
     def resize(self, permits: int) -> Any:
         """Change the number of permits for all handles of the name; return how many are free.
@@ -70,7 +69,7 @@ class _Semaphore(_Shared):
         """
         if permits < 1:
             raise ValueError(f"a semaphore needs at least one permit, not {permits}")
-        return self._reading(PERMITS, _free, str(self.permits), str(permits))
+        return self.remote.read(PERMITS, _free, str(self.permits), str(permits))
 
 
 def _free(answer: tuple[int, int]) -> int:
@@ -93,7 +92,7 @@ class RedisReadWriteLock:
     holds one and waits for the other waits for itself, which without a time-out raises LockError.
     """
 
-    def __init__(self, client: Any, name: str, **settings: Unpack[BlockingLockSettings]) -> None:
+    def __init__(self, client: Any, name: str, **settings: Unpack[RedisLockSettings]) -> None:
         self.read = RedisReadLock(client, name, **settings)
         self.write = RedisWriteLock(client, name, **settings)
 
@@ -138,15 +137,3 @@ class AsyncRedisReadWriteLock:
 
 class AsyncRedisSemaphore(_Semaphore, AsyncRedisLock):
     """The asyncio version of `RedisSemaphore`; both kinds share the permits."""
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            client: Any,
-            name: str,
-            permits: int,
-            *,
-            take: int = 1,
-            **settings: Unpack[RedisLockSettings],
-        ) -> None: ...

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from locking.backends.redis_protocol import MUTEX, Script, Scripts, Steps, owners_in, text
 from locking.base import Handle
@@ -14,8 +14,6 @@ from locking.terms import LockUnsupported
 if TYPE_CHECKING:
     from locking.backends.redis import RedisLock
     from locking.backends.redis_async import AsyncRedisLock
-
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -37,19 +35,19 @@ class Inspected(Handle):
 
     def locked(self) -> Any:
         """Return whether any client holds the lock."""
-        return self._reading(self.scripts.owner, bool)
+        return self.remote.read(self.scripts.owner, bool)
 
     def owner(self) -> Any:
         """Return the name of the holder; None if the lock is free."""
-        return self._reading(self.scripts.owner, lambda held: next(iter(owners_in(held)), None))
+        return self.remote.read(self.scripts.owner, lambda held: next(iter(owners_in(held)), None))
 
     def owners(self) -> Any:
         """Return the names of all holders: more than one for a shared lock."""
-        return self._reading(self.scripts.owner, owners_in)
+        return self.remote.read(self.scripts.owner, owners_in)
 
     def waiters(self) -> Any:
         """Return how many live clients wait for the lock."""
-        return self._reading(self.scripts.waiters, int)
+        return self.remote.read(self.scripts.waiters, int)
 
     def force_release(self, reason: str) -> Any:
         """Revoke the lock and hand it to the next waiter; return whether it was held."""
@@ -59,17 +57,7 @@ class Inspected(Handle):
                 logger.warning("lock %r was revoked from %s: %s", self.name, owner, reason)
             return bool(evicted)
 
-        return self._reading(self.scripts.evict, log)
-
-    def run(self, script: Script, *args: str) -> Any:
-        """Run one of the lock's scripts; raises `LockUnavailable`."""
-        return self.remote.perform(self.remote.ask(script, *args))
-
-    def _reading(self, script: Script, read: Callable[[Any], T], *args: str) -> Any:
-        def steps() -> Steps[T]:
-            return read((yield from self.remote.ask(script, *args)))
-
-        return self.remote.perform(steps())
+        return self.remote.read(self.scripts.evict, log)
 
     def _owning(self, caller: object) -> Steps[bool]:
         lease = self._held.own(caller)
@@ -109,7 +97,7 @@ def status_of(lock: Any) -> LockStatus | Awaitable[LockStatus]:
     """
     if lock.scripts is not MUTEX:
         raise LockUnsupported(f"the status of a {type(lock).__name__} cannot be read")
-    status: LockStatus | Awaitable[LockStatus] = lock._reading(STATUS, _status_in)
+    status: LockStatus | Awaitable[LockStatus] = lock.remote.read(STATUS, _status_in)
     return status
 
 

@@ -13,32 +13,29 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 from time import perf_counter
 from typing import Any, TypeVar
 
+from redis.backoff import NoBackoff
 from redis.exceptions import (
-    NoScriptError,
+    RedisError,
+    ResponseError,
     TimeoutError,  # noqa: A004
 )
+from redis.retry import Retry
 
 try:
     import hiredis
 except ImportError:  # optional, encodes ten times as fast
     hiredis = None  # type: ignore[assignment]
 
-from locking.backends._drivers import (
-    Driver,
-    address_of,
-    close_with,
-    driver_of,
-    is_foreign,
-    reject,
-    translate,
-)
+from locking.backends._drivers import address_of, close_with, settings_of, transport_of
 from locking.backends._sockets import is_cooperative, watch
-from locking.backends.redis_protocol import Script, Transport, Wait
+from locking.backends.redis_cluster import UNREACHABLE, ClusterTransport
+from locking.backends.redis_protocol import Transport, Wait
 
 T = TypeVar("T")
 
@@ -157,14 +154,13 @@ class Link:
 
 
 class NodeTransport:
-    """Separate connections to the server of one client, also through Sentinel."""
+    """Separate connections to the server of one client's pool, also through Sentinel."""
 
-    def __init__(self, client: Any, driver: Driver) -> None:
-        self._errors, self._error = driver.errors, driver.error
-        pool = self._pool = client.connection_pool  # a Sentinel connection refers to it weakly
-        self._make: Callable[..., Any] = pool.connection_class
-        self._kwargs = {**pool.connection_kwargs, "retry": driver.no_retry()}
-        timeout = self._kwargs.get("socket_timeout")
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool  # a Sentinel connection refers to it weakly
+        self._make, settings = settings_of(pool)
+        self._kwargs = settings | {"retry": Retry(NoBackoff(), 0)}
+        timeout = settings.get("socket_timeout")
         self.timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
         manager = getattr(pool, "sentinel_manager", None)
         self._search_limit = self.timeout * (len(manager.sentinels) + 1) if manager else 0.0
@@ -173,23 +169,24 @@ class NodeTransport:
         _TRANSPORTS.add(self)
         close_with(pool, "disconnect", self.close)
 
-    def run(
-        self,
-        script: Script,
-        keys: Sequence[str],
-        args: Sequence[str],
-        wait: Wait = None,
-        patience: float | None = None,
-    ) -> Any:
-        """Run the script by its hash, or in full if the server does not know it."""
-        tail = (str(len(keys)), *keys, *args)
+    def run(self, words: tuple[str, ...], wait: Wait, patience: float | None, script: str) -> Any:
+        """See `Transport.run`."""
         limit = self.timeout if patience is None else min(self.timeout, patience)
+        link = self._take(limit, patience)
         try:
-            return self._ask(("EVALSHA", script.sha, *tail), wait, limit, patience)
-        except NoScriptError as unknown:
-            # The error and a frame of redis-py refer to each other, and so to our caller's lease.
-            unknown.__traceback__ = None
-            return self._ask(("EVAL", script.source, *tail), wait, limit, patience)
+            answer = _ask(link, words, limit)
+            if wait:
+                command = ("WAIT", *map(str, wait))
+                answer = (answer, _ask(link, command, limit + wait[1] / 1000))
+        except ResponseError:
+            self._give_back(link)  # the server has answered
+            raise
+        except RedisError:
+            link.connection.disconnect()
+            self._idle = []  # after a restart of the server, all are stale
+            raise
+        self._give_back(link)
+        return answer
 
     def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
         """Run BLPOP for `seconds`; allow `patience`, or the client's time-out, for the answer."""
@@ -198,59 +195,15 @@ class NodeTransport:
         if link.spinner:
             link.spinner.suspend()
         try:
-            link.connection.send_packed_command(
-                [encode_command(("BLPOP", key, f"{seconds:.3f}"))], check_health=False
-            )
-            _await(link, seconds + limit)
-            reply = link.connection.read_response(disable_decoding=True)
-        except self._error as error:
+            reply = _ask(link, ("BLPOP", key, f"{seconds:.3f}"), seconds + limit)
+        except RedisError:
             link.connection.disconnect()
-            if is_foreign(error):
-                raise translate(error) from error
             raise
         self._give_back(link)
         return None if reply is None else reply[1]
 
-    def _ask(
-        self, command: tuple[str, ...], wait: Wait, limit: float, patience: float | None
-    ) -> Any:
-        link = self._take(limit, patience)
-        connection = link.connection
-        commands = [encode_command(command)]
-        if wait:
-            commands.append(encode_command(("WAIT", *map(str, wait))))
-        try:
-            connection.send_packed_command(commands, check_health=False)
-            if not link.spinner or not link.spinner.spin():
-                _await(link, limit)
-            answer = connection.read_response()
-            if wait:
-                if not connection.can_read(limit + wait[1] / 1000):
-                    raise TimeoutError("no answer to WAIT")
-                answer = (answer, connection.read_response())
-        except self._error as error:
-            self._after(error, link, may_keep=not wait)
-            if is_foreign(error):
-                raise translate(error) from error
-            raise
-        except TimeoutError:
-            connection.disconnect()
-            self._idle = []
-            raise
-        self._give_back(link)
-        return answer
-
     # An error between `_take` and `_give_back` drops the connection, and so closes it: a late
     # answer must never be read as the answer to another command.
-
-    def _after(self, error: Exception, link: Link, *, may_keep: bool) -> None:
-        if isinstance(error, self._errors.ResponseError) and may_keep:
-            self._give_back(link)  # the server has answered
-            return
-        link.connection.disconnect()
-        if not isinstance(error, self._errors.ResponseError):
-            # After a restart of the server, all idle connections are stale.
-            self._idle = []
 
     def _take(self, limit: float, patience: float | None) -> Link:
         while True:
@@ -270,15 +223,10 @@ class NodeTransport:
             usual = self._kwargs.get("socket_connect_timeout")
             limits["socket_connect_timeout"] = limit if usual is None else min(usual, limit)
         connection = self._make(**self._kwargs | limits)
-        try:
-            if self._search_limit:
-                within(min(self._search_limit, patience or inf), connection.connect)
-            else:
-                connection.connect()
-        except self._error as error:
-            if is_foreign(error):
-                raise translate(error) from error
-            raise
+        if self._search_limit:
+            within(min(self._search_limit, patience or inf), connection.connect)
+        else:
+            connection.connect()
         return Link(connection, self.timeout)
 
     def _give_back(self, link: Link) -> None:
@@ -286,6 +234,16 @@ class NodeTransport:
             self._idle.append(link)
         else:
             link.connection.disconnect()
+
+    def forget(self, key: str) -> None:
+        """Do nothing: a waiter takes its messages by itself."""
+
+    def search(self, patience: float | None) -> None:
+        """Do nothing: the next connection looks for the server."""
+
+    def server_of(self, key: str) -> object:
+        """See `Transport.server_of`."""
+        return self
 
     def address(self) -> str:
         """See `Transport.address`."""
@@ -302,47 +260,46 @@ class NodeTransport:
             link.connection.disconnect()
 
 
-_CLIENTS: dict[str, Any] = {}
+def _ask(link: Link, words: tuple[str, ...], seconds: float) -> Any:
+    """Send a command and return its answer, which may take so many seconds."""
+    connection = link.connection
+    connection.send_packed_command([encode_command(words)], check_health=False)
+    if not (link.spinner and link.spinner.spin()) and not link.is_readable(seconds * 1000):
+        raise TimeoutError(f"no answer within {seconds:.3f} s")
+    return connection.read_response(disable_decoding=True)
+
+
+class BlockingClusterTransport(ClusterTransport):
+    """The transport of a blocking cluster client."""
+
+    def __init__(self, cluster: Any) -> None:
+        super().__init__(cluster, self._transport_of)
+
+    def _transport_of(self, node: Any) -> Transport:
+        return transport_for(self._cluster.get_redis_connection(node))
+
+    def forget(self, key: str) -> None:
+        """See `NodeTransport.forget`."""
+
+    def search(self, patience: float | None) -> None:
+        """See `Transport.search`."""
+        limit = DEFAULT_TIMEOUT if patience is None else min(DEFAULT_TIMEOUT, patience)
+        with suppress(*UNREACHABLE):
+            within(limit, self._cluster.nodes_manager.initialize)
 
 
 def transport_for(client: Any) -> Transport:
-    """Return the transport of a client, or of a URL; all locks on it share one.
-
-    It is an attribute of the client: a table with the clients as weak keys would keep them forever,
-    because a cluster's transport refers to its client.
-    """
-    known: Transport | None = getattr(client, "_lock_transport", None)
-    if known is not None:
-        return known
-    if isinstance(client, str):
-        return transport_for(_client_at(client))
-    driver = driver_of(client, asynchronous=False)
-    if driver is None:
-        if not hasattr(client, "run") or not hasattr(client, "pop"):
-            reject(client)
-        transport: Transport = client
-        return transport
-    made: Transport
-    if driver.cluster:
-        from locking.backends.redis_cluster import ClusterTransport  # it imports this module
-
-        made = ClusterTransport(client, driver)
-    else:
-        made = NodeTransport(client, driver)
-    shared: Transport = vars(client).setdefault("_lock_transport", made)  # atomic
-    return shared
-
-
-def _client_at(url: str) -> Any:
+    """Return the transport of a blocking client, or of a URL; all locks on it share one."""
     from locking.redis_client import connect  # it imports this module
 
-    return _CLIENTS.get(url) or _CLIENTS.setdefault(url, connect(url))
-
-
-def _await(link: Link, seconds: float) -> None:
-    if not link.is_readable(seconds * 1000):
-        link.connection.disconnect()
-        raise TimeoutError(f"no answer within {seconds:.3f} s")
+    transport: Transport = transport_of(
+        client,
+        asynchronous=False,
+        connect=connect,
+        node=NodeTransport,
+        cluster=BlockingClusterTransport,
+    )
+    return transport
 
 
 _TRANSPORTS: weakref.WeakSet[NodeTransport] = weakref.WeakSet()

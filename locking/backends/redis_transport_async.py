@@ -8,32 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import contextlib
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from redis.exceptions import (
-    ClusterDownError,
-    ConnectionError,  # noqa: A004
-    NoScriptError,
-    TimeoutError,  # noqa: A004
-)
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import TimeoutError  # noqa: A004
 
-from locking.backends._drivers import (
-    Driver,
-    address_of,
-    close_with,
-    driver_of,
-    is_foreign,
-    reject,
-    translate,
-)
-from locking.backends.redis_cluster import MOVED, address_of_cluster
+from locking.backends._drivers import address_of, close_with, settings_of, transport_of
+from locking.backends.redis_cluster import UNREACHABLE, ClusterTransport
 from locking.backends.redis_line import Line, Mailbox
-from locking.backends.redis_protocol import MUTEX, NO_ANSWER, Script, Wait
-from locking.backends.redis_transport import DEFAULT_TIMEOUT, encode_command
-
-T = TypeVar("T")
+from locking.backends.redis_protocol import MUTEX, Wait
+from locking.backends.redis_transport import DEFAULT_TIMEOUT
 
 
 class _Loop:
@@ -67,26 +54,18 @@ class AsyncNodeTransport:
     Connections belong to the event loop that opened them, so a handle may outlive a loop.
     """
 
-    def __init__(
-        self,
-        pool: Any,
-        kind: Any,
-        kwargs: dict[str, Any],
-        driver: Driver,
-        *,
-        in_cluster: bool = False,
-    ) -> None:
-        self._errors, self._error = driver.errors, driver.error
+    def __init__(self, pool: Any, *, in_cluster: bool = False) -> None:
+        """Make the transport of a pool of connections, or of a cluster's node."""
         self._pool = pool  # a Sentinel connection refers to it weakly
-        self._make = kind
+        self._make, settings = settings_of(pool)
+        self._kwargs = settings | {"retry": Retry(NoBackoff(), 0), "socket_timeout": None}
+        timeout = settings.get("socket_timeout")
+        self.timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
         manager = getattr(pool, "sentinel_manager", None)
         self._sentinels = len(manager.sentinels) if manager else 0
-        timeout = kwargs.get("socket_timeout")
-        self.timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
-        self._kwargs = {**kwargs, "retry": driver.no_retry(), "socket_timeout": None}
         self._in_cluster = in_cluster
         self._loops: weakref.WeakKeyDictionary[Any, _Loop] = weakref.WeakKeyDictionary()
-        if pool is not None:
+        if not in_cluster:
             close_with(pool, "disconnect", self.close)
 
     def __del__(self) -> None:
@@ -95,24 +74,23 @@ class AsyncNodeTransport:
                 loop.call_soon_threadsafe(asyncio.ensure_future, its.close())
 
     async def run(
-        self,
-        script: Script,
-        keys: Sequence[str],
-        args: Sequence[str],
-        wait: Wait = None,
-        patience: float | None = None,
+        self, words: tuple[str, ...], wait: Wait, patience: float | None, script: str
     ) -> Any:
-        """Run the script by its hash, or in full if the server does not know it."""
-        tail = (str(len(keys)), *keys, *args)
+        """See `Transport.run`."""
+        task = asyncio.current_task()
+        assert task is not None
+        cancellations = task.cancelling()
+        limit = self.timeout if patience is None else min(self.timeout, patience)
         # WAIT holds up the commands behind it. A slow renewal must not hold up a release, which
         # could not tell a loss from a repetition then.
-        use = "replicas" if wait else "renewals" if script.name.endswith("renew") else ""
-        try:
-            return await self._ask(use, ("EVALSHA", script.sha, *tail), wait, patience)
-        except NoScriptError as unknown:
-            # The error and a frame of redis-py refer to each other, and so to our caller's lease.
-            unknown.__traceback__ = None
-            return await self._ask(use, ("EVAL", script.source, *tail), wait, patience)
+        use = "replicas" if wait else "renewals" if script.endswith("renew") else ""
+        line = await self._line(use, patience)
+        answer = await line.ask(words, limit)
+        if wait:
+            answer = (answer, await line.ask(("WAIT", *map(str, wait)), limit + wait[1] / 1000))
+        if task.cancelling() > cancellations:
+            raise asyncio.CancelledError  # something below has swallowed it
+        return answer
 
     async def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
         """Wait at most `seconds` for an element of the list, as others of this loop for theirs."""
@@ -133,7 +111,7 @@ class AsyncNodeTransport:
 
     async def ring(self, bell: str) -> None:
         """Push to a list that a mailbox pops."""
-        await self.run(MUTEX.bell, (bell,), ())
+        await self.run(("EVAL", MUTEX.bell.source, "1", bell), None, None, "bell")
 
     def _its(self) -> _Loop:
         loop = asyncio.get_running_loop()
@@ -141,28 +119,6 @@ class AsyncNodeTransport:
         if its is None:
             its = self._loops[loop] = _Loop()
         return its
-
-    async def _ask(
-        self, use: str, words: tuple[str, ...], wait: Wait, patience: float | None
-    ) -> Any:
-        task = asyncio.current_task()
-        assert task is not None
-        cancellations = task.cancelling()
-        limit = self.timeout if patience is None else min(self.timeout, patience)
-        commands = [encode_command(words)]
-        if wait:
-            commands.append(encode_command(("WAIT", *map(str, wait))))
-            limit += wait[1] / 1000
-        try:
-            line = await self._line(use, patience)
-            answers = await line.ask(commands, limit)
-        except self._error as error:
-            if is_foreign(error):
-                raise translate(error) from error
-            raise
-        if task.cancelling() > cancellations:
-            raise asyncio.CancelledError  # something below has swallowed it
-        return tuple(answers) if wait else answers[0]
 
     async def _line(self, use: str, patience: float | None) -> Line:
         its = self._its()
@@ -191,12 +147,13 @@ class AsyncNodeTransport:
         except builtins.TimeoutError as error:
             await connection.disconnect(nowait=True)
             raise TimeoutError(f"not connected within {limit:.3f} s") from error
-        except BaseException as error:
+        except BaseException:
             await connection.disconnect(nowait=True)
-            if isinstance(error, self._error) and is_foreign(error):
-                raise translate(error) from error
             raise
-        return Line(connection, self._errors.ResponseError)
+        return Line(connection)
+
+    async def search(self, patience: float | None) -> None:
+        """Do nothing: the next connection looks for the server."""
 
     def address(self) -> str:
         """See `Transport.address`."""
@@ -215,82 +172,31 @@ def _observe(connecting: asyncio.Task[Line]) -> None:
         connecting.exception()
 
 
-class AsyncClusterTransport:
-    """A transport that finds the cluster node of a key, also after its slot has moved."""
+class AsyncClusterTransport(ClusterTransport):
+    """The transport of an asyncio cluster client."""
 
-    def __init__(self, cluster: Any, driver: Driver) -> None:
-        self._cluster = cluster
-        self._driver = driver
+    def __init__(self, cluster: Any) -> None:
+        super().__init__(cluster, self._transport_of)
         self._nodes: dict[str, AsyncNodeTransport] = {}
         close_with(cluster, "aclose", self.close)
 
-    async def run(
-        self,
-        script: Script,
-        keys: Sequence[str],
-        args: Sequence[str],
-        wait: Wait = None,
-        patience: float | None = None,
-    ) -> Any:
-        """Run the script on the node of its keys."""
-        return await self._on_node(
-            keys[0], patience, lambda node: node.run(script, keys, args, wait, patience)
-        )
-
-    async def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
-        """Run BLPOP on the node of the key; a slot that moves away ends it with an error."""
-        return await self._on_node(key, patience, lambda node: node.pop(key, seconds, patience))
+    def _transport_of(self, node: Any) -> AsyncNodeTransport:
+        known = self._nodes.get(node.name)
+        if known is None:
+            known = self._nodes[node.name] = AsyncNodeTransport(node, in_cluster=True)
+        return known
 
     def forget(self, key: str) -> None:
-        """Keep no message of the list any more."""
+        """See `Transport.forget`."""
         for node in self._nodes.values():
             node.forget(key)
 
-    def address(self) -> str:
-        """See `Transport.address`."""
-        return address_of_cluster(self._cluster)
-
-    async def _on_node(
-        self, key: str, patience: float | None, ask: Callable[[AsyncNodeTransport], Awaitable[T]]
-    ) -> T:
+    async def search(self, patience: float | None) -> None:
+        """See `Transport.search`."""
         limit = DEFAULT_TIMEOUT if patience is None else min(DEFAULT_TIMEOUT, patience)
-        await self._within(limit, self._cluster.initialize)  # does something the first time only
-        try:
-            return await ask(self._node_of(key))
-        except NO_ANSWER:
-            # A replica may have been promoted; the next try asks the other nodes for the slot.
-            await self._within(limit, self._cluster.nodes_manager.initialize)
-            raise
-        except MOVED as moved:
-            await self._within(limit, self._cluster.nodes_manager.initialize)
-            raise ConnectionError(f"the slot of {key!r} is moving") from moved
-
-    def _node_of(self, key: str) -> AsyncNodeTransport:
-        try:
-            node = self._cluster.get_node_from_key(key)
-        except (self._driver.error, self._driver.cluster_error) as error:
-            if is_foreign(error):
-                raise translate(error) from error
-            raise
-        if node is None:
-            raise ClusterDownError(f"no node serves {key!r}")
-        return self._nodes.setdefault(
-            node.name,
-            AsyncNodeTransport(
-                None, node.connection_class, node.connection_kwargs, self._driver, in_cluster=True
-            ),
-        )
-
-    async def _within(self, limit: float, search: Callable[[], Awaitable[Any]]) -> None:
-        try:
+        with contextlib.suppress(*UNREACHABLE, builtins.TimeoutError):
             async with asyncio.timeout(limit):
-                await search()
-        except builtins.TimeoutError as error:
-            raise TimeoutError(f"no node was found within {limit:.3f} s") from error
-        except (self._driver.error, self._driver.cluster_error) as error:
-            if is_foreign(error):
-                raise translate(error) from error
-            raise
+                await self._cluster.nodes_manager.initialize()
 
     async def close(self) -> None:
         """Close the idle connections of the running loop to all nodes."""
@@ -298,30 +204,14 @@ class AsyncClusterTransport:
             await node.close()
 
 
-_CLIENTS: dict[str, Any] = {}
-
-
 def async_transport_for(client: Any) -> Any:
     """Return the transport of an asyncio client, or of a URL; all locks on it share one."""
-    known = getattr(client, "_lock_transport", None)
-    if known is not None:
-        return known
-    if isinstance(client, str):
-        return async_transport_for(_client_at(client))
-    driver = driver_of(client, asynchronous=True)
-    if driver is None:
-        if not hasattr(client, "run") or not hasattr(client, "pop"):
-            reject(client)
-        return client
-    if driver.cluster:
-        made: Any = AsyncClusterTransport(client, driver)
-    else:
-        pool = client.connection_pool
-        made = AsyncNodeTransport(pool, pool.connection_class, pool.connection_kwargs, driver)
-    return vars(client).setdefault("_lock_transport", made)
-
-
-def _client_at(url: str) -> Any:
     from locking.redis_client import connect_async  # it imports this module
 
-    return _CLIENTS.get(url) or _CLIENTS.setdefault(url, connect_async(url))
+    return transport_of(
+        client,
+        asynchronous=True,
+        connect=connect_async,
+        node=AsyncNodeTransport,
+        cluster=AsyncClusterTransport,
+    )

@@ -29,11 +29,10 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from locking.backends._drivers import address_of
-from locking.backends._waiting import Deadline, WaitingLock
+from locking.backends._waiting import BackendLease, Deadline, LeasedLock
 from locking.backends.in_thread import ThreadLock
 from locking.backends.redis_protocol import text
 from locking.base import Lease
-from locking.leases import lease_length
 from locking.terms import Capabilities, LockUnavailable
 
 logger = logging.getLogger(__name__)
@@ -77,50 +76,28 @@ def with_drift(seconds: float) -> int:
     return round((seconds * (1 + DRIFT) + RESOLUTION) * 1000)
 
 
-class RedLockLease(Lease):
+class RedLockLease(BackendLease):
     """A lease backed by the same key and value on a majority of the servers."""
 
-    __slots__ = ("_gone_from", "_lock", "_value")
+    __slots__ = ("gone_from",)
 
-    def __init__(self, lock: RedLock, value: str) -> None:
-        """Create the lease granted to `value`; the first command is sent now."""
-        super().__init__(
-            lock.name,
-            seconds=lock.lease_seconds,
-            sent_at=lock.clock.monotonic(),
-            clock=lock.clock,
-            hooks=lock.hooks,
-        )
-        self._lock = lock
-        self._value = value
-        self._gone_from: set[int] = set()  # servers that have confirmed our release
-
-    def _release(self) -> bool:
-        answers = self._lock.release_everywhere(self._value)
-        self._gone_from |= {server for server, answer in answers.items() if answer == 1}
-        return self._lock.majority_of(len(self._gone_from), answers)
-
-    def _extend(self, seconds: float) -> bool:
-        key, keep = self._lock.key, with_drift(seconds)
-        answers = self._lock.ask(lambda client: client.eval(EXTEND, 1, key, self._value, keep))
-        return self._lock.majority_of(sum(answer == 1 for answer in answers.values()), answers)
+    def __init__(self, lock: RedLock, value: str, *, sent_at: float) -> None:
+        super().__init__(lock, value, sent_at=sent_at)
+        self.gone_from: set[int] = set()  # servers that have confirmed our release
 
 
-class RedLock(WaitingLock):
+class RedLock(LeasedLock):
     """A lock on a majority of `clients`, each of an independent server."""
 
     capabilities = Capabilities()
 
-    def __init__(
-        self, clients: Sequence[redis.Redis], name: str, *, lease: float = 10.0, **options: Any
-    ) -> None:
-        """Make a handle of the lock `name`, with leases of `lease` seconds."""
+    def __init__(self, clients: Sequence[redis.Redis], name: str, **options: Any) -> None:
+        """Make a handle of the lock `name`; `options` are those of `LeasedLock`."""
         if len(clients) < 3 or len(clients) % 2 == 0:
             raise ValueError("Redlock needs an odd number of servers, and at least three")
         super().__init__(name, **options)
         self.clients = clients
         self.quorum = len(clients) // 2 + 1
-        self.lease_seconds = lease_length(lease)
         self.key = f"redlock:{name}"
         self._address = ",".join(sorted(address_of(client.connection_pool) for client in clients))
 
@@ -128,7 +105,7 @@ class RedLock(WaitingLock):
         keep = with_drift(self.lease_seconds)
         while True:
             value = f"{self.owner_name}|{uuid.uuid4().hex}"
-            lease = RedLockLease(self, value)
+            lease = RedLockLease(self, value, sent_at=self.clock.monotonic())
             granted = False
             try:
                 answers = self.ask(lambda client: client.set(self.key, value, nx=True, px=keep))  # noqa: B023
@@ -141,6 +118,16 @@ class RedLock(WaitingLock):
             if granted:
                 return lease
             deadline.pause(MAX_PAUSE)
+
+    def _let_go(self, lease: RedLockLease) -> bool:
+        answers = self.release_everywhere(lease.grant)
+        lease.gone_from |= {server for server, answer in answers.items() if answer == 1}
+        return self.majority_of(len(lease.gone_from), answers)
+
+    def _prolong(self, lease: RedLockLease, seconds: float) -> bool:
+        keep = with_drift(seconds)
+        answers = self.ask(lambda client: client.eval(EXTEND, 1, self.key, lease.grant, keep))
+        return self.majority_of(sum(answer == 1 for answer in answers.values()), answers)
 
     def release_everywhere(self, value: str) -> dict[int, Any]:
         """Delete the key where it has that value; return the answers by server number."""

@@ -36,7 +36,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.states import Callback, KazooState, KeeperState
 
-from locking.backends._waiting import Deadline, WaitingLock
+from locking.backends._waiting import BackendLease, Deadline, WaitingLock
 from locking.base import Lease
 from locking.terms import Capabilities, LockTimeout, LockUnavailable
 
@@ -74,23 +74,22 @@ def zookeeper_client(hosts: str, session: float = 10.0) -> KazooClient:
     return client
 
 
-class NodeLease(Lease):
+class NodeLease(BackendLease):
     """A lease backed by the ephemeral node at the head of the queue."""
 
-    __slots__ = ("_lock", "_node")
+    __slots__ = ()
 
     def __init__(self, lock: ZooKeeperLock, node: str, czxid: int) -> None:
         """Create the lease for `node`, now at the head of the queue; watch for its end."""
-        super().__init__(lock.name, token=czxid, clock=lock.clock, hooks=lock.hooks)
-        self._lock = lock
-        self._node = node
-        lock.client.add_listener(self._session_changed)
+        super().__init__(lock, node, token=czxid)
+        lock.client.add_listener(self.session_changed)
         # Asynchronous: the answer only reports whether the node has been deleted.
         lock._send(lock.client.exists_async, node, watch=self._node_changed).rawlink(
             self._node_seen
         )
 
-    def _session_changed(self, state: str) -> bool | None:
+    def session_changed(self, state: str) -> bool | None:
+        """Keep the lease's end in step with the session."""
         if state == KazooState.LOST:
             self.mark_lost("the session ended")
             return True  # tells kazoo to remove this listener
@@ -109,16 +108,6 @@ class NodeLease(Lease):
     def _node_seen(self, answer: Any) -> None:
         if answer.successful() and answer.value is None and not self._releasing:
             self.mark_lost("its node was deleted")
-
-    def _release(self) -> bool:
-        try:
-            self._lock._ask(self._lock.client.delete_async, self._node)
-        except NoNodeError:
-            return False
-        finally:
-            self._lock.client.remove_listener(self._session_changed)
-        self._lock._delete_if_empty()
-        return True
 
 
 class ZooKeeperLock(WaitingLock):
@@ -139,6 +128,16 @@ class ZooKeeperLock(WaitingLock):
         self.client = client
         self._address = str(sorted(client.hosts))
         self.path = f"{ROOT}/{quote(name, safe='')}"
+
+    def _let_go(self, lease: NodeLease) -> bool:
+        try:
+            self._ask(self.client.delete_async, lease.grant)
+        except NoNodeError:
+            return False
+        finally:
+            self.client.remove_listener(lease.session_changed)
+        self._delete_if_empty()
+        return True
 
     def session_seconds(self) -> float:
         """Return the session time-out that was agreed with the ensemble."""

@@ -12,8 +12,9 @@ from typing import Any
 from redis import Redis
 
 from locking.backends.redis import RedisLock
-from locking.backends.redis_protocol import Transport
+from locking.backends.redis_protocol import Script
 from locking.leases import LeaseState
+from locking.renewal import Renewer
 
 # A child of the test's process would inherit its connections and locks. These are forked from a
 # process that has imported what they need, but has no connection and runs no thread.
@@ -60,8 +61,12 @@ class Task(threading.Thread):
         return self._value
 
 
-def lock_on(client: Redis, name: str = "phone", **options: Any) -> RedisLock:
-    return RedisLock(client, name, **options)
+def lock_on(
+    client: Redis, name: str = "phone", *, renewer: Renewer | None = None, **options: Any
+) -> RedisLock:
+    lock = RedisLock(client, name, **options)
+    lock.remote.renewer = renewer or lock.remote.renewer
+    return lock
 
 
 def fence(lease: LeaseState) -> int:
@@ -69,21 +74,30 @@ def fence(lease: LeaseState) -> int:
     return lease.token
 
 
-class TransportWithPop:
+def ask(lock: RedisLock, script: Script, *args: str) -> Any:
+    """Run one of the lock's scripts; return the answer."""
+    return lock.remote.read(script, lambda answer: answer, *args)
+
+
+class Around:
+    """A transport that does what another does; subclasses change one thing."""
+
+    def __init__(self, transport: Any) -> None:
+        self.transport = transport
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
+
+
+class TransportWithPop(Around):
     """A transport whose blocking pop is another."""
 
-    def __init__(self, transport: Transport, pop: Callable[[str, float], bytes | None]) -> None:
-        self._transport = transport
+    def __init__(self, transport: Any, pop: Callable[[str, float], bytes | None]) -> None:
+        super().__init__(transport)
         self._pop = pop
-
-    def run(self, *args: Any) -> Any:
-        return self._transport.run(*args)
 
     def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
         return self._pop(key, seconds)
-
-    def address(self) -> str:
-        return self._transport.address()
 
 
 @contextmanager

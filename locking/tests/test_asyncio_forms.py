@@ -96,9 +96,7 @@ def test_redlock_for_tasks_and_for_threads_exclude_each_other():
             async with lock as lease:
                 await lease.extend(9)
                 assert lease.remaining() > 8
-                assert (
-                    await lock.owner() == lease.inner._value.rpartition("|")[0] == threads.owner()
-                )
+                assert await lock.owner() == lease.inner.grant.rpartition("|")[0] == threads.owner()
                 with pytest.raises(LockTimeout):
                     threads.acquire(timeout=0)
                 with pytest.raises(LockTimeout, match="'phone'"):

@@ -16,7 +16,7 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLease, AsyncRedisLock
 from locking.backends.redis_shared import RedisReadWriteLock, RedisSemaphore
 from locking.redis_client import connect, connect_async
-from locking.tests.helpers import PROCESSES, Task, eventually
+from locking.tests.helpers import PROCESSES, Around, Task, eventually
 from locking.tests.servers import Valkey
 
 
@@ -232,13 +232,13 @@ def test_a_resume_whose_answer_was_lost_is_repeated(valkey: Redis):
     heir = RedisLock(valkey, "phone")
     transport = heir.transport
 
-    class Losing:
+    class Losing(Around):
         def run(self, *args):
             transport.run(*args)
             heir.transport = transport
             raise redis.exceptions.ConnectionError("lost")
 
-    heir.transport = Losing()
+    heir.transport = Losing(transport)
     heir.resume(first.hand_on()).release()
     assert not lock.locked()
 

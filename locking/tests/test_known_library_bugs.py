@@ -16,7 +16,7 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import MUTEX
 from locking.redis_client import connect
 from locking.renewal import Renewer
-from locking.tests.helpers import Task, TransportWithPop, eventually, process
+from locking.tests.helpers import Task, TransportWithPop, ask, eventually, lock_on, process
 from locking.tests.proxy import Fault, Proxy
 from locking.tests.servers import Valkey
 
@@ -119,7 +119,7 @@ def test_python_redis_lock_renewal_thread_dies_and_the_body_never_learns(valkey:
             raise SystemExit  # whatever may end a thread
 
     renewer = Fragile()
-    lease = RedisLock(valkey, "phone", lease=0.3, renewer=renewer).acquire()
+    lease = lock_on(valkey, "phone", lease=0.3, renewer=renewer).acquire()
     assert lease.lost.wait(5)
     with pytest.raises(LockLost):
         lease.check()
@@ -139,10 +139,10 @@ def test_a_dead_renewal_thread_is_replaced_at_the_next_acquire(valkey: Redis):
             return super().renew_due(server)
 
     renewer = FragileOnce()
-    RedisLock(valkey, "first", lease=0.3, renewer=renewer).acquire().release()
+    lock_on(valkey, "first", lease=0.3, renewer=renewer).acquire().release()
     [server] = renewer._servers.values()
     eventually(lambda: not server.workers["one"].thread.is_alive())
-    with RedisLock(valkey, "phone", lease=0.3, renewer=renewer).acquire() as lease:
+    with lock_on(valkey, "phone", lease=0.3, renewer=renewer).acquire() as lease:
         assert not lease.lost.wait(0.7)
 
 
@@ -163,7 +163,7 @@ def test_python_redis_lock_a_hook_that_raises_does_not_end_the_renewal(valkey: R
 
 def test_redisson_7272_watchdog_outlives_the_unlock(valkey: Redis):
     renewer = Renewer()
-    lock = RedisLock(valkey, "phone", lease=0.3, renewer=renewer)
+    lock = lock_on(valkey, "phone", lease=0.3, renewer=renewer)
     lock.acquire().release()
     assert not renewer._servers[id(lock.transport)].entries
     valkey.set("lock:{phone}", "1:a-token:another", px=200)
@@ -243,7 +243,7 @@ def test_redlock_rb_36_extend_re_creates_a_lost_lock(valkey: Redis):
     with pytest.raises(LockLost):
         lease.extend(10)
     assert not valkey.exists("lock:{phone}")
-    assert not lock.run(MUTEX.renew, lease.holder, "1000", "1")
+    assert not ask(lock, MUTEX.renew, lease.holder, "1000", "1")
     assert not valkey.exists("lock:{phone}")
 
 

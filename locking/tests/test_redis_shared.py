@@ -15,7 +15,7 @@ from locking.backends.redis_shared import (
     RedisWriteLock,
 )
 from locking.redis_client import connect
-from locking.tests.helpers import Task, eventually, process
+from locking.tests.helpers import Task, ask, eventually, process
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
@@ -151,21 +151,21 @@ def test_force_release_evicts_all_holders(store):
 def test_a_writer_that_leaves_lets_the_readers_behind_it_in_at_once(store, interrupted):
     pair = RedisReadWriteLock(store, "phone")
     held, writer = pair.read.acquire(), pair.write.new_holder()
-    pair.write.run(pair.write.scripts.acquire, writer, "10000", "f", "1")
+    ask(pair.write, pair.write.scripts.acquire, writer, "10000", "f", "1")
     behind = pair.read.new_holder()
-    pair.read.run(pair.read.scripts.acquire, behind, "10000", "f", "1")
+    ask(pair.read, pair.read.scripts.acquire, behind, "10000", "f", "1")
     assert (len(pair.read.owners()), pair.read.waiters()) == (1, 2)
     if interrupted:
-        pair.write.run(pair.write.scripts.release, writer, "0", f"f10000:{writer}")
+        ask(pair.write, pair.write.scripts.release, writer, "0", f"f10000:{writer}")
     else:
-        pair.write.run(pair.write.scripts.acquire, writer, "10000", "f", "0")
+        ask(pair.write, pair.write.scripts.acquire, writer, "10000", "f", "0")
     assert (len(pair.read.owners()), pair.read.waiters()) == (2, 0)
     held.release()
 
 
 def test_a_dead_reader_among_living_ones_does_not_outlive_its_lease(store):
     pair = RedisReadWriteLock(store, "phone")
-    pair.read.run(pair.read.scripts.acquire, pair.read.new_holder(), "20", "f", "1")
+    ask(pair.read, pair.read.scripts.acquire, pair.read.new_holder(), "20", "f", "1")
     living = pair.read.acquire()  # the set of holders now lives as long as this lease
     eventually(lambda: len(pair.read.owners()) == 1)
     living.release()

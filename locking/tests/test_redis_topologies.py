@@ -19,7 +19,7 @@ from locking.ordered import acquire_all
 from locking.queue import DelayQueue
 from locking.redis_client import connect
 from locking.terms import Clock
-from locking.tests.helpers import Task, eventually, fence
+from locking.tests.helpers import Around, Task, eventually, fence
 from locking.tests.needs import GEVENT, needs
 from locking.tests.servers import Valkey
 from locking.tests.topologies import Primary, Replica, SentinelServer, cluster_url, in_sync
@@ -155,11 +155,12 @@ def test_a_grant_that_too_few_replicas_confirm_is_released():
         assert RedisLock(connect(primary.endpoint), "phone").owner() is None
 
 
-class Jumping:
+class Jumping(Around):
     """A transport whose n-th script takes the given number of seconds on the lock's clock."""
 
     def __init__(self, lock: RedisLock, *seconds: float) -> None:
-        self.transport, self.seconds, self.ahead = lock.transport, list(seconds), 0.0
+        super().__init__(lock.transport)
+        self.seconds, self.ahead = list(seconds), 0.0
         lock.remote.clock = Clock(monotonic=lambda: time.monotonic() + self.ahead)
         lock.transport = self
 
@@ -167,9 +168,6 @@ class Jumping:
         answer = self.transport.run(*args)
         self.ahead += self.seconds.pop(0) if self.seconds else 0.0
         return answer
-
-    def pop(self, *args):
-        return self.transport.pop(*args)
 
 
 @pytest.mark.long

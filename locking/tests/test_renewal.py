@@ -15,7 +15,7 @@ from locking.backends.redis import RedisLock
 from locking.redis_client import connect
 from locking.renewal import MAX_SLEEP, Renewal, Renewer
 from locking.terms import Clock
-from locking.tests.helpers import PROCESSES, Task, eventually
+from locking.tests.helpers import PROCESSES, Around, Task, eventually, lock_on
 from locking.tests.servers import RedisLike
 
 # Some of these tests drop a lease on purpose.
@@ -141,7 +141,7 @@ def test_a_servers_thread_ends_without_leases_and_starts_again(monkeypatch):
 
 def redis_lease(store: Redis, renewer: Manual, **options):
     clock = Clock(monotonic=lambda: renewer.now)
-    lock = RedisLock(store, "phone", lease=9, renewer=renewer, clock=clock, **options)
+    lock = lock_on(store, "phone", lease=9, renewer=renewer, clock=clock, **options)
     return lock.acquire()
 
 
@@ -189,15 +189,15 @@ def test_a_renewal_that_its_release_overtakes_is_no_loss(store: Redis):
     lease = lock.acquire()
     transport, renewed = lock.transport, list[object]()
 
-    class Overtaking:
-        def run(self, script, *args):
-            answer = transport.run(script, *args)
+    class Overtaking(Around):
+        def run(self, *args):
+            answer = transport.run(*args)
             if not renewed:
-                renewed.append(script)
+                renewed.append(args)
                 assert lease.renew()[0] is Renewal.LOST
             return answer
 
-    lock.transport = Overtaking()
+    lock.transport = Overtaking(transport)
     lease.release()
     assert lease.released
 
@@ -227,7 +227,7 @@ def test_an_extension_does_not_exceed_max_hold(store: Redis):
 def test_a_lease_outlives_its_thread_if_somebody_has_it(store: Redis):
     renewer = Manual()
     clock = Clock(monotonic=lambda: renewer.now)
-    lock = RedisLock(store, "phone", lease=9, renewer=renewer, clock=clock)
+    lock = lock_on(store, "phone", lease=9, renewer=renewer, clock=clock)
     threads = [Task(lock.acquire)]
     lease = threads[0].result()
     for _ in range(4):
@@ -241,7 +241,7 @@ def test_a_lease_outlives_its_thread_if_somebody_has_it(store: Redis):
 def test_a_lease_that_only_a_handle_keeps_ends_with_its_thread(store: Redis):
     renewer = Manual()
     clock = Clock(monotonic=lambda: renewer.now)
-    lock = RedisLock(store, "phone", lease=9, renewer=renewer, clock=clock)
+    lock = lock_on(store, "phone", lease=9, renewer=renewer, clock=clock)
     thread = threading.Thread(target=lambda: lock.acquire() and None)
     thread.start()
     thread.join()

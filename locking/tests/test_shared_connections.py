@@ -137,7 +137,7 @@ def test_a_revoked_grant_that_was_read_before_the_answer_grants_nothing(
 
 
 class Broken:
-    """A connection that breaks while the second of two commands is sent."""
+    """A connection that breaks while a command is sent."""
 
     is_connected = True
 
@@ -157,9 +157,9 @@ def test_a_broken_connection_leaves_no_error_that_nobody_looks_at():
     async def scenario() -> None:
         unseen: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
-        line = Line(Broken(), redis.ResponseError)
+        line = Line(Broken())
         with pytest.raises(redis.ConnectionError):
-            await line.ask([b"EVALSHA", b"WAIT"], 1.0)
+            await line.ask(("EVALSHA",), 1.0)
         gc.collect()
         await asyncio.sleep(0)
         assert unseen == []

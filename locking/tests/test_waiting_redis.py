@@ -17,7 +17,7 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_shared import RedisSemaphore, RedisWriteLock
 from locking.redis_client import connect, connect_async
-from locking.tests.helpers import Task, TransportWithPop, eventually
+from locking.tests.helpers import Around, Task, TransportWithPop, ask, eventually
 from locking.tests.servers import Valkey, free_port
 
 KINDS = [RedisLock, RedisWriteLock, lambda client, name: RedisSemaphore(client, name, 1)]
@@ -26,7 +26,7 @@ IDS = ["mutex", "write", "semaphore"]
 
 def die_waiting(lock: RedisLock) -> None:
     """Leave what a waiter leaves that was killed between two of its commands."""
-    answer = lock.run(lock.scripts.acquire, lock.new_holder(), "10000", "f", "1")
+    answer = ask(lock, lock.scripts.acquire, lock.new_holder(), "10000", "f", "1")
     assert not answer[0]
 
 
@@ -162,13 +162,13 @@ def test_an_interrupted_release_that_is_repeated_is_no_loss(valkey: Redis):
     lease = lock.acquire()
     transport = lock.transport
 
-    class Interrupting:
+    class Interrupting(Around):
         def run(self, *args):
             transport.run(*args)
             lock.transport = transport
             raise Interrupted
 
-    lock.transport = Interrupting()
+    lock.transport = Interrupting(transport)
     with pytest.raises(Interrupted):
         lease.release()
     lease.release()
@@ -180,12 +180,12 @@ def test_a_repeated_release_still_reports_a_loss(valkey: Redis):
     lease = lock.acquire()
     transport = lock.transport
 
-    class Interrupting:
+    class Interrupting(Around):
         def run(self, *args):
             lock.transport = transport
             raise Interrupted
 
-    lock.transport = Interrupting()
+    lock.transport = Interrupting(transport)
     with pytest.raises(Interrupted):
         lease.release()
     valkey.flushall()
@@ -212,7 +212,7 @@ def test_a_late_answer_is_not_read_as_that_of_the_next_command(
         with lock:
             valkey.execute_command("CLIENT", "PAUSE", 700, "ALL")
             with pytest.raises(RedisTimeout):
-                lock.transport.run(lock.scripts.waiters, lock.remote.keys, ())
+                lock.transport.run(("PING",), None, None, "")
             assert lock.owner() == "me"
 
 
@@ -221,13 +221,13 @@ def test_a_repeated_release_of_a_lease_that_ran_out_reports_it(valkey: Redis):
     lease = lock.acquire()
     transport = lock.transport
 
-    class Interrupting:
+    class Interrupting(Around):
         def run(self, *args):
             lock.transport = transport
             raise Interrupted
 
     eventually(lambda: not valkey.exists("lock:{phone}"))
-    lock.transport = Interrupting()
+    lock.transport = Interrupting(transport)
     with pytest.raises(Interrupted):
         lease.release()
     with pytest.raises(LockLost):
