@@ -1,9 +1,10 @@
-"""Calls that are over, as Locust is told of them."""
+"""Calls that are over, as Locust is told of them, and their counts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 
 class Finished(NamedTuple):
@@ -31,3 +32,43 @@ Report = Callable[[Finished], None]
 
 class UnexpectedAnswer(Exception):
     """An answer that a healthy shop does not give."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Purchases of one process, or of all of them.
+
+    Attributes:
+        run: name of the run that this belongs to.
+        ok, fail, info: answers to purchases, see `loadtest.history`.
+        finished: users that have played all their buyers.
+        late: buyers of an open loop that began late, because every user was busy.
+        unstarted: buyers of an open loop that were due before the end and never began.
+        history: file in which all this is written down.
+    """
+
+    run: str = ""
+    ok: int = 0
+    fail: int = 0
+    info: int = 0
+    finished: int = 0
+    late: int = 0
+    unstarted: int = 0
+    history: str = ""
+
+    def count(self, outcome: str) -> None:
+        """Count an answer to a purchase."""
+        setattr(self, outcome, getattr(self, outcome) + 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a worker sends it to its master."""
+        return asdict(self)
+
+    @classmethod
+    def sum(cls, tallies: Iterable[Tally]) -> Tally:
+        """All of them together."""
+        total = cls()
+        for each in tallies:
+            for name in ("ok", "fail", "info", "finished", "late", "unstarted"):
+                setattr(total, name, getattr(total, name) + getattr(each, name))
+        return total

@@ -14,7 +14,7 @@ from random import Random
 
 from loadtest.address import RunImpossible, address_of
 from loadtest.client import Connection
-from loadtest.finished import Finished, Report
+from loadtest.finished import Finished, Report, Tally
 from loadtest.history import LATE, Recorder
 from loadtest.roles import MAIN, OWN_ROLES
 from loadtest.sale import Sale
@@ -23,7 +23,6 @@ from loadtest.shopper import KnownOrders, OwnSales, Shopper
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.answers import Answer, SaleUnusable, sale_of
 from loadtest.steps.files import MOST, leave_tokens
-from loadtest.tally import Tally
 
 # Tokens fetched at once: few enough not to hold the shop up, enough to ask seldom.
 TOKENS_AT_ONCE = 500

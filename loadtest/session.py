@@ -25,14 +25,13 @@ from locust.runners import MasterRunner, WorkerRunner
 from loadtest import open_files
 from loadtest.address import RunImpossible, address_of
 from loadtest.dispatch import MixDispatcher, goes_on
-from loadtest.finished import Finished
+from loadtest.finished import Finished, Tally
 from loadtest.options import FRESH, add_options
 from loadtest.roles import beside, format_sales, open_beside, open_for_run
 from loadtest.run import Run, find_sale
 from loadtest.scenarios import parse_weights
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.tally import Tally
 from loadtest.ui.faults import NONE, offered
 from loadtest.ui.page import Page
 from loadtest.ui.rush_run import RushLoad

@@ -10,71 +10,226 @@ rows there were, so that a dump that was cut short is never taken for a whole on
     {"kind":"end","rows":412}
 
 A snapshot holds the sales that are judged and nothing else: orders of other sales would be orders
-that nobody sent. Snapshots during a run need no more than the items.
+that nobody sent. Snapshots during a run need no more than the items. A provider's ledger, received
+mails and the sales' terms have the same form.
+
+Ids are text, amounts are in minor units of a currency, and times are microseconds since 1970 by the
+shop's database. What a field does not know it leaves at its default.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal, TypeVar, Union
+from typing import Annotated, Literal, TypeVar, Union
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from loadtest.checker.rows import (
-    CONFIRMED,
-    HELD,
-    KINDS,
-    RELEASED,
-    Bill,
-    Buyer,
-    Delivery,
-    Effect,
-    Event,
-    Item,
-    Movement,
-    Order,
-    Outbox,
-    Payment,
-    Reservation,
-    Row,
-    Sale,
-    Terms,
-    Voucher,
-    Whole,
-)
+HELD, CONFIRMED, RELEASED = "held", "confirmed", "released"
 
-# A snapshot's rows are named as its own.
-__all__ = [
-    "CONFIRMED",
-    "HELD",
-    "KINDS",
-    "RELEASED",
-    "VERSION",
-    "Bill",
-    "Buyer",
-    "Delivery",
-    "Effect",
-    "Event",
-    "Header",
-    "Item",
-    "Movement",
-    "Order",
-    "Outbox",
-    "Payment",
-    "Reservation",
-    "Row",
-    "Sale",
-    "SnapshotError",
-    "Terms",
-    "Voucher",
-    "from_json",
-    "lines",
-    "read",
-    "to_json",
-    "write",
-]
+State = Annotated[str, Meta(pattern=f"^({HELD}|{CONFIRMED}|{RELEASED})$")]
+Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""A whole number as a database stores it."""
+
+
+class Row(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag=str.lower):
+    """A line of a snapshot; its kind is the name of its class."""
+
+
+class Item(Row, frozen=True):
+    """What stock is counted for.
+
+    `held` and `confirmed` are the quantities of its reservations in these states, `ledger_sum` the
+    sum of its movements: sums that the database adds up cheaply while a run is on.
+    """
+
+    id: str
+    total: Whole
+    available: Whole
+    held: Whole
+    confirmed: Whole
+    ledger_sum: Whole
+    fence: Whole = 0
+
+
+class Sale(Row, frozen=True):
+    """What a sale sells and on which terms, at the moment of the snapshot.
+
+    `limit` is the units that one buyer may have (0: no limit), `price` is of one unit in minor
+    units of `currency`, `hold` the time to pay in microseconds. `restock_cancelled` and
+    `restock_returned` say whether units of cancelled and of returned orders are sold again; if not,
+    they are written off. Price, window and pause may have changed during the run: see `Terms`.
+    """
+
+    id: str
+    item: str
+    limit: Whole
+    price: Whole = 0
+    currency: str = ""
+    hold: Whole = 0
+    restock_cancelled: bool = True
+    restock_returned: bool = True
+
+
+class Terms(Row, frozen=True):
+    """The price, the window and the pause that a sale has from some moment on.
+
+    The change took effect between `asked` and `done`; `done` is 0 if the answer was lost.
+    All times are microseconds since 1970 by the database's clock.
+    """
+
+    sale: str
+    asked: Whole
+    done: Whole
+    price: Whole
+    starts_at: Whole
+    ends_at: Whole
+    paused: bool = False
+
+
+class Reservation(Row, frozen=True):
+    """Stock held for a buyer; `state` is held, confirmed or released.
+
+    `quantity` is what was granted, `returned` how much of it was given back while the rest is kept;
+    a released one has given back all of it. `deadline` is when a held one may be released
+    (microseconds since 1970 by the database's clock; 0: not known).
+    """
+
+    id: str
+    item: str
+    buyer: str
+    key: str
+    quantity: Whole
+    state: State
+    returned: Whole = 0
+    deadline: Whole = 0
+
+
+class Order(Row, frozen=True):
+    """A reservation with a price; `amount` in minor units of `currency`.
+
+    An order of several reservations is several rows with the same id, each with its own amount.
+    `to_pay` is the amount of the whole order, less what was cancelled, and `refunded` what was
+    given back of it; both are the same in all rows of an order. `created` and `pay_before` are
+    microseconds since 1970 by the database's clock; 0: not known.
+    """
+
+    id: str
+    reservation: str
+    sale: str
+    item: str
+    buyer: str
+    key: str
+    quantity: Whole
+    amount: Whole = 0
+    status: str = ""
+    created: Whole = 0
+    currency: str = ""
+    to_pay: Whole = 0
+    refunded: Whole = 0
+    pay_before: Whole = 0
+
+
+class Event(Row, frozen=True):
+    """What happened to an order after it was opened, such as `paid` or `part_cancelled`.
+
+    `amount` (minor units), `quantity` and `sale` (of the line) are those of a part; 0 and empty
+    where an event has none. `at` is in microseconds since 1970 by the database's clock, and ids
+    grow in the order of an order's events.
+    """
+
+    id: Whole
+    order: str
+    name: str
+    at: Whole
+    amount: Whole = 0
+    quantity: Whole = 0
+    sale: str = ""
+
+
+class Buyer(Row, frozen=True):
+    """A buyer of the shop, and the address to which their mails must go."""
+
+    id: str
+    email: str
+
+
+class Delivery(Row, frozen=True):
+    """A mail as the mail server took it: once for each time that it was sent.
+
+    `message` is its Message-ID, `name` the occasion and `order` the order as that names them
+    (`<confirmation.17@shop>`), empty if it cannot be read. `text` is the plain text.
+    """
+
+    message: str
+    recipient: str
+    subject: str
+    text: str
+    name: str = ""
+    order: str = ""
+
+
+class Voucher(Row, frozen=True):
+    """A voucher, how many orders may use it, and how many do."""
+
+    id: str
+    limit: Whole
+    uses: Whole
+
+
+class Bill(Row, frozen=True):
+    """What an order cost its buyer, and what its contents cost, in minor units."""
+
+    order: str
+    paid: Whole
+    worth: Whole
+
+
+class Movement(Row, frozen=True):
+    """A line of the ledger. Ids grow in the order in which an item's movements were applied.
+
+    `reason` is `restock` for what raises the total (the opening stock too), `write_off` for what
+    lowers it, `reclaim` for units that had come back and went to whom they came from, anything else
+    for what is sold or comes back. `token` is the fencing token it was written under, 0 without a
+    lock.
+    """
+
+    id: Whole
+    item: str
+    delta: Whole
+    reason: str
+    token: Whole = 0
+
+
+class Effect(Row, frozen=True):
+    """How often a follow-up (`name`, such as the confirmation) took effect for an order."""
+
+    order: str
+    name: str
+    count: Whole
+
+
+class Outbox(Row, frozen=True):
+    """A message of the outbox, and whether its consumer has marked it done."""
+
+    id: str
+    topic: str
+    done: bool
+
+
+class Payment(Row, frozen=True):
+    """A line of the payment provider's own ledger: `operation` is capture or refund."""
+
+    id: str
+    order: str
+    operation: str
+    amount: Whole
+    currency: str = ""
+
+
+KINDS: dict[str, type[Row]] = {each.__name__.lower(): each for each in Row.__subclasses__()}
+
 
 VERSION: Literal[1] = 1
 

@@ -16,8 +16,14 @@ from loadtest.checker import PASS, PROPERTIES, UNKNOWN, Verdict
 from loadtest.replay import dump, player_css, player_js
 from loadtest.report.charts import Charts, number
 from loadtest.report.gather import Evidence, Fault
-from loadtest.report.headline import headline, meanings, why_not
-from loadtest.report.meanings import CLOSED_LOOP, OPEN_LOOP, SUMMARIES
+from loadtest.report.headline import (
+    CLOSED_LOOP,
+    OPEN_LOOP,
+    SUMMARIES,
+    headline,
+    meanings,
+    why_not,
+)
 
 _HERE = Path(__file__).parent
 _TEMPLATES = Environment(

@@ -88,13 +88,10 @@ class FakeShop:
                 return 200, known.json()
             if self._bought(buyer) + quantity > self.limit and self.bug != "duplicate":
                 return 409, {"code": "limit_reached"}
-            if self.bug == "undersell" and self.available <= 3:
+            if self.available < quantity and (
+                self.bug != "oversell" or len(self.orders) >= self.stock + 5
+            ):
                 return 409, {"code": "sold_out"}
-            if self.available < quantity:
-                if self.bug == "phantom":
-                    self._open(buyer, key, quantity)
-                if self.bug != "oversell" or len(self.orders) >= self.stock + 5:
-                    return 409, {"code": "sold_out"}
             return 201, self._sell(buyer, key, quantity).json()
 
     def step(self, buyer: str, order: str, op: str) -> tuple[int, dict[str, Any]]:
@@ -154,8 +151,6 @@ class FakeShop:
         if self.available >= quantity:
             self.available -= quantity
             self.movements.append((-quantity, "sell"))
-        if self.bug == "lost order" and int(order.id) % 5 == 0:
-            del self.orders[order.id]
         return order
 
 

@@ -31,11 +31,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert list(rows) == ROWS
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
-def test_every_kind_of_row_survives_json(row: s.Row) -> None:
-    assert s.from_json(s.to_json(row)) == row
-
-
 def test_a_snapshot_that_was_cut_short_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s"
     s.write(path, s.Header(12), ROWS)

@@ -14,11 +14,11 @@ import pytest
 
 from loadtest.checker import snapshot
 from loadtest.faults import FAULTS, Target
+from loadtest.finished import Tally
 from loadtest.history import Recorder
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.shops.unguarded import Server
 from loadtest.steps import RunPlan
-from loadtest.tally import Tally
 from loadtest.ui import faults, runs, tab
 from loadtest.ui.judge import Asked
 from loadtest.ui.live import LiveJudge

@@ -15,12 +15,12 @@ import gevent
 from locust.env import Environment
 
 from loadtest.address import RunImpossible, address_of
+from loadtest.finished import Tally
 from loadtest.options import FRESH
 from loadtest.roles import SaleTerms, beside, main_terms, open_now
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import RunPlan
-from loadtest.tally import Tally
 from loadtest.ui.faults import NONE, chosen
 from loadtest.ui.other_shops import offered
 from loadtest.ui.pages import install

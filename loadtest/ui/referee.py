@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import gevent
 
+from loadtest.finished import Tally
 from loadtest.report.headline import headline, why_not
 from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.steps import RunPlan
-from loadtest.tally import Tally
 from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, PageRun
 from loadtest.ui.runs import RunFolder, Runs
 from loadtest.ui.rush_run import Rush, RushRun

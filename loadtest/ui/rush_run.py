@@ -13,7 +13,7 @@ import gevent
 
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, Broken, judge_so_far
-from loadtest.finished import Finished, Report
+from loadtest.finished import Finished, Report, Tally
 from loadtest.report import Story
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.observer import Observer
@@ -22,7 +22,6 @@ from loadtest.rush.round import Round
 from loadtest.shop import Shop
 from loadtest.shops import load
 from loadtest.steps import RunFiles, write_report
-from loadtest.tally import Tally
 from loadtest.ui import other_shops
 from loadtest.ui.run import JUDGED, RUNNING
 from loadtest.ui.runs import RunFolder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loadtest.checker import FAIL, Broken
-from loadtest.tally import Tally
+from loadtest.finished import Tally
 from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
 from loadtest.ui.rush_run import RushRun
 
