@@ -11,19 +11,17 @@ class LabConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Arm the failpoints, commit a control's sabotage, log the runs of tasks.
+        """Arm the failpoints and commit a control's sabotage.
 
         Where purchases may be recorded, look for the order to do so.
         """
         from lab import strategies
-        from lab.demo import task_log
         from lab.proof import sabotage
         from lab.room import recorder
         from lab.strategies.unguarded_combining import UnguardedCombining
 
         if not settings.LAB_GUARD:
             strategies.CLASSES[UnguardedCombining.name] = UnguardedCombining
-        task_log.watch()
         sabotage.obey(settings.LAB_FAILPOINTS)
         sabotage.commit(settings.LAB_SABOTAGE)
         if settings.LAB_RECORDING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
-from django.db.models import Q
 
 from inventory.models import Item
 from shop.catalogue.models import Sale
@@ -70,43 +69,3 @@ class StockUnit(models.Model):
 
     def __str__(self) -> str:
         return f"a unit of item {self.item_id}"
-
-
-class StockBucket(models.Model):
-    """A part of an item's stock for the strategy ``buckets``. The buckets add up to the available
-    units, except for those returned since the buckets were last filled.
-    """
-
-    pk = models.CompositePrimaryKey("item_id", "number")
-    item = models.ForeignKey(Item, on_delete=models.CASCADE)
-    number = models.PositiveSmallIntegerField()
-    available = models.BigIntegerField()
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(available__gte=0), name="lab_stockbucket_not_negative"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.available} of item {self.item_id} in bucket {self.number}"
-
-
-class Run(models.Model):
-    """The last run of a Celery task: one row per task, written by `lab/demo/task_log.py`."""
-
-    task = models.CharField(max_length=100, primary_key=True)
-    runs = models.PositiveBigIntegerField(default=0)
-    failures = models.PositiveBigIntegerField(default=0)
-    last = models.DateTimeField(help_text="when it last ended")
-    seconds = models.FloatField(help_text="how long that took")
-    result = models.CharField(max_length=200, blank=True)
-    last_failure = models.DateTimeField(null=True, blank=True)
-    error = models.TextField(blank=True)
-
-    class Meta:
-        verbose_name = "task"
-
-    def __str__(self) -> str:
-        return self.task

@@ -11,7 +11,6 @@ from functools import cache
 from inventory import conf
 from lab.strategies.advisory import Advisory
 from lab.strategies.base import Strategy
-from lab.strategies.buckets import Buckets
 from lab.strategies.combining import Combining
 from lab.strategies.guard_orm import GuardOrm
 from lab.strategies.guarded import Guard
@@ -32,7 +31,6 @@ ALL: tuple[type[Strategy], ...] = (
     Advisory,
     Version,
     UnitRows,
-    Buckets,
     RedisPyLock,
     Unguarded,
     Naive,

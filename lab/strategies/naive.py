@@ -5,11 +5,11 @@ decrement is lost, and both have bought. Neither the check nor the transaction h
 READ COMMITTED a read locks nothing. ``guard`` fixes it.
 """
 
-from inventory.models import Item, StockMovement
+from inventory.models import Item
 from inventory.outcomes import NoSuchItem, Purchase
 from inventory.selling import guard
 from lab.models import UnenforcedItem
-from lab.strategies.single import SinglePurchase
+from lab.strategies.single import SinglePurchase, write_sale
 
 
 class Naive(SinglePurchase):
@@ -28,6 +28,4 @@ class Naive(SinglePurchase):
         item.available -= purchase.quantity
         item.save(update_fields=["available"])
         UnenforcedItem.add(item.pk)  # otherwise the database refuses a commit that oversells
-        StockMovement.objects.create(
-            item=item, delta=-purchase.quantity, reason=StockMovement.Reason.SALE
-        )
+        write_sale(purchase)

@@ -8,10 +8,10 @@ from redis.exceptions import LockError, RedisError
 
 from inventory.hooks import LOCKED, hooks
 from inventory.models import Item
-from inventory.outcomes import Busy, NoSuchItem, OnGranted, Outcome, Purchase
+from inventory.outcomes import Busy, OnGranted, Outcome, Purchase
 from inventory.redis import client
 from inventory.selling import guard
-from lab.strategies.single import SinglePurchase
+from lab.strategies.single import SinglePurchase, refuse_if_short
 
 LEASE = 10.0
 """Seconds; many times as long as one purchase."""
@@ -59,8 +59,5 @@ class RedisPyLock(SinglePurchase):
         available = (
             Item.objects.values_list("available", flat=True).filter(pk=purchase.item).first()
         )
-        if available is None:
-            raise NoSuchItem(purchase.item)
-        if available < purchase.quantity:
-            raise guard.OutOfStock(available)
+        refuse_if_short(purchase, available)
         guard.take(purchase.item, purchase.quantity)

@@ -6,10 +6,10 @@ connection each.
 
 from django.db.models import F
 
-from inventory.models import Item, StockMovement
+from inventory.models import Item
 from inventory.outcomes import NoSuchItem, Purchase
 from inventory.selling import guard
-from lab.strategies.single import SinglePurchase
+from lab.strategies.single import SinglePurchase, write_sale
 
 
 class RowLock(SinglePurchase):
@@ -27,6 +27,4 @@ class RowLock(SinglePurchase):
         item.available -= purchase.quantity
         item.version = F("version") + 1
         item.save(update_fields=["available", "version"])
-        StockMovement.objects.create(
-            item=item, delta=-purchase.quantity, reason=StockMovement.Reason.SALE
-        )
+        write_sale(purchase)

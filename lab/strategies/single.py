@@ -11,10 +11,11 @@ from django.db.models.functions import Now
 
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
 from inventory.metrics import count_purchase
-from inventory.models import BuyerQuota, Reservation
+from inventory.models import BuyerQuota, Reservation, StockMovement
 from inventory.outcomes import (
     Granted,
     LimitReached,
+    NoSuchItem,
     OnGranted,
     Outcome,
     Purchase,
@@ -133,3 +134,23 @@ class SinglePurchase(OnePerTransaction):
         if not counted:
             used = mine.values_list("used", flat=True).get()
             raise _Refused(LimitReached(max(purchase.limit - used, 0)))
+
+
+def refuse_if_short(purchase: Purchase, available: int | None) -> None:
+    """Compare what was read with what is wanted.
+
+    Raises:
+        NoSuchItem: nothing was read.
+        guard.OutOfStock: fewer units are left.
+    """
+    if available is None:
+        raise NoSuchItem(purchase.item)
+    if available < purchase.quantity:
+        raise guard.OutOfStock(available)
+
+
+def write_sale(purchase: Purchase) -> None:
+    """Add the sale to the item's ledger, which the guard does by itself."""
+    StockMovement.objects.create(
+        item_id=purchase.item, delta=-purchase.quantity, reason=StockMovement.Reason.SALE
+    )

@@ -9,11 +9,10 @@ condition in the same statement.
 from django.db.models import F
 from django.db.models.functions import Greatest
 
-from inventory.models import Item, StockMovement
-from inventory.outcomes import NoSuchItem, Purchase
-from inventory.selling import guard
+from inventory.models import Item
+from inventory.outcomes import Purchase
 from lab.models import UnenforcedItem
-from lab.strategies.single import SinglePurchase
+from lab.strategies.single import SinglePurchase, refuse_if_short, write_sale
 
 
 class Unguarded(SinglePurchase):
@@ -26,16 +25,11 @@ class Unguarded(SinglePurchase):
     def take(self, purchase: Purchase) -> None:  # noqa: D102
         mine = Item.objects.filter(pk=purchase.item)
         available = mine.values_list("available", flat=True).first()
-        if available is None:
-            raise NoSuchItem(purchase.item)
-        if available < purchase.quantity:
-            raise guard.OutOfStock(available)
+        refuse_if_short(purchase, available)
         mine.update(
             # The table's constraint refuses negative stock; a shop without it would oversell.
             available=Greatest(F("available") - purchase.quantity, 0),
             version=F("version") + 1,
         )
         UnenforcedItem.add(purchase.item)  # otherwise the database refuses a commit that oversells
-        StockMovement.objects.create(
-            item_id=purchase.item, delta=-purchase.quantity, reason=StockMovement.Reason.SALE
-        )
+        write_sale(purchase)

@@ -12,10 +12,11 @@ and released units. The rows only limit admission; the guard sells.
 from django.db import connection
 
 from inventory.models import Item
-from inventory.outcomes import NoSuchItem, Purchase
+from inventory.outcomes import Purchase
 from inventory.selling import guard
 from lab.models import StockUnit
 from lab.strategies.retrying import Overtaken, Retrying
+from lab.strategies.single import refuse_if_short
 
 SHELF = 1000
 """Rows added per batch: one insert for that many purchases, and never ten million rows at once."""
@@ -44,9 +45,10 @@ class UnitRows(Retrying):
         guard.take(purchase.item, purchase.quantity)
 
     def _put_out(self, purchase: Purchase, claimed: int) -> None:
-        _refuse_if_short(purchase, _available(purchase.item))
-        available = _available(purchase.item, lock=True)
-        _refuse_if_short(purchase, available)
+        items = Item.objects.filter(pk=purchase.item).values_list("available", flat=True)
+        refuse_if_short(purchase, items.first())
+        available = items.select_for_update(no_key=True).get()
+        refuse_if_short(purchase, available)
         # The count includes rows claimed by uncommitted purchases; they belong to those purchases.
         put_out = StockUnit.objects.filter(item=purchase.item).count() + claimed
         spare = available - put_out - (purchase.quantity - claimed)
@@ -54,16 +56,3 @@ class UnitRows(Retrying):
             raise Overtaken
         with connection.cursor() as cursor:
             cursor.execute(PUT_OUT, [purchase.item, min(SHELF, spare)])
-
-
-def _available(item: int, *, lock: bool = False) -> int:
-    rows = Item.objects.filter(pk=item).values_list("available", flat=True)
-    available = (rows.select_for_update(no_key=True) if lock else rows).first()
-    if available is None:
-        raise NoSuchItem(item)
-    return available
-
-
-def _refuse_if_short(purchase: Purchase, available: int) -> None:
-    if available < purchase.quantity:
-        raise guard.OutOfStock(available)

@@ -4,10 +4,12 @@ Correct without any lock, and fast if buyers seldom contend. In a rush they alwa
 that read the same version one succeeds, and the others have worked for nothing.
 """
 
-from inventory.models import Item, StockMovement
-from inventory.outcomes import NoSuchItem, Purchase
-from inventory.selling import guard
+from django.db.models import F
+
+from inventory.models import Item
+from inventory.outcomes import Purchase
 from lab.strategies.retrying import Overtaken, Retrying
+from lab.strategies.single import refuse_if_short, write_sale
 
 
 class Version(Retrying):
@@ -18,15 +20,10 @@ class Version(Retrying):
 
     def take(self, purchase: Purchase) -> None:  # noqa: D102
         row = Item.objects.filter(pk=purchase.item).values_list("available", "version").first()
-        if row is None:
-            raise NoSuchItem(purchase.item)
-        available, version = row
-        if available < purchase.quantity:
-            raise guard.OutOfStock(available)
+        available, version = row or (None, 0)
+        refuse_if_short(purchase, available)
         as_it_was_read = Item.objects.filter(pk=purchase.item, version=version)
-        left = available - purchase.quantity
+        left = F("available") - purchase.quantity
         if not as_it_was_read.update(available=left, version=version + 1):
             raise Overtaken
-        StockMovement.objects.create(
-            item_id=purchase.item, delta=-purchase.quantity, reason=StockMovement.Reason.SALE
-        )
+        write_sale(purchase)

@@ -34,7 +34,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
         ("advisory", 100, 250, 16),
         ("version", 60, 150, 8),
         ("unit_rows", 100, 250, 16),
-        ("buckets", 100, 250, 16),
         ("redis_lock", 20, 40, 8),
     ],
     indirect=["by"],

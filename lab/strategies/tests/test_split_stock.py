@@ -1,17 +1,15 @@
-"""Features of single strategies: claimed rows, filled buckets, compared versions."""
+"""Features of single strategies: claimed rows, compared versions."""
 
 from __future__ import annotations
 
 from functools import partial
 
 import pytest
-from django.db.models import Sum
 
 from inventory import services
 from inventory.audit import audit
 from inventory.outcomes import Busy, Granted, SoldOut
 from inventory.tests.helpers import (
-    at_once,
     book,
     in_thread,
     kinds,
@@ -22,7 +20,7 @@ from inventory.tests.helpers import (
     reserved,
     wait_until_blocked,
 )
-from lab.models import StockBucket, StockUnit
+from lab.models import StockUnit
 from lab.strategies import retrying, unit_rows
 from lab.strategies.tests.helpers import sell
 
@@ -48,7 +46,7 @@ def test_unguarded_oversells_when_two_buyers_check_before_either_decrements(stoc
     assert any("oversold by 1: 2 of 1" in problem for problem in problems(item))
 
 
-@pytest.mark.parametrize("by", ["version", "guard", "unit_rows", "buckets"])
+@pytest.mark.parametrize("by", ["version", "guard", "unit_rows"])
 def test_the_same_race_sells_the_last_unit_once_if_the_write_compares(by, stock):
     item = stock(1)
     assert kinds(two_race_for_the_row(item, by)) == {"Granted": 1, "SoldOut": 1}
@@ -132,38 +130,3 @@ def test_rows_that_are_no_more_than_rows_sell_nothing(stock):
     assert put_out(item) == 2
     assert sell(new_purchase(item), "unit_rows") == SoldOut(0)
     assert book(item).available == 0
-
-
-# --- buckets -----------------------------------------------------------------------------------
-
-
-def in_buckets(item: int) -> list[int]:
-    rows = StockBucket.objects.filter(item=item).order_by("number")
-    return list(rows.values_list("available", flat=True))
-
-
-def test_the_first_purchase_deals_the_stock_out_and_the_sum_is_what_is_available(stock):
-    item = stock(20)
-    sell(new_purchase(item), "buckets")
-    assert in_buckets(item) == [3, 3, 3, 2, 2, 2, 2, 2]
-    sell(new_purchase(item), "buckets")
-    assert sum(in_buckets(item)) == book(item).available == 18
-
-
-def test_scattered_units_are_sold_to_a_buyer_who_wants_all_of_them(stock):
-    item = stock(9)
-    sell(new_purchase(item), "buckets")
-    assert in_buckets(item) == [1] * 8
-    assert isinstance(sell(new_purchase(item, quantity=7), "buckets"), Granted)
-    assert sum(in_buckets(item)) == book(item).available == 1
-
-
-def test_what_came_back_is_dealt_out_before_anybody_is_refused(stock):
-    item = stock(1)
-    first = sell(new_purchase(item), "buckets")
-    release(first.reservation)
-    services.restock(item, 8)
-    answers = at_once([partial(sell, new_purchase(item), "buckets") for _ in range(12)])
-    assert kinds(answers) == {"Granted": 9, "SoldOut": 3}
-    total = StockBucket.objects.filter(item=item).aggregate(left=Sum("available"))
-    assert total["left"] == book(item).available == 0
