@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
 
 from lab.environment import PROJECT
 
@@ -32,16 +31,6 @@ class Walk:
     request: str
     calls: Counter[str] = field(default_factory=Counter)
     moves: int = 0
-
-    def document(self) -> dict[str, Any]:
-        """Return the walk for JSON."""
-        return {
-            "request": self.request,
-            "files": len(self.calls),
-            "calls": self.calls.total(),
-            "moves": self.moves,
-            "path": [{"file": file, "calls": calls} for file, calls in self.calls.items()],
-        }
 
     def markdown(self) -> str:
         """Return the files as a table, with what each says about itself."""

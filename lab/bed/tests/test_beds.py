@@ -62,6 +62,15 @@ def test_nothing_is_oversold_or_lost_while_another_host_takes_over(tmp_path, bed
     assert (result["counts"]["oversold"], result["counts"]["lost"]) == (0, 0)
 
 
+def test_a_rolling_restart_fails_no_request(tmp_path):
+    _, result = prove(tmp_path, "web", "web-rolling-restart")
+    [injected] = result["faults"]
+    assert len(injected["did"]) == 3, "every node was restarted"
+    # Busy (503) is a busy machine's own answer, after which buyers come again.
+    assert (result["counts"]["info"], result["counts"]["lost"]) == (0, 0)
+    assert judged(result, "P3", "P5") == {"P3": "pass", "P5": "pass"}
+
+
 def test_the_checker_finds_the_orders_that_an_asynchronous_standby_has_lost(tmp_path):
     code, result = prove(tmp_path, "patroni-asynchronous", "postgres-split")
     assert code == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser
 from contextlib import ExitStack
 from typing import Any
@@ -32,7 +31,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
-        parser.add_argument("--json", action="store_true", help="print the result as JSON")
         parser.add_argument("--markdown", action="store_true", help="print it as Markdown")
         parser.add_argument("--only", metavar="REQUEST", help="print only this request")
 
@@ -46,9 +44,6 @@ class Command(BaseCommand):
         if (only := options["only"]) and only not in names:
             raise CommandError(f"there is no request {only!r}; there are {', '.join(names)}")
         shown = [walk for walk in walks if only in {None, walk.request}]
-        if options["json"]:
-            self.stdout.write(json.dumps([walk.document() for walk in shown], indent=2))
-            return
         if options["markdown"]:
             self.stdout.write("\n".join(walk.markdown() for walk in shown))
             return

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from inventory.tests.helpers import at_once
 from shop.orders.models import Order
 from shop.payments.models import Refund
 from shop.tests.processes import wait_for
@@ -26,20 +25,6 @@ def insist(buyer: Any, order: int, what: str, until: str) -> None:
         return status_of(order) == until
 
     wait_for(there)
-
-
-def test_thirty_payments_and_thirty_refunds_at_once_move_money_once_each(psp, sale, ann):
-    """More requests than pooled connections: a waiting request must not keep one."""
-    order = ann.order(sale)
-    assert {
-        each.status_code for each in at_once([lambda: ann.post(f"orders/{order}/payment")] * 30)
-    } == {200}
-    assert status_of(order) == Status.PAID
-    assert {
-        each.status_code for each in at_once([lambda: ann.post(f"orders/{order}/refund")] * 30)
-    } == {200}
-    assert status_of(order) == Status.REFUNDED
-    assert psp.ledger(order) == [(order, "capture", 99900), (order, "refund", 99900)]
 
 
 def test_lost_answers_charge_no_buyer_twice(psp, sale_of, ann):

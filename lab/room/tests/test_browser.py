@@ -12,6 +12,7 @@ from lab.models import UnenforcedItem
 from lab.room.duel import RECORDING, SHIPPED, SIDES
 from lab.room.room import curves
 from lab.room.texts import FAULTS
+from lab.tests.test_accessibility import findings
 from loadtest.faults import FAULTS as KNOWN_FAULTS
 from loadtest.faults import left_out
 from loadtest.faults.ports import free_port
@@ -21,47 +22,9 @@ from shop.tests.processes import wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
-NAMELESS = """
-() => [...document.querySelectorAll("main :is(input, select, button, a, svg[role=img])")]
-  .filter((each) => each.checkVisibility())
-  .filter((each) => !(each.getAttribute("aria-label") || each.labels?.[0]?.textContent.trim()
-                      || each.textContent.trim()))
-  .map((each) => each.outerHTML)
-"""
-"""Controls without a name that a screen reader could say."""
-
-PALE = """
-() => {
-  const light = (text) => {
-    const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((each) => each / 255)
-      .map((each) => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const ground = (each) => {
-    const found = each && getComputedStyle(each).backgroundColor;
-    if (!each) return "rgb(255, 255, 255)";
-    return /^rgba\\(.*, 0\\)$/.test(found) ? ground(each.parentElement) : found;
-  };
-  return [...document.querySelectorAll("main *")]
-    .filter((each) => !each.closest("svg") && each.checkVisibility() && !each.disabled)
-    .filter((each) => [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
-    .map((each) => [light(getComputedStyle(each).color), light(ground(each)), each.outerHTML])
-    .filter(([one, two]) => (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05) < 4.5)
-    .map(([, , html]) => html);
-}
-"""
-"""Texts whose contrast is below 4.5 : 1 (WCAG 2.2, 1.4.3)."""
-
 
 def figure(page: Page, name: str, within: str = "main"):
     return page.locator(f"{within} [data-name={name}] strong")
-
-
-def assert_accessible(page: Page) -> None:
-    assert page.evaluate(NAMELESS) == []
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        assert page.evaluate(PALE) == []
 
 
 def test_the_room_shows_a_sale_its_buttons_work_and_an_oversell_is_red(open_page, settings):
@@ -91,7 +54,7 @@ def test_the_room_shows_a_sale_its_buttons_work_and_an_oversell_is_red(open_page
     Item.objects.filter(pk=sale.item_id).update(total=2, available=0)
     expect(page.locator("[data-verdict]")).to_have_text("Oversold by 1")
     expect(page.locator("[data-verdict]")).to_have_attribute("data-is", "bad")
-    assert_accessible(page)
+    assert list(findings(page)) == []
 
 
 BREAKABLE = list(FAULTS)[:15]
@@ -207,7 +170,7 @@ def test_the_duel_plays_the_shipped_recording_until_another_is_there(open_page, 
     for selector in ("[data-figure]", ".replay-picture", ".replay-controls"):
         for nth in range(page.locator(f"{selector}:visible").count()):
             assert box(page, f"{selector}:visible", nth)["bottom"] <= 800, selector
-    assert_accessible(page)
+    assert list(findings(page)) == []
     shipped = json.loads(SHIPPED.read_bytes())
     sides = [{"strategy": each["strategy"]} for each in shipped["sides"]]
     room.room.show(
