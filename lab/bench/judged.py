@@ -1,26 +1,22 @@
-"""Every strategy in the same two shops: its rate, its rate without Redis, and its verdict."""
+"""Every strategy with its rate, its rate while Redis is silent, and its verdict."""
 
 from __future__ import annotations
 
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import urllib3
-from django.db import connection
 
-from development.errors import StackError
-from inventory.audit import audit
-from inventory.models import Item
-from lab.bench.report import Benchmark, Document, interleaved
-from lab.bench.run import purchases
-from lab.bench.targets import BUYERS
+from development.embedded import ServerUrls
+from lab.bench import targets
+from lab.bench.report import Benchmark, Document
+from lab.bench.rows import ENOUGH_STOCK, Row, Server
+from lab.bench.run import Bench, purchases
 from lab.proof import testbed as testbeds
 from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
@@ -28,13 +24,9 @@ from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import open_sale
-from loadtest import bench_client, open_files
+from loadtest import bench_client
 from loadtest.chart import Panel
 from loadtest.faults.redis import RedisPaused
-from shop.catalogue.models import Sale
-
-ENOUGH = 1_000_000
-"""Units and limit per buyer that do not end a measurement."""
 
 ANSWER_TIMEOUT = 15.0
 """Seconds to wait for the last answers."""
@@ -42,43 +34,19 @@ ANSWER_TIMEOUT = 15.0
 REDIS_AWAY = 4.0
 """Seconds for which Redis is silent: it accepts connections and never replies."""
 
-LOOK = 0.05
-"""Seconds between looks at the stock."""
-
-
-@dataclass(frozen=True, slots=True)
-class SellThrough:
-    """A sale under load without faults.
-
-    Attributes:
-        rate: accepted purchases per second, until the sale was sold out or the time was up.
-        p99_ms: of all answers.
-        sold: accepted purchases.
-        left: units still available afterwards.
-        oversold: units, by the audit.
-    """
-
-    rate: float
-    p99_ms: float
-    sold: int
-    left: int
-    oversold: int
-
 
 @dataclass(frozen=True, slots=True)
 class Scale:
     """Durations and sizes.
 
     Attributes:
-        stock: units to sell.
         connections: of the load.
-        seconds: limit for a strategy that does not sell them all.
+        seconds: for which each strategy sells.
         buyers: per proof.
         faults: of a proof, each injected once.
         seed: of the proofs.
     """
 
-    stock: int
     connections: int
     seconds: float
     buyers: int
@@ -86,57 +54,45 @@ class Scale:
     seed: int
 
 
+def compare(
+    names: Sequence[str], scale: Scale, tell: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Measure all rates in a shop without failpoints; then run the measurements with faults."""
+    cases = [Row(name, scale.connections, strategy=name) for name in names]
+    with ExitStack() as cleanup:
+        started = targets.start([Server()], ServerUrls.of_environment(), cleanup, tell)
+        measured = Bench(started, scale.seconds).run(cases, 1, tell)
+    sold = {each.row.name: each.to_json() for each in measured}
+    rows = []
+    with testbeds.started(scale.faults) as where:
+        tokens = tokens_of(where)
+        for name in names:
+            tell(f"{name}: without Redis …")
+            away = without_redis(where, name, scale, tokens)
+            tell(f"{name}: {', '.join(scale.faults)} …")
+            rows.append(row(sold[name], away, prove(where, name, scale)))
+    return rows
+
+
 def tokens_of(testbed: Testbed) -> list[str]:
     """Return buyers' tokens of a shop. Each shop has its own secrets, so ask that shop."""
     url = f"{testbed.url}/api/v1/demo/buyers"
-    answer = urllib3.request("POST", url, json={"count": BUYERS}, timeout=60, retries=False)
+    answer = urllib3.request("POST", url, json={"count": targets.BUYERS}, timeout=60, retries=False)
     tokens: list[str] = answer.json()["tokens"]
     return tokens
 
 
-def let_follow_up_rest(testbed: Testbed) -> None:
-    """Stop Celery: otherwise the previous strategy's mail would skew the figures."""
-    assert testbed.stack is not None
-    for name in ("beat", "celery"):
-        testbed.stack.supervisor.stop_program(name)
-
-
-def sell_through(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str]) -> SellThrough:
-    """Buy until the sale is sold out or the time is up."""
-    sale = _sale(name, scale.stock)
-    with _until_sold_out(sale) as over:
-        load = bench_client.run(
-            "127.0.0.1",
-            _port(testbed),
-            over.requests(tokens),
-            connections=scale.connections,
-            seconds=scale.seconds,
-            timeout=ANSWER_TIMEOUT,
-        )
-    sold = load.statuses.get(201, 0)
-    # Purchases accepted during the wait for the last answers count, and so does that time.
-    seconds = over.seconds or load.seconds
-    books = audit([sale.item_id])
-    return SellThrough(
-        rate=round(sold / seconds, 1),
-        p99_ms=load.summary()["p99_ms"],
-        sold=sold,
-        left=books.items[0].available,
-        oversold=books.items[0].oversold,
-    )
-
-
 def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str]) -> float:
     """Return the purchases accepted per second while Redis is stopped."""
-    if testbed.target is None:
-        raise StackError("faults cannot be injected here")
-    sale = _sale(name, ENOUGH)
+    assert testbed.target is not None
+    assert testbed.stack is not None
+    sale = open_sale(stock=ENOUGH_STOCK, price=targets.PRICE, limit=targets.LIMIT, strategy=name)
     fault = RedisPaused(testbed.target, Random(0))
     try:
         fault.inject()
         load = bench_client.run(
             "127.0.0.1",
-            _port(testbed),
+            testbed.stack.port,
             purchases([sale.pk], tokens),
             connections=scale.connections,
             seconds=REDIS_AWAY,
@@ -158,91 +114,19 @@ def prove(testbed: Testbed, name: str, scale: Scale) -> Mapping[str, Any]:
     return proof.result.to_json(plan)
 
 
-def row(name: str, sold: SellThrough, away: float, proof: Mapping[str, Any]) -> dict[str, Any]:
+def row(sold: Mapping[str, Any], away: float, proof: Mapping[str, Any]) -> dict[str, Any]:
     """Return a strategy's figures and verdict."""
     judged = {each["id"]: each["verdict"] for each in proof["properties"]}
     return {
-        "name": name,
-        **asdict(sold),
-        # A slow strategy's sell-through ends before its stock, so that nothing can be oversold.
-        "oversold": max(sold.oversold, proof["counts"].get("oversold", 0)),
+        "name": sold["name"],
+        "rate": sold["rps"],
+        "p99_ms": sold["p99_ms"],
+        # Both counts: a slow strategy may sell too little in its seconds to oversell.
+        "oversold": max(sold["oversold"], proof["counts"].get("oversold", 0)),
         "without_redis": away,
         "verdict": proof["verdict"],
         "broken": [name for name, verdict in judged.items() if verdict == "fail"],
     }
-
-
-def compare(
-    names: Sequence[str], scale: Scale, tell: Callable[[str], None]
-) -> list[dict[str, Any]]:
-    """Measure all rates in a shop without failpoints; then run the measurements with faults."""
-    open_files.raise_limit()
-    with testbeds.plain() as where:
-        let_follow_up_rest(where)
-        tokens = tokens_of(where)
-        sold = interleaved(names, 1, lambda name: sell_through(where, name, scale, tokens), tell)
-    rows = []
-    with testbeds.breakable(scale.faults) as where:
-        tokens = tokens_of(where)
-        for name in names:
-            tell(f"{name}: without Redis …")
-            away = without_redis(where, name, scale, tokens)
-            tell(f"{name}: {', '.join(scale.faults)} …")
-            rows.append(row(name, sold[name][0], away, prove(where, name, scale)))
-    return rows
-
-
-def _sale(name: str, stock: int) -> Sale:
-    return open_sale(stock=stock, price=99_900, limit=ENOUGH, strategy=name)
-
-
-def _port(testbed: Testbed) -> int:
-    if testbed.stack is None:
-        raise StackError("the comparison starts its own shop")
-    return testbed.stack.port
-
-
-class _Watch:
-    """Watches the stock during the load, and ends the load when the sale is sold out."""
-
-    def __init__(self, sale: Sale) -> None:
-        self._sale = sale
-        self._ended = threading.Event()
-        self._started = time.monotonic()
-        self.seconds = 0.0
-
-    def requests(self, tokens: Sequence[str]) -> Iterator[bytes]:
-        """Yield purchases until the sale is sold out."""
-        self._started = time.monotonic()
-        for request in purchases([self._sale.pk], tokens):
-            if self._ended.is_set():
-                return
-            yield request
-
-    def look(self, is_over: Callable[[], bool]) -> None:
-        """Watch until the sale is sold out or the load has ended."""
-        item = Item.objects.filter(pk=self._sale.item_id).values_list("available", flat=True)
-        try:
-            while not is_over():
-                if item.get() == 0:
-                    self.seconds = time.monotonic() - self._started
-                    self._ended.set()
-                    return
-                time.sleep(LOOK)
-        finally:
-            connection.close()
-
-
-@contextmanager
-def _until_sold_out(sale: Sale) -> Iterator[_Watch]:
-    watch, over = _Watch(sale), threading.Event()
-    thread = threading.Thread(target=watch.look, args=(over.is_set,))
-    thread.start()
-    try:
-        yield watch
-    finally:
-        over.set()
-        thread.join()
 
 
 PROVED = {"pass": "proved", "fail": "**broken**", "unknown": "not judged"}

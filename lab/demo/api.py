@@ -129,6 +129,7 @@ def make_sale(request: HttpRequest, *, body: schemas.SaleWanted) -> Result:
             limit=body.limit,
             strategy=body.strategy,
             starts_in=timedelta(seconds=body.starts_in),
+            lasts=sales.LASTS,
             hold=timedelta(seconds=body.hold),
             restock_cancelled=body.restock_cancelled,
             restock_returned=body.restock_returned,

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from lab.strategies import CLASSES, DEFAULT
 from shop.api.schemas import Count, Document, Id, Request
 
-MAX_UNITS = 1_000_000
+MAX_UNITS = 100_000_000
 MAX_BUYERS = 20_000
 LONGEST = 24 * 60 * 60
 """Seconds until a sale opens, or to pay in it."""

@@ -87,14 +87,12 @@ def run(
                 if control.shop not in where:
                     # One shop for all that differ in the database alone.
                     shops.close()
-                    extra = dict(control.environment)
+                    extra = {"LAB_SABOTAGE": control.sabotage}
                     if control.lines:
                         extra["INVENTORY_FEATURE_FLAGS"] = control.lines
-                    if control.sabotage:
-                        extra["LAB_SABOTAGE"] = control.sabotage
-                    shop = shops.enter_context(testbed.breakable(control.faults, extra))
+                    shop = shops.enter_context(testbed.started(control.faults, extra))
                     where = {control.shop: shop}
-                yield _one(control, where[control.shop], seed, control.buyers or buyers, tell)
+                yield _one(control, where[control.shop], seed, buyers, tell)
 
 
 def _one(

@@ -33,9 +33,7 @@ class Control:
         tells: whether a restock removes the sold-out hint.
         drain: seconds for the follow-up.
         lines: safeguards that are on, as in INVENTORY_FEATURE_FLAGS; empty: all.
-        buyers: at once; 0: as many as were asked for.
         sabotage: what of the product is replaced, as in ``lab/proof/sabotage.py``; empty: nothing.
-        environment: further variables of its shop, and their values.
         before: SQL that switches it off.
         after: SQL that switches it on again.
     """
@@ -52,16 +50,14 @@ class Control:
     tells: bool = True
     drain: float = DRAIN
     lines: str = ""
-    buyers: int = 0
     sabotage: str = ""
-    environment: tuple[tuple[str, str], ...] = ()
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 
     @property
     def shop(self) -> tuple[object, ...]:
         """What its shop is started for; those with the same share one."""
-        return (self.lines, self.sabotage, self.environment, self.faults)
+        return (self.lines, self.sabotage, self.faults)
 
 
 def _trigger(when: str, table: str, does: str, condition: str = "true") -> tuple[str, ...]:
@@ -171,19 +167,6 @@ CONTROLS = (
         faults=("web-killed-before-commit",),
     ),
     Control(
-        "connections",
-        "the check of pooled connections, while PostgreSQL is killed",
-        ("P12",),
-        units=10,
-        lines="admission,lock,guard",
-        faults=("postgres-killed",),
-        # A busy shop uses up its dead connections within a second or two; a quiet one fails for
-        # as long as it takes to use each of a full pool once.
-        buyers=1,
-        # Of which purchases have 30.
-        environment=(("DB_POOL_MIN", "80"), ("DB_POOL_SIZE", "80")),
-    ),
-    Control(
         "durability",
         "synchronous_commit, while PostgreSQL is killed",
         ("P3",),
@@ -218,33 +201,12 @@ CONTROLS = (
         after=_UNDONE,
     ),
     Control(
-        "part",
-        "the last minor unit of what a cancelled part is worth",
-        ("P14",),
-        mix="parts",
-        before=_trigger(
-            "UPDATE", "shop_order", "NEW.amount := NEW.amount + 1;", "NEW.amount < OLD.amount"
-        ),
-        after=_UNDONE,
-    ),
-    Control(
         "pause",
         "the pause of a sale",
         ("P15",),
         mix="windows",
         units=12,  # left when the sale is paused and closed, however fast it sells
         before=_trigger("UPDATE", "shop_sale", "NEW.paused := false;"),
-        after=_UNDONE,
-    ),
-    Control(
-        "window",
-        "the end of a sale",
-        ("P15",),
-        mix="windows",
-        units=12,  # left when the sale is paused and closed, however fast it sells
-        before=_trigger(
-            "UPDATE", "shop_sale", "NEW.ends_at := greatest(NEW.ends_at, OLD.ends_at);"
-        ),
         after=_UNDONE,
     ),
     Control(
@@ -256,21 +218,6 @@ CONTROLS = (
             "INSERT",
             "inventory_reservation",
             "NEW.deadline := now() + (NEW.deadline - now()) / 2;",
-        ),
-        after=_UNDONE,
-    ),
-    Control(
-        "expiry",
-        "the expiry of orders",
-        ("P16",),
-        mix="holds",
-        # Longer than an order may await its payment.
-        drain=25.0,
-        before=_trigger(
-            "UPDATE",
-            "shop_order",
-            "RAISE EXCEPTION 'nothing expires';",
-            "NEW.status = 'expired'",
         ),
         after=_UNDONE,
     ),
@@ -306,25 +253,10 @@ CONTROLS = (
         after=_UNDONE,
     ),
     Control(
-        "address",
-        "the address of a tenth of the mails",
-        ("P19",),
-        mix="payers",
-        sabotage="address",
-    ),
-    Control(
         "busy",
         "the truth of a tenth of the answers: busy, though the order is opened",
         ("P20",),
         sabotage="busy",
-    ),
-    Control(
-        "limit",
-        "the limit beyond the first order",
-        ("P20",),
-        mix="limits",
-        before=_trigger("INSERT OR UPDATE", "inventory_buyerquota", "NEW.used := NEW.allowed;"),
-        after=_UNDONE,
     ),
     Control(
         "left",

@@ -46,8 +46,8 @@ class FaultRun:
         self.unsettled = ""
 
     @contextmanager
-    def open(self, sales: Mapping[str, Sale]) -> Iterator[None]:
-        """Restock these sales if they have to last; on exit, heal the last fault."""
+    def open(self, sales: Mapping[str, int]) -> Iterator[None]:
+        """Restock these sales (ids by role) if they have to last; on exit, heal the last fault."""
         plan = self._plan
         with ExitStack() as cleanup:
             for role, (units, most) in plan.restocks.items():
@@ -57,7 +57,7 @@ class FaultRun:
                 cleanup.push(self._ending(restocks.stop, restocks.abandon))
                 self._restocks.append(restocks)
             if plan.faults and self._target is not None:
-                target = replace(self._target, sale=sales[MAIN].pk)
+                target = replace(self._target, sale=sales[MAIN])
                 target.write(self._files.path / "target.json")
                 self._chaos = Chaos(
                     plan.faults,
@@ -95,11 +95,6 @@ class FaultRun:
         for restocks in self._restocks:
             restocks.plenty = fault is not None and fault.wants_stock
         return fault
-
-    @property
-    def restocked(self) -> int:
-        """The number of restocks so far."""
-        return sum(each.times for each in self._restocks)
 
     @property
     def injected(self) -> list[Injected]:
@@ -147,9 +142,9 @@ class DatabaseShelf:
 
     errors: tuple[type[Exception], ...] = (Error, RedisError)
 
-    def __init__(self, sale: Sale, *, tells: bool = True) -> None:
-        self.sale, self.item = str(sale.pk), str(sale.item_id)
-        self._id, self._tells = sale.item_id, tells
+    def __init__(self, sale: int, *, tells: bool = True) -> None:
+        self._id, self._tells = Sale.objects.values_list("item", flat=True).get(pk=sale), tells
+        self.sale, self.item = str(sale), str(self._id)
 
     def left(self) -> int | None:
         """Return the units available; None if the database does not say."""

@@ -1,8 +1,7 @@
-"""The final read of a proof: the database, the provider and the mails, as files for the checker."""
+"""What the provider moved and which mails came, as lines for the checker."""
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -11,64 +10,18 @@ from email.parser import BytesParser
 from email.policy import default
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db import Error
 from django.db.models import Min
 
 from lab.mail_server import MESSAGE_ID, NO_ORDER
-from lab.proof.snapshot import write as write_snapshot
 from loadtest.checker import snapshot
 from shop.orders.models import Order
 from shop.payments.http_provider import LedgerLine, ledger_lines
-from shop.payments.provider import PaymentUnknown
-
-if TYPE_CHECKING:
-    from loadtest.steps import RunFiles  # which needs psutil; the demo's image has none
-
-log = logging.getLogger(__name__)
-
-
-def read(sales: Sequence[int], files: RunFiles) -> str:
-    """Write the final state of these sales: why it could not be read; empty if it was."""
-    try:
-        write_snapshot(files.final, sales)
-    except Error as error:
-        files.final.unlink(missing_ok=True)
-        return f"no final read: {error}"
-    _write_ledger(sales, files)
-    _write_deliveries(sales, files)
-    return ""
-
-
-def _write_ledger(sales: Sequence[int], files: RunFiles) -> None:
-    """Write what the payment provider moved, or nothing if it does not say: P11 is then unknown."""
-    orders = Order.objects.filter(lines__sale__in=sales).values_list("pk", flat=True)
-    try:
-        write_ledger(files.ledger, set(orders))
-    except PaymentUnknown as error:
-        files.ledger.unlink(missing_ok=True)
-        log.warning("%s", error)
-
-
-def _write_deliveries(sales: Sequence[int], files: RunFiles) -> None:
-    """Write which mails were delivered, or nothing if they go elsewhere: P19 is then unknown."""
-    try:
-        write_deliveries(files.deliveries, sales)
-    except (NoMailServer, Error) as error:
-        files.deliveries.unlink(missing_ok=True)
-        log.warning("%s", error)
 
 
 class NoMailServer(RuntimeError):
     """This shop's mails go elsewhere."""
-
-
-def write_deliveries(path: Path, sales: Sequence[int]) -> None:
-    """Write the mails about the orders of sales to a file; see ``delivery_lines``."""
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(delivery_lines(sales))
 
 
 def delivery_lines(sales: Sequence[int]) -> Iterator[str]:
@@ -124,12 +77,6 @@ def _deliveries(path: Path) -> Iterator[snapshot.Delivery]:
             name=named[1] if named else "",
             order=named[2] if named else "",
         )
-
-
-def write_ledger(path: Path, orders: Collection[int]) -> None:
-    """Write what the provider moved for orders to a file; see ``ledger_rows``."""
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(ledger_rows(orders))
 
 
 def ledger_rows(orders: Collection[int]) -> Iterator[str]:

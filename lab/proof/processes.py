@@ -1,20 +1,16 @@
-"""What a proof asks of the shop's processes: to misbehave, to restart, whether all is done."""
+"""What a proof asks of the shop's processes: to misbehave and to restart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import urllib3
 from django.conf import settings
-from django.db import Error
 from urllib3.exceptions import HTTPError
 
 from development.errors import StackError
-from inventory.selling.commit import forget_connection
-from lab.proof import snapshot
 from lab.stack.stack import Stack
-from loadtest.conduct import Books
 
 READY = 90
 """Seconds for everything to come up again before the final read."""
@@ -34,15 +30,6 @@ def restart(stack: Stack, tell: Callable[[str], None]) -> None:
     for name in stack.without_load:
         tell(f"waiting for {name}")
         stack.wait_until_ready(name, READY)
-
-
-def books(sales: Sequence[int]) -> Books | None:
-    """Look at what is pending for these sales; None if the database does not say."""
-    try:
-        return Books(snapshot.owed(sales), ())
-    except Error:
-        forget_connection()
-        return None
 
 
 TIMEOUT = 10.0

@@ -8,16 +8,15 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from development.errors import StackError
 from development.signals import leave_if_asked
 from lab.proof import direct, processes
 from lab.proof.deadline import STALLED, Deadline, ending
 from lab.proof.fault_run import FaultRun
-from lab.proof.final_read import read
 from lab.proof.load_profile import LONGEST, Load
 from lab.proof.plan import AFTERWARDS, Plan
 from lab.proof.progress import During, Progress, Tally
 from lab.proof.result import Result, run_statistics
-from lab.proof.sales import open_sales
 from lab.proof.server_errors import ServerErrors
 from lab.proof.testbed import Testbed
 from loadtest import steps
@@ -28,8 +27,7 @@ from loadtest.faults import Fault
 from loadtest.report import Story
 from loadtest.roles import MAIN, TIMED
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import Judged, RunFiles, Schedule, judge_run
-from shop.catalogue.sales import database_time
+from loadtest.steps import Judged, RunFiles, Schedule, judge_run, opening_of
 
 LOOK = 0.5
 """Seconds between two looks at the stock; each is judged as well."""
@@ -75,15 +73,30 @@ class Proof(Conductor):
             super().run()
 
     def open(self) -> None:
-        """Open the sales."""
-        plan = self._plan
+        """Open the sales.
+
+        Raises:
+            StackError: the shop does not open them.
+        """
+        plan, address = self._plan, address_of(self._testbed.url)
         self._say("opening the sales")
-        self._sales = open_sales(plan)
-        self._ids = [opened.sale.pk for opened in self._sales.values()]
-        opens_in = (self._sales[MAIN].sale.starts_at - database_time()).total_seconds()
+        shop = DemoShop(address)
+        # The further ones start at once: no buyer looks at them before the main one opens.
+        starts_in = {MAIN: plan.profile.gathers_in}
+        try:
+            opened = {
+                role: shop.open_sale(terms, starts_in.get(role, 0.0))
+                for role, terms in plan.sales.items()
+            }
+            self._terms = {role: shop.change(sale) for role, sale in opened.items()}
+        except ShopRefused as error:
+            raise StackError(str(error)) from error
+        self._sales = {role: int(sale) for role, sale in opened.items()}
+        self._main, *others = opened.values()
+        self._shop = DemoShop(address, others)
         # The history is on this machine's monotonic clock.
-        self._opening = time.monotonic() + opens_in
-        self._during = During(self._ids, self.files, plan.about_seconds)
+        self._opening = opening_of(self._terms[MAIN])
+        self._during = During(list(self._sales.values()), self.files, plan.about_seconds)
         self._schedule = self._scheduled()
 
     @contextmanager
@@ -95,7 +108,7 @@ class Proof(Conductor):
             StackError: the payment provider does not answer.
         """
         plan, stack, folder = self._plan, self._testbed.stack, self.files.path
-        ids = {role: opened.sale.pk for role, opened in self._sales.items()}
+        ids = self._sales
         if stack is not None:
             # Also where it is to behave: the run before may have had another one.
             processes.misbehave(stack.psp_url, **plan.provider)
@@ -113,7 +126,7 @@ class Proof(Conductor):
 
     def faults(self) -> AbstractContextManager[None]:
         """Inject the planned faults, and restock sales that have to last."""
-        return self._fault_run.open({role: each.sale for role, each in self._sales.items()})
+        return self._fault_run.open(self._sales)
 
     def watch(self) -> None:
         """Take snapshots until the buyers have finished, or the last fault is long enough ago."""
@@ -142,9 +155,12 @@ class Proof(Conductor):
 
     def books(self, since: float) -> Books | None:
         """Look at what is pending."""
-        books = processes.books(self._ids)
-        self._say("waiting for the follow-up", since, books.owed if books else -1)
-        return books
+        try:
+            owed = int(self._shop.figures(self._main)["owed"])
+        except ShopRefused:
+            return None
+        self._say("waiting for the follow-up", since, owed)
+        return Books(owed, ())
 
     def repeats(self) -> tuple[tuple[str, int], int]:
         """The shop's address, and the plan's seed."""
@@ -154,14 +170,19 @@ class Proof(Conductor):
     def terms(self) -> list[Terms]:
         """The terms of the sales, and the changes of one of them."""
         changed = self._schedule.rows[1:] if self._schedule else []
-        return [*(each.terms for each in self._sales.values()), *changed]
+        return [*self._terms.values(), *changed]
 
     def read(self) -> None:
         """Read the database and the provider when the servers have recovered."""
         self._say("waiting for the servers to recover")
         self._fault_run.wait_until_settled()
         self._say("reading the books")
-        self._unread = read(self._ids, self.files)
+        shop, files = self._shop, self.files
+        refused = shop.insist(shop.snapshot, self._main, files.final)
+        self._unread = f"no final read: {refused}" if refused else ""
+        # Without the one, P11 is unknown; without the other, P19.
+        shop.insist(shop.ledger, self._main, files.ledger)
+        shop.insist(shop.deliveries, self._main, files.deliveries)
 
     def judge(self) -> None:
         """Compare every answer with the database."""
@@ -171,9 +192,9 @@ class Proof(Conductor):
             judged = judge_run(self.files, self.histories(), self._plan.of_run.not_judged)
         injected = self._fault_run.injected
         during = [each for each in self.files.histories() if each != self.files.again]
-        statistics = run_statistics(during, injected, str(self._ids[0]))
+        statistics = run_statistics(during, injected, self._main)
         self.result = Result(
-            sale=self._ids[0],
+            sale=self._sales[MAIN],
             verdict=judged.verdict,
             seconds=max(statistics.last_sale / 1e9 - self._opening, 0.0),
             sold_out_after=max(statistics.sold_out / 1e9 - self._opening, 0.0),
@@ -200,31 +221,25 @@ class Proof(Conductor):
 
     def _scheduled(self) -> Schedule | None:
         """The changes of the sale that has any."""
-        timed = self._sales.get(TIMED)
+        timed = self._terms.get(TIMED)
         if timed is None:
             return None
         return Schedule(
-            timed.terms,
-            self._opening,
-            DemoShop(address_of(self._testbed.url)).change,
-            (ShopRefused,),
-            repeats=self._plan.lasts,
+            timed, self._opening, self._shop.change, (ShopRefused,), repeats=self._plan.lasts
         )
 
     def _look(self, since: float) -> None:
         fault = self._fault_run.look()
-        self._errors.look()
-        self._begin("selling" if since >= 0 else "gathering the buyers", fault)
+        phase = "selling" if since >= 0 else "gathering the buyers"
+        self._begin(phase, fault)
+        self._during.look()
         self._tell(
             Progress(
-                "selling" if since >= 0 else "gathering the buyers",
+                phase,
                 since,
-                self._during.look(),
                 calls=self._tally.look(),
                 fault=fault.what if fault else "",
                 injected=len(self._fault_run.injected),
-                restocked=self._fault_run.restocked,
-                rate=self._tally.rate,
             )
         )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -45,20 +45,6 @@ def strangers_order(original: Callable[..., Any]) -> Callable[..., Any]:
     return own_order
 
 
-def wrong_address(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Address some mails to another buyer."""
-    from shop.accounts.models import User
-
-    def letter(kind: Any, order: Any) -> Any:
-        written = original(kind, order)
-        if order.pk % SHARE:
-            return written
-        others = User.objects.exclude(pk=order.buyer_id).exclude(email="")
-        return replace(written, recipient=others.latest("pk").email)
-
-    return letter
-
-
 def busy_after_commit(original: Callable[..., Any]) -> Callable[..., Any]:
     """Say of some orders that the shop was too busy to open them."""
     from inventory.outcomes import Busy, Granted
@@ -89,7 +75,6 @@ def one_more_left(original: Callable[..., Any]) -> Callable[..., Any]:
 
 SABOTAGE: Mapping[str, Sabotage] = {
     "stranger": Sabotage("shop.api.views", "_own_order", strangers_order),
-    "address": Sabotage("shop.mails.rendering", "letter", wrong_address),
     "left": Sabotage("shop.checkout.purchase", "_refusal", one_more_left),
     "busy": Sabotage("inventory.services", "reserve", busy_after_commit),
     "lease": Sabotage("lab.strategies.redis_lock", "LEASE", lambda seconds: 6 * seconds),

@@ -1,51 +1,18 @@
-"""The sales of a proof, and changes of their terms with the times at which they took effect."""
+"""Changes of a sale's terms, with the times at which they took effect."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from django.db import connection, transaction
-from msgspec.structs import replace
 
-from lab.strategies.choice import open_sale
 from loadtest.checker.snapshot import Terms
-from loadtest.roles import MAIN, SaleTerms
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import database_time
 
-if TYPE_CHECKING:
-    from lab.proof.plan import Plan  # which needs psutil; the demo's image has none
-
 LASTS = timedelta(hours=3)
-"""Less than a faulty clock is stepped by: a sale judged by it would be over, or not begun."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedSale:
-    """A sale that was opened, and the terms that it has from then on."""
-
-    sale: Sale
-    terms: Terms
-
-    @classmethod
-    def of(cls, wanted: SaleTerms, starts_in: float) -> OpenedSale:
-        """Open a sale that starts in so many seconds."""
-        asked = clock()
-        named = {**asdict(wanted), "hold": timedelta(seconds=wanted.hold)}
-        sale = open_sale(**named, starts_in=timedelta(seconds=starts_in), lasts=LASTS)
-        return cls(sale, replace(change(sale.pk), asked=asked))
-
-
-def open_sales(plan: Plan) -> dict[str, OpenedSale]:
-    """Open the sales of a plan: by role, the main one first."""
-    gathers_in = plan.profile.gathers_in
-    # The further ones start at once: no buyer looks at them before the main one opens.
-    return {
-        role: OpenedSale.of(wanted, gathers_in if role == MAIN else 0.0)
-        for role, wanted in plan.sales.items()
-    }
+"""Of a sale for a load test: less than a faulty clock is stepped by. Judged by that clock, the sale
+would be over, or not begun."""
 
 
 _MICROSECOND = timedelta(microseconds=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -41,40 +42,32 @@ class ServerError:
 
 
 class ServerErrors:
-    """Follows the log of the web processes from now on; each look reads what is new.
+    """The errors logged between the creation of this object and `close`.
 
     Args:
-        log: the file, which may not be there yet and may be rotated meanwhile; None: there is none
-            that could be read.
+        log: the file, which may not be there yet and may be rotated once meanwhile; None: there is
+            none that could be read.
     """
 
     def __init__(self, log: Path | None) -> None:
         self._log = log
         self._file: BinaryIO | None = None
-        self._rest = b""
-        self._record: list[str] = []
         self.found: dict[str, ServerError] = {}
-        if self._open() and self._file is not None:
+        if log is not None and log.exists():
+            self._file = log.open("rb")
             self._file.seek(0, os.SEEK_END)
 
-    def look(self) -> None:
-        """Read what was logged since the last look."""
-        if not self._open() or self._file is None:
-            return
-        self._read(self._file)
-        if self._is_rotated(self._file):
-            self._read(self._file)  # what came between the two
-            self._file.close()
-            self._file = None
-            self.look()
-
     def close(self) -> None:
-        """Read the rest, and close the log."""
-        self.look()
-        self._end_record()
-        if self._file is not None:
-            self._file.close()
-            self._log = self._file = None
+        """Read what was logged."""
+        text = b"".join(self._read()).decode(errors="replace")
+        *lines, _ = text.split("\n")  # the last one is not written to its end
+        record: list[str] = []
+        for line in lines:
+            if _RECORD.match(line):
+                self._add(record)
+                record = []
+            record.append(line)
+        self._add(record)
 
     def told(self) -> list[str]:
         """The first distinct errors in a line each, with how often each was logged."""
@@ -92,31 +85,20 @@ class ServerErrors:
         path.write_text("\n".join(each.logged for each in self.found.values()) + "\n")
         return path
 
-    def _open(self) -> bool:
-        if self._file is None and self._log is not None and self._log.exists():
-            self._file = self._log.open("rb")
-        return self._file is not None
+    def _read(self) -> Iterator[bytes]:
+        """Yield the rest of the file that was there, and the one that has taken its name."""
+        before = None
+        if self._file is not None:
+            with self._file as file:
+                before = os.fstat(file.fileno())
+                yield file.read()
+        log = self._log
+        if log is None or not log.exists():
+            return
+        if before is None or not os.path.samestat(before, log.stat()):
+            yield log.read_bytes()
 
-    def _is_rotated(self, file: BinaryIO) -> bool:
-        try:
-            return self._log is not None and not os.path.samestat(
-                os.fstat(file.fileno()), self._log.stat()
-            )
-        except FileNotFoundError:
-            return False  # just being renamed; the next look finds the new one
-
-    def _read(self, file: BinaryIO) -> None:
-        *lines, self._rest = (self._rest + file.read()).split(b"\n")
-        for raw in lines:
-            line = raw.decode(errors="replace")
-            if _RECORD.match(line):
-                self._end_record()
-                self._record = [line]
-            elif self._record:
-                self._record.append(line)
-
-    def _end_record(self) -> None:
-        record, self._record = self._record, []
+    def _add(self, record: list[str]) -> None:
         found = _RECORD.match(record[0]) if record else None
         if found is None or (found["level"] or found["its_level"]) not in {"ERROR", "CRITICAL"}:
             return

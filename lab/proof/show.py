@@ -1,110 +1,29 @@
-"""A proof on a terminal: what is going on, in lines elsewhere, and what came out."""
+"""A proof on a terminal: a line for each change while it runs, and what came out."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.panel import Panel
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from lab.proof.control_run import Outcome
-from lab.proof.controls import Control
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from loadtest.checker import Verdict
 from loadtest.checker.properties.recovery import KINDS as RATES
-from loadtest.checker.snapshot import Item
 from loadtest.faults import Injected
 from loadtest.report.headline import meanings, why_not, wrapped
 
 STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow"}
 EXAMPLES = 3
 """Violations shown of a property; the report has all."""
-
-WIDTH = 78
-"""Columns of a running proof's panel."""
-
-
-def progress(plan: Plan, now: Progress) -> RenderableType:
-    """The state of a running proof."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True, min_width=7)
-    table.add_column()
-    table.add_row("now", _phase(plan, now))
-    if now.item is not None:
-        table.add_row("stock", _stock(now.item))
-    if now.calls.get("invoke"):
-        table.add_row("answers", _answers(now))
-    if plan.faults:
-        table.add_row("fault", _fault(now))
-    return Panel(
-        table,
-        title=f"{plan.strategy}, {plan.profile.buyers} buyers ({plan.profile.mix})",
-        subtitle=f"seed {plan.profile.seed}",
-        title_align="left",
-        subtitle_align="right",
-        border_style="red" if now.fault else "cyan",
-        width=WIDTH,
-    )
-
-
-def _phase(plan: Plan, now: Progress) -> RenderableType:
-    text = Text(now.phase, style="bold cyan")
-    if now.seconds < 0:
-        text.append(f", opens in {-now.seconds:.0f} s", style="none")
-    elif plan.about_seconds and now.phase == "selling":
-        text.append(f" {now.seconds:.0f} of about {plan.about_seconds:.0f} s", style="none")
-    else:
-        text.append(f" {now.seconds:.1f} s", style="none")
-    if now.restocked:
-        text.append(f", restocked {now.restocked} times", style="none")
-    if now.owed > 0:
-        text.append(f", {now.owed} open", style="none")
-    return text
-
-
-def _stock(item: Item) -> RenderableType:
-    sold = item.held + item.confirmed
-    bar = Table.grid(padding=(0, 2))
-    bar.add_row(
-        ProgressBar(total=item.total or 1, completed=sold, width=12),
-        Text.assemble(
-            (f"{item.confirmed:,}", "green"),
-            " paid ",
-            (f"{item.held:,}", "yellow"),
-            " held ",
-            (f"{item.available:,}", "bold"),
-            f" left of {item.total:,}",
-        ),
-    )
-    return bar
-
-
-def _answers(now: Progress) -> Text:
-    return Text.assemble(
-        (f"{now.calls['ok']:,}", "green"),
-        " ok ",
-        (f"{now.calls['fail']:,}", "yellow"),
-        " refused ",
-        (f"{now.calls['info']:,}", "magenta"),
-        f" unknown, {now.rate:,.0f} per second",
-    )
-
-
-def _fault(now: Progress) -> Text:
-    so_far = f"{now.injected} so far"
-    if now.fault:
-        return Text.assemble((now.fault, "bold red"), (f"  {so_far}", "dim"))
-    return Text.assemble(("none now", "green"), (f"  {so_far}", "dim"))
 
 
 def result(console: Console, plan: Plan, came_out: Result) -> None:
@@ -183,10 +102,8 @@ def _counts(plan: Plan, came_out: Result) -> RenderableType:
     return Group(table, Text(f"{speed}{came_out.pace.capitalize()}.", style="dim"))
 
 
-def controls(
-    names: Sequence[str], outcomes: Sequence[Outcome], current: Control | None, now: Progress | None
-) -> RenderableType:
-    """The negative controls so far: what was off, what had to turn red, and what did."""
+def controls(outcomes: Sequence[Outcome]) -> RenderableType:
+    """The negative controls: what was off, what had to turn red, and what did."""
     table = _table(title="Negative controls", title_justify="left")
     for heading in ("Switched off", "Must turn red", "Turned red", ""):
         table.add_column(heading, no_wrap=not heading)
@@ -198,12 +115,8 @@ def controls(
         table.add_row(
             each.control.off, wanted, ", ".join(each.red) or "nothing", Text(word, style=style)
         )
-    if current is not None and now is not None:
-        table.add_row(Text(current.off, style="dim"), "", "", Text(now.phase, style="cyan"))
     seen = sum(each.caught for each in outcomes)
-    return Group(
-        table, Text(f"{len(outcomes)} of {len(names)} run, {seen} as expected", style="dim")
-    )
+    return Group(table, Text(f"{len(outcomes)} run, {seen} as expected", style="dim"))
 
 
 def faults(plan: Plan, came_out: Result) -> Table:
@@ -294,34 +207,11 @@ def say(console: Console, text: str) -> None:
 
 @contextmanager
 def step(console: Console, doing: str, done: str) -> Iterator[None]:
-    """Show a step while it runs: as a spinner on a terminal, as two lines elsewhere."""
-    if console.is_terminal:
-        with console.status(f"{doing} …"):
-            yield
-        return
+    """Say that a step begins, and how long it took."""
     say(console, f"{doing} …")
     start = time.monotonic()
     yield
     say(console, f"{done} after {time.monotonic() - start:.1f} s")
-
-
-@contextmanager
-def watching(console: Console, plan: Plan, of: str = "") -> Iterator[Callable[[Progress], None]]:
-    """Show a proof while it runs: as a table on a terminal, in lines elsewhere.
-
-    Args:
-        console: where.
-        plan: of the proof.
-        of: which of several proofs it is; empty for the only one.
-
-    Yields:
-        A function that takes the proof's progress.
-    """
-    if not console.is_terminal:
-        yield Lines(console, plan, of)
-        return
-    with Live(console=console, transient=True, refresh_per_second=4) as live:
-        yield lambda now: live.update(progress(plan, now))
 
 
 class Lines:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ is sold at once: by other strategies than combining, or with payments."""
 GRACE = 360
 """Seconds beyond its minutes after which a round is given up: start, drain and verdict."""
 
-KEPT = ("verdict", "reason", "counts", "operations", "repeat", "left_out")
+KEPT = ("verdict", "reason", "counts", "operations", "repeat")
 """What is kept of a round's result, besides its properties and faults."""
 
 VERDICTS = ("pass", "fail", "unknown")
@@ -144,7 +144,7 @@ def _play(
         "properties": {
             each["id"]: (each["verdict"], each["detail"]) for each in found.get("properties", ())
         },
-        "faults": [(each["fault"], each["recovery"]) for each in found.get("faults", ())],
+        "faults": [each["fault"] for each in found.get("faults", ())],
     }
 
 
@@ -176,14 +176,8 @@ def _execute(command: list[str], log: Path, seconds: float) -> str:
 def summary(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Add up all rounds of a soak."""
     counts: Counter[str] = Counter()
-    properties: dict[str, Counter[str]] = defaultdict(Counter)
-    waits: dict[str, list[float | None]] = defaultdict(list)
     for each in rounds:
         counts.update(each.get("counts") or {})
-        for name, (verdict, _) in each["properties"].items():
-            properties[name][verdict] += 1
-        for name, recovery in each["faults"]:
-            waits[name].append(recovery)
     judged = Counter(each["verdict"] for each in rounds)
     return {
         "seed": rounds[0]["soak"] if rounds else None,
@@ -192,12 +186,6 @@ def summary(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "operations": sum(each.get("operations", 0) for each in rounds),
         "faults": sum(len(each["faults"]) for each in rounds),
         "verdicts": {name: judged[name] for name in VERDICTS},
-        "by_property": {
-            name: {verdict: properties[name][verdict] for verdict in VERDICTS}
-            for name in sorted(properties, key=lambda name: int(name[1:]))
-        },
-        "by_fault": {name: _recoveries(waits[name]) for name in sorted(waits)},
-        "left_out": {k: v for each in rounds for k, v in (each.get("left_out") or {}).items()},
         "counts": {name: counts[name] for name in ("ok", "fail", "info", "orders", "oversold")},
         "not_passed": [
             f"round {each['round']}: {each['verdict']}. {each.get('reason') or ''} {_broken(each)} "
@@ -205,16 +193,6 @@ def summary(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
             for each in rounds
             if each["verdict"] != "pass"
         ],
-    }
-
-
-def _recoveries(waits: Sequence[float | None]) -> dict[str, Any]:
-    known = sorted(wait for wait in waits if wait is not None)
-    return {
-        "times": len(waits),
-        "longest": known[-1] if known else None,
-        "median": known[len(known) // 2] if known else None,
-        "never": len(waits) - len(known),
     }
 
 
@@ -239,38 +217,13 @@ def markdown(summary: dict[str, Any]) -> str:
     """Render the summary as a page."""
     counts, verdicts = summary["counts"], summary["verdicts"]
     judged = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
-    answered = ", ".join(
-        f"{counts[name]:,} {shown}"
-        for name, shown in {"ok": "accepted", "fail": "refused", "info": "unknown"}.items()
-    )
     lines = [
         f"# Soak with seed {summary['seed']}",
         "",
         f"- {summary['rounds']} rounds in {summary['seconds'] / 60:.0f} minutes: {judged}",
         f"- {summary['operations']:,} operations recorded, {summary['faults']:,} faults injected",
-        f"- {counts['orders']:,} orders; purchases by key: {answered}",
-        f"- oversold: {counts['oversold']}",
-        "",
-        "| fault | injected | longest time to the first ok | median |",
-        "|---|---:|---:|---:|",
-        *(
-            f"| {name} | {each['times']} | {_seconds(each['longest'])} "
-            f"| {_seconds(each['median'])} |"
-            for name, each in summary["by_fault"].items()
-        ),
-        *(f"| {name} | left out: needs {what} | | |" for name, what in summary["left_out"].items()),
-        "",
-        "| property | pass | fail | unknown |",
-        "|---|---:|---:|---:|",
-        *(
-            f"| {name} | {' | '.join(str(each[verdict]) for verdict in VERDICTS)} |"
-            for name, each in summary["by_property"].items()
-        ),
-        "",
+        f"- {counts['ok']:,} accepted, {counts['fail']:,} refused, {counts['info']:,} unknown",
+        f"- {counts['orders']:,} orders, oversold: {counts['oversold']}",
         *(f"- {told}" for told in summary["not_passed"]),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f} s"

@@ -14,7 +14,7 @@ from pathlib import Path
 from django.conf import settings
 
 from development import postgres
-from development.embedded import EmbeddedServers, ServerUrls
+from development.embedded import ServerUrls
 from development.errors import StackError
 from development.folder import make_folder
 from development.private import private_folder
@@ -56,63 +56,52 @@ def has() -> frozenset[str]:
     return frozenset(there)
 
 
-@contextmanager
-def plain(extra: Mapping[str, str] | None = None) -> Iterator[Testbed]:
-    """A shop of its own on the servers of this command.
-
-    Args:
-        extra: environment variables of its processes.
-    """
-    with private_folder() as folder:
-        own = {}
-        if entry.has_private_servers():
-            # Mails and secrets of a private shop end with it.
-            own["SHOP_DATA"] = str(make_folder(folder / "data"))
-        with Stack(folder, ServerUrls.of_environment(), extra={**own, **(extra or {})}) as stack:
-            stack.start(*WITHOUT_LOAD)
-            settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
-            yield Testbed(stack.url, stack, log=stack.supervisor.log_file("web"))
-
-
 def running(url: str) -> Testbed:
     """The shop at an address; its log can be read if it is this project's demo."""
     return Testbed(url, log=environment.data_folder() / "demo" / "logs" / "web.log")
 
 
 @contextmanager
-def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> Iterator[Testbed]:
-    """A shop of its own on private servers, prepared for these faults.
+def started(
+    faults: Iterable[str] = (), extra: Mapping[str, str] | None = None
+) -> Iterator[Testbed]:
+    """A shop of its own on the servers of this command, prepared for these faults.
 
     Args:
-        faults: their names.
+        faults: their names; they need private servers.
         extra: environment variables of its processes.
 
     Raises:
-        StackError: something does not come up.
+        StackError: something does not come up, or there are no servers that faults may break.
     """
+    faults = tuple(faults)
     needs = frozenset[str]().union(*(FAULTS[name].needs for name in faults))
+    servers = entry.embedded_servers() if entry.has_private_servers() else None
+    if faults and servers is None:
+        raise StackError(
+            "Faults break the servers, so they need private ones: run `manage.py prove --fault …`."
+        )
+    urls, controls = ServerUrls.of_environment(), dict[str, int]()
     with ExitStack() as cleanup:
         folder = cleanup.enter_context(private_folder())
-        urls, controls = proxies.through_proxies(_servers().urls, needs, cleanup)
-        # What this process itself tells the shop's processes, it tells them through the same Redis.
-        settings.REDIS_URL = urls.redis
+        own = dict(extra or {})
+        if servers is not None:
+            # Mails and secrets of a private shop end with it.
+            own["SHOP_DATA"] = str(make_folder(folder / "data"))
+            urls, controls = proxies.through_proxies(servers.urls, needs, cleanup)
+            # What this process itself tells the shop's processes goes through the same Redis.
+            settings.REDIS_URL = urls.redis
         failpoints, clock = make_folder(folder / "failpoints"), folder / "clock"
-        clock.write_text("+0\n")
-        environment_ = {
-            # Mails and secrets of the private shop end with it.
-            "SHOP_DATA": str(make_folder(folder / "data")),
-            "SHOP_FAILPOINTS": str(failpoints),
-            **(extra or {}),
-        }
+        if faults:
+            own["SHOP_FAILPOINTS"] = str(failpoints)
+            clock.write_text("+0\n")
         of = {"web": under_clock(clock)} if CLOCK in needs else {}
-        stack = cleanup.enter_context(Stack(folder, urls, extra=environment_, of=of))
+        stack = cleanup.enter_context(Stack(folder, urls, extra=own, of=of))
         stack.start(*WITHOUT_LOAD)
         settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
-        servers = _servers()
-        yield Testbed(
-            stack.url,
-            stack,
-            Target(
+        target = None
+        if faults and servers is not None:
+            target = Target(
                 web=stack.url,
                 shop=int((folder / "supervisord.pid").read_text()),
                 database=servers.urls.database,
@@ -124,15 +113,5 @@ def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> 
                 failpoints=str(failpoints),
                 clock=str(clock) if CLOCK in needs else "",
                 disk=str(servers.disk or ""),
-            ),
-            stack.supervisor.log_file("web"),
-        )
-
-
-def _servers() -> EmbeddedServers:
-    servers = entry.embedded_servers()
-    if servers is None or not entry.has_private_servers():
-        raise StackError(
-            "Faults break the servers, so they need private ones: run `manage.py prove --fault …`."
-        )
-    return servers
+            )
+        yield Testbed(stack.url, stack, target, stack.supervisor.log_file("web"))

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -57,7 +56,7 @@ def fight(
     testbed: Testbed,
     folders: list[Path],
     *,
-    watch: Callable[[int], AbstractContextManager[Callable[[Progress], None]]],
+    watch: Callable[[int], Callable[[Progress], None]],
 ) -> list[Result]:
     """Run one side after the other; write the recording of both, and return their results.
 
@@ -65,15 +64,15 @@ def fight(
         plans: of the sides.
         testbed: the shop.
         folders: for each side's history and report; the recording lies beside them.
-        watch: called with the side's number; yields what is told its progress.
+        watch: called with the side's number; returns what is told its progress.
 
     Raises:
         LoadFailed, StackError: a side could not be run.
     """
     results, sides = [], []
     for number, (plan, folder) in enumerate(zip(plans, folders, strict=True)):
-        with watch(number) as tell, recording(folder):
-            proof = Proof(plan, testbed, folder, tell, RunFiles(folder).report)
+        with recording(folder):
+            proof = Proof(plan, testbed, folder, watch(number), RunFiles(folder).report)
             proof.run()
         results.append(proof.result)
         replay = replay_of(folder, proof.result.sale, plan.strategy)

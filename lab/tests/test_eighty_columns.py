@@ -7,7 +7,6 @@ import subprocess
 from collections import Counter
 
 import pytest
-from rich.markdown import Markdown
 
 from course.lesson import lessons
 from course.tests.command import lesson as command
@@ -19,10 +18,7 @@ from lab.bench.locks.report import LOCKS
 from lab.bench.rows import rows
 from lab.bench.run import PURCHASES, Measured, Sample
 from lab.management.commands import walk as walk_command
-from lab.proof import soak
 from lab.walk.walk import Walk
-from loadtest.checker import PROPERTIES
-from loadtest.faults import FAULTS
 from shop.audit import Report
 from shop.management.commands import audit as audit_command
 from shop.tests.screens import WIDTHS, assert_whole, screen
@@ -95,24 +91,3 @@ def test_the_table_of_an_audit(width, capsys):
     problem = "Item 7: 12 units are available, but the ledger adds up to 13."
     audit_command._show(Report([book], [problem], [problem], [problem]))
     assert_whole(capsys.readouterr().out, width, "Confirmed Oversold 1000000000", problem)
-
-
-def test_the_summary_of_a_soak(width):
-    summary = {
-        "counts": dict.fromkeys(("ok", "fail", "info", "orders", "oversold"), 1_445_365),
-        "verdicts": {"pass": 16, "fail": 0, "unknown": 0},
-        "rounds": 16,
-        "seconds": 3840,
-        "seed": 7,
-        "operations": 1_445_365,
-        "faults": 629,
-        "by_fault": {name: {"times": 123, "longest": 123.45, "median": 12.34} for name in FAULTS},
-        "left_out": {},
-        "by_property": {
-            f"{each.id} {each.name}": {"pass": 16, "fail": 0, "unknown": 0}
-            for each in PROPERTIES.values()
-        },
-        "not_passed": [],
-    }
-    text = screen(width, Markdown(soak.markdown(summary)))
-    assert_whole(text, width, *FAULTS, *(each.name for each in PROPERTIES.values()), "1,445,365")

@@ -33,8 +33,6 @@ from loadtest.ui.runs import RunFolder
 # Minimum seconds between looks at the shop. A slower look makes the pause as long, so that looking
 # does not become a load.
 LOOK = 1.0
-# Seconds to get the final snapshot, because the shop may be recovering from a fault.
-FINAL_READ = 60.0
 # Seconds that judging may take.
 JUDGING = 600.0
 
@@ -192,11 +190,12 @@ class PageRun(Conductor):
     def read(self) -> None:
         """Get the final snapshot, the ledger and the mails."""
         assert self.folder is not None
-        if refused := self._get(self.shop.snapshot, self.folder.final):
+        shop, sale = self.shop, self.plan.sale
+        if refused := shop.insist(shop.snapshot, sale, self.folder.final):
             self.reason = self.reason or f"no final read: {refused}"
         # Without the provider's ledger, P11 is unknown.
-        self._get(self.shop.ledger, self.folder.ledger)
-        refused = self._get(self.shop.deliveries, self.folder.deliveries)
+        shop.insist(shop.ledger, sale, self.folder.ledger)
+        refused = shop.insist(shop.deliveries, sale, self.folder.deliveries)
         # The shop's mails go to another server, where nobody can read them.
         if refused is not None and refused.status == 404:
             self.plan = replace(self.plan, mails=False)
@@ -262,19 +261,6 @@ class PageRun(Conductor):
             return None
         names = ("purchases", "held", "confirmed", "available")
         return Books(self.figures["owed"], tuple(self.figures[name] for name in names))
-
-    def _get(self, fetch: Callable[[str, Path], None], path: Path) -> ShopRefused | None:
-        """Ask until there is an answer; return the last error, None on success."""
-        give_up = time.monotonic() + FINAL_READ
-        while True:
-            try:
-                fetch(self.plan.sale, path)
-            except ShopRefused as error:
-                if error.status != 404 and time.monotonic() < give_up:
-                    time.sleep(LOOK)
-                    continue
-                return error
-            return None
 
     def _verdict_of(self, folder: RunFolder) -> dict[str, Any]:
         command = [sys.executable, "-m", "loadtest.ui.judge", str(folder.path)]

@@ -65,7 +65,7 @@ def test_a_strategys_oversold_units_are_those_of_its_worse_run() -> None:
         "properties": [{"id": "P1", "verdict": "fail"}, {"id": "P2", "verdict": "pass"}],
         "counts": {"oversold": 136},
     }
-    row = judged.row("naive", judged.SellThrough(133.0, 1826.0, 170, 994, 0), 0.4, proof)
+    row = judged.row({"name": "naive", "rps": 133.0, "p99_ms": 1826.0, "oversold": 0}, 0.4, proof)
     _, line = STRATEGIES.table({"rows": [row]})
     assert line[1:] == ("1.00", "1,826", "refuses", "**broken** (P1)", "**136**")
 

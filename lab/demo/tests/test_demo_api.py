@@ -78,7 +78,7 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(ann, settings, tmp_
     "terms",
     [
         {"stock": -1},
-        {"stock": 1_000_001},
+        {"stock": 100_000_001},
         {"stock": True},
         {"limit": 0},
         {"strategy": "hope"},

@@ -42,7 +42,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
-        report.add_arguments(parser, seconds="5; with --judge at most 12", rounds=3)
+        report.add_arguments(parser, seconds="5", rounds=3)
         parser.add_argument("--concurrency", type=int, default=128, help="connections (128)")
         parser.add_argument(
             "--crowd", type=int, default=2000, help="connections of the rush rows (2000; 0: none)"
@@ -64,10 +64,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--judge",
             action="store_true",
-            help="instead, sell the same stock with each strategy, then without Redis, then under "
+            help="instead, sell with each strategy, then without Redis, then under "
             "faults with a verdict",
         )
-        parser.add_argument("--stock", type=int, default=10_000, help="of --judge (10000)")
         parser.add_argument("--buyers", type=int, default=300, help="per verdict (300)")
         parser.add_argument("--seed", type=int, default=7, help="of the verdicts (7)")
         parser.add_argument(
@@ -109,9 +108,8 @@ def _judged(options: Mapping[str, Any]) -> dict[str, Any]:
     if lacking := left_out(faults, testbed.has()):
         raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
     scale = Scale(
-        stock=options["stock"],
         connections=options["concurrency"],
-        seconds=options["seconds"] or 12.0,
+        seconds=options["seconds"] or 5.0,
         buyers=options["buyers"],
         faults=faults,
         seed=options["seed"],

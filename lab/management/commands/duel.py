@@ -9,7 +9,7 @@ import sys
 import tempfile
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from lab.proof.load_profile import LoadFailed
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
-from lab.proof.show import watching
+from lab.proof.show import Lines
 from lab.proof.testbed import Testbed
 from lab.room.duel import fight, folders, outcome, plans
 from lab.strategies import CLASSES, DEFAULT
@@ -66,10 +66,10 @@ class Command(BaseCommand):
         if options["lines"]:
             _say(run=run.number)
 
-        def watch(number: int) -> AbstractContextManager[Callable[[Progress], None]]:
+        def watch(number: int) -> Callable[[Progress], None]:
             if options["lines"]:
-                return nullcontext(_Phases(number))
-            return watching(console, sides[number], sides[number].strategy)
+                return _Phases(number)
+            return Lines(console, sides[number], sides[number].strategy)
 
         try:
             with _testbed(run.path) as where:
@@ -121,5 +121,5 @@ def _testbed(folder: Path) -> Iterator[Testbed]:
         return
     call_command("migrate", verbosity=0)
     settings.LAB_RECORDING = str(folder / "recording")
-    with testbed.plain({"LAB_RECORDING": settings.LAB_RECORDING}) as where:
+    with testbed.started(extra={"LAB_RECORDING": settings.LAB_RECORDING}) as where:
         yield where

@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
-from rich.live import Live
 
 from development.errors import StackError
 from development.signals import leave_if_asked
@@ -29,7 +28,7 @@ from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
-from lab.proof.show import say, step, watching
+from lab.proof.show import Lines, say, step
 from lab.proof.testbed import Testbed
 from lab.stack import entry
 from lab.strategies import CLASSES, DEFAULT
@@ -172,23 +171,21 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
     every = tuple(control.name for control in controls.CONTROLS)
     names = options["control"] or (controls.QUICK if options["quick"] else every)
     outcomes: list[control_run.Outcome] = []
+    last = ""
     try:
         call_command("migrate", verbosity=0)
-        with Live(console=console, refresh_per_second=4) as live:
-            last = ("", "")
 
-            def tell(control: controls.Control | None, now: Progress | None) -> None:
-                nonlocal last
-                live.update(show.controls(names, outcomes, control, now), refresh=True)
-                current = (control.name if control else "", now.phase if now else "")
-                if not console.is_terminal and current != last and control and now:
-                    say(console, f"{control.name}: {now.phase}")
-                last = current
+        def tell(control: controls.Control, now: Progress) -> None:
+            nonlocal last
+            current = f"{control.name}: {now.phase}"
+            if current != last:
+                say(console, current)
+            last = current
 
-            tell(None, None)
-            for outcome in control_run.run(names, seed, CONTROL_BUYERS, tell):
-                outcomes.append(outcome)
-                tell(None, None)
+        for outcome in control_run.run(names, seed, CONTROL_BUYERS, tell):
+            outcomes.append(outcome)
+            say(console, f"{outcome.control.name}: {'' if outcome.caught else 'NOT '}as expected")
+        console.print(show.controls(outcomes))
     except (LoadFailed, StackError, OSError) as error:
         console.print(f"[red]{error}[/]")
         sys.exit(2)
@@ -234,9 +231,8 @@ def _plan(console: Console, options: dict[str, Any]) -> Plan:
 def _prove(
     console: Console, plan: Plan, where: Testbed, folder: Path, report: Path | None
 ) -> Result:
-    with watching(console, plan) as tell:
-        proof = Proof(plan, where, folder, tell, report)
-        proof.run()
+    proof = Proof(plan, where, folder, Lines(console, plan), report)
+    proof.run()
     return proof.result
 
 
@@ -251,12 +247,8 @@ def _testbed(console: Console, plan: Plan) -> Iterator[Testbed]:
         call_command("migrate", verbosity=0)
     with ExitStack() as cleanup:
         with step(console, "Starting the shop", "The shop is started"):
-            if (bed := entry.bed()) is not None:
-                shop = shop_on(bed)
-            elif plan.faults:
-                shop = testbed.breakable(plan.faults)
-            else:
-                shop = testbed.plain()
+            bed = entry.bed()
+            shop = shop_on(bed) if bed is not None else testbed.started(plan.faults)
             where = cleanup.enter_context(shop)
         yield where
 

@@ -44,7 +44,7 @@ def an_order_of(name: str) -> Order:
 def delivered(*orders: Order) -> list[Delivery]:
     sales = [line.sale_id for order in orders for line in order.lines.all()]
     path = Path(final_read.settings.MAIL_FOLDER) / "deliveries"
-    final_read.write_deliveries(path, sales)
+    path.write_text("".join(final_read.delivery_lines(sales)))
     _, rows = snapshot.read(path)
     return [row for row in rows if isinstance(row, Delivery)]
 
@@ -109,4 +109,4 @@ def test_the_envelope_decides_whom_a_mail_went_to(port: int) -> None:
 def test_without_a_folder_of_mails_there_is_nothing_to_judge(settings: Any, tmp_path: Path) -> None:
     settings.MAIL_FOLDER = tmp_path / "nowhere"
     with pytest.raises(final_read.NoMailServer):
-        final_read.write_deliveries(tmp_path / "deliveries", [a_sale().pk])
+        final_read.delivery_lines([a_sale().pk])

@@ -84,7 +84,7 @@ def test_an_empty_shelf_is_filled_and_the_history_tells(sale: Sale, tmp_path: Pa
     with transaction.atomic():
         Item.objects.filter(pk=sale.item_id).update(available=0)
         UnenforcedItem.add(sale.item_id)
-    restocks = Restocks(DatabaseShelf(sale), 5, tmp_path)
+    restocks = Restocks(DatabaseShelf(sale.pk), 5, tmp_path)
     restocks.start()
     wait_for(lambda: restocks.times == 1)
     restocks.stop()

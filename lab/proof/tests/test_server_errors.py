@@ -50,7 +50,6 @@ def test_errors_of_this_run_are_counted_by_kind(tmp_path):
     for order in range(3):
         write(log, FAILED.format(ms=f"{order:03}", order=order) + FINE)
     write(log, GUNICORN)
-    errors.look()
     write(log, "2026-11-21 10:00:03,000 CRITICAL 18 shop: not a whole li")
     errors.close()
     assert errors.told() == [
@@ -62,16 +61,14 @@ def test_errors_of_this_run_are_counted_by_kind(tmp_path):
     assert kept.read_text() == FAILED.format(ms="000", order=0) + GUNICORN
 
 
-def test_a_log_that_comes_later_and_is_rotated_is_read_whole(tmp_path):
+def test_a_log_that_is_rotated_is_read_whole(tmp_path):
     log = tmp_path / "web.log"
+    write(log, "")
     errors = ServerErrors(log)
-    errors.look()
     half = len(GUNICORN) // 2
     write(log, GUNICORN[:half])
-    errors.look()
-    write(log, GUNICORN[half:])
     log.rename(tmp_path / "web.log.1")
-    errors.look()
+    write(log, GUNICORN[half:])
     write(log, FAILED.format(ms="000", order=7) + GUNICORN)
     errors.close()
     assert [error.times for error in errors.found.values()] == [2, 1]
@@ -89,7 +86,6 @@ def test_many_kinds_of_errors_are_told_in_few_lines(tmp_path):
 
 def test_without_a_log_nothing_is_told(tmp_path):
     errors = ServerErrors(None)
-    errors.look()
     errors.close()
     assert errors.told() == []
     assert errors.keep(tmp_path) is None

@@ -12,10 +12,8 @@ from lab.proof.control_run import Outcome
 from lab.proof.controls import CONTROLS
 from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
-from lab.proof.progress import Progress
 from lab.proof.result import Result
 from loadtest.checker import PROPERTIES, Finding, Verdict
-from loadtest.checker.snapshot import Item
 from loadtest.checker.verdict import Aftermath, Problem, Rate
 from loadtest.faults import BED_FAULTS, FAULTS, Injected
 from loadtest.report.headline import Speed
@@ -119,23 +117,5 @@ def test_the_table_of_faults_is_whole(width, faults, bed):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_table_of_controls_is_whole(width):
     outcomes = [Outcome(each, outcome(verdict="fail"), list(PROPERTIES)) for each in CONTROLS]
-    text = screen(width, show.controls([each.name for each in CONTROLS], outcomes, None, None))
+    text = screen(width, show.controls(outcomes))
     assert_whole(text, width, *(each.off for each in CONTROLS), "CAUGHT BROKEN Turned red")
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", [*FAULTS, *BED_FAULTS])
-def test_a_running_proof_is_whole(width, name):
-    now = Progress(
-        "waiting for the servers to recover",
-        1234.5,
-        Item("1", 1_000_000, 100_000, 400_000, 500_000, 0, 0),
-        owed=12_345,
-        calls={"invoke": 9_999_999, "ok": 1_234_567, "fail": 1_234_567, "info": 1_234},
-        fault={**FAULTS, **BED_FAULTS}[name].what,
-        injected=123,
-        restocked=12,
-        rate=12_345,
-    )
-    text = screen(width, show.progress(plan(("redis-killed",)), now))
-    assert_whole(text, width, now.fault, "500,000 paid 400,000 held", "12,345 per second")

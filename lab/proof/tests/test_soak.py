@@ -38,15 +38,14 @@ class Played:
 
 def result(verdict: str) -> dict[str, Any]:
     finding = {"id": "P1", "name": "no oversell", "verdict": verdict, "detail": "2 too many"}
-    fault = {"fault": "redis-killed", "recovery": 0.5, "did": {}, "start": 1, "end": 2}
+    fault = {"fault": "redis-killed", "did": {}, "start": 1, "end": 2}
     return {
         "verdict": verdict,
         "reason": "",
         "properties": [{**finding, "evidence": ["x" * 1000] * 10}],
         "counts": {"ok": 3, "fail": 1, "info": 1, "orders": 3, "oversold": 0},
         "operations": 1000,
-        "faults": [fault, {**fault, "recovery": 1.5}],
-        "left_out": {"disk-full": "root"},
+        "faults": [fault, fault],
         "repeat": "make prove",
     }
 
@@ -75,12 +74,8 @@ def test_evidence_of_a_pass_is_deleted_and_the_sums_are_written(tmp_path: Path) 
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["verdicts"] == {"pass": 1, "fail": 1, "unknown": 1}
     assert (summary["operations"], summary["faults"]) == (2000, 4)
-    assert summary["by_fault"]["redis-killed"]["longest"] == 1.5
-    assert summary["by_property"]["P1"] == {"pass": 1, "fail": 1, "unknown": 0}
     page = (tmp_path / "summary.md").read_text()
     assert "2,000 operations recorded, 4 faults injected" in page
-    assert "| redis-killed | 4 | 1.50 s | 1.50 s |" in page
-    assert "disk-full | left out" in page
     assert "round 2: fail" in page
     assert len((tmp_path / "rounds.jsonl").read_text()) < 3000
 

@@ -235,7 +235,7 @@ def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_ord
     lost = bought + 1_000_000  # the shop does not know it
     for order in (other, bought, lost):
         captured(order)
-    final_read.write_ledger(tmp_path / "ledger", [bought])
+    (tmp_path / "ledger").write_text("".join(final_read.ledger_rows([bought])))
     _, rows = snapshot.read(tmp_path / "ledger")
     assert [(type(row), *list(asdict(row).values())[1:]) for row in rows] == [
         (snapshot.Payment, str(bought), "capture", 1000, "CNY"),
@@ -259,10 +259,10 @@ def test_a_proof_waits_for_money_that_is_under_way(transactional_db, psp, sale, 
     assert shops.owed([sale.pk]) == before + 1
 
 
-def test_a_ledger_that_is_not_to_be_had_is_unknown(psp, settings, tmp_path):
+def test_a_ledger_that_is_not_to_be_had_is_unknown(psp, settings):
     settings.PSP_KEY = "wrong"
     with pytest.raises(PaymentUnknown, match="401"):
-        final_read.write_ledger(tmp_path / "ledger", [1])
+        final_read.ledger_rows([1])
 
 
 @pytest.mark.parametrize("end", [b"", b'{"lines": 2}\n'])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,12 @@ from loadtest.roles import SaleTerms
 
 # Seconds for an answer; a snapshot may take longer to come than to begin.
 _TIMEOUT = 30.0
+
+FINAL_READ = 60.0
+"""Seconds to get a file, because the shop may be recovering from a fault."""
+
+PAUSE = 1.0
+"""Seconds between two tries."""
 
 
 class ShopRefused(RuntimeError):
@@ -84,6 +91,20 @@ class DemoShop:
         Raises `ShopRefused`; its status is 404 where the shop's mails go elsewhere.
         """
         self._fetch(f"sales/{sale}/deliveries{self._beside}", path)
+
+    @staticmethod
+    def insist(fetch: Callable[[str, Path], None], sale: str, path: Path) -> ShopRefused | None:
+        """Get a file once the shop answers; return the last refusal, None on success."""
+        give_up = time.monotonic() + FINAL_READ
+        while True:
+            try:
+                fetch(sale, path)
+            except ShopRefused as error:
+                if error.status != 404 and time.monotonic() < give_up:
+                    time.sleep(PAUSE)
+                    continue
+                return error
+            return None
 
     def _fetch(self, what: str, path: Path) -> None:
         unfinished = path.with_suffix(".part")
