@@ -1,4 +1,4 @@
-"""How the cost of a purchase grows: with connections, items, units, and what is in the database."""
+"""How the cost of a purchase grows: with connections, items and units."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.bench.report import Benchmark, Document
-from lab.bench.rows import Row, Server
+from lab.bench.rows import Row
 from loadtest.chart import Panel
 
-BASE = {"concurrency": 128, "items": 1, "units": 1, "reservations": 0}
+BASE = {"concurrency": 128, "items": 1, "units": 1}
 """Each axis changes one of these."""
 
 LIMIT = 1.3
@@ -41,31 +41,27 @@ class Axis:
         return f"{value:,} {self.unit}{'' if value == 1 else 's'}"
 
 
-def axes(reservations: int) -> tuple[Axis, ...]:
-    """Return what grows; the database up to so many reservations."""
-    return (
-        Axis("concurrency", "Connections", "connection", (16, 128, 1000, 5000)),
-        Axis("items", "Items, bought evenly", "item", (1, 10, 1000)),
-        Axis("units", "Units per purchase", "unit", (1, 10)),
-        Axis("reservations", "Reservations in the database", "reservation", (0, reservations)),
-    )
+AXES = (
+    Axis("concurrency", "Connections", "connection", (16, 128, 1000, 5000)),
+    Axis("items", "Items, bought evenly", "item", (1, 10, 1000)),
+    Axis("units", "Units per purchase", "unit", (1, 10)),
+)
 
 
-def rows(reservations: int) -> list[Row]:
+def rows() -> list[Row]:
     """Return a row for each case of each axis, the common one once."""
-    cases = ({**BASE, axis.name: value} for axis in axes(reservations) for value in axis.values)
+    cases = ({**BASE, axis.name: value} for axis in AXES for value in axis.values)
     return list(dict.fromkeys(_row(**case) for case in cases))
 
 
-def _row(concurrency: int, items: int, units: int, reservations: int) -> Row:
-    server = Server(reservations=reservations)
-    return Row("combining", concurrency, server, "combining", items=items, units=units)
+def _row(concurrency: int, items: int, units: int) -> Row:
+    return Row("combining", concurrency, strategy="combining", items=items, units=units)
 
 
 def cases(document: Document) -> Iterator[tuple[Axis, list[tuple[int, Case]]]]:
     """Yield each axis with its measured cases, the smallest first."""
     rows: list[Case] = document["rows"]
-    for axis in axes(max(row["reservations"] for row in rows)):
+    for axis in AXES:
         fixed = {name: value for name, value in BASE.items() if name != axis.name}
         along = [row for row in rows if all(row[name] == fixed[name] for name in fixed)]
         yield axis, sorted(((row[axis.name], row) for row in along), key=lambda each: each[0])

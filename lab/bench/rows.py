@@ -28,16 +28,13 @@ class Server:
     Attributes:
         settings: Django's settings module.
         peer: name of a plain shop.
-        reservations: that its database was filled with.
     """
 
     settings: str = "lab.settings"
     peer: str = ""
-    reservations: int = 0
 
     def __str__(self) -> str:
-        filled = f", {self.reservations:,} reservations" if self.reservations else ""
-        return (self.peer or self.settings) + filled
+        return self.peer or self.settings
 
 
 def peer(name: str) -> Server:

@@ -68,7 +68,6 @@ class Measured:
             "concurrency": self.row.concurrency,
             "items": self.row.items,
             "units": self.row.units,
-            "reservations": self.row.server.reservations,
             "rps": self.median("rps"),
             "p50_ms": self.median("p50_ms"),
             "p99_ms": self.median("p99_ms"),

@@ -1,11 +1,11 @@
-"""What the benchmark buys from: the shop on one of its databases, or a plain shop beside it."""
+"""What the benchmark buys from: the shop, or a plain shop on the same servers."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
@@ -18,8 +18,6 @@ from development.private import private_folder
 from inventory.audit import audit
 from inventory.models import StockMovement
 from inventory.redis import client
-from lab.bench import filler
-from lab.bench.filler import using
 from lab.bench.peers import common
 from lab.bench.rows import BARE, PEERS, Row, Server
 from lab.demo.data import create_synthetic_buyers
@@ -73,43 +71,35 @@ class Shop:
 
     Args:
         stack: with a web server.
-        database: name of its database; empty: this process's own.
     """
 
-    def __init__(self, stack: Stack, database: str = "") -> None:
+    def __init__(self, stack: Stack) -> None:
         self.stack = stack
         self.clock = CpuClock(stack)
-        self._database = database
-        with self._using():
-            self.tokens: Sequence[str] = create_synthetic_buyers(BUYERS)
+        self.tokens: Sequence[str] = create_synthetic_buyers(BUYERS)
 
     def open_sales(self, row: Row) -> list[int]:
         """Return the ids of new sales for a row."""
         if row.strategy is None:
             return []
-        with self._using():
-            return [
-                open_sale(stock=row.stock, price=PRICE, limit=LIMIT, strategy=row.strategy).pk
-                for _ in range(row.items)
-            ]
+        return [
+            open_sale(stock=row.stock, price=PRICE, limit=LIMIT, strategy=row.strategy).pk
+            for _ in range(row.items)
+        ]
 
     def books(self, sales: Sequence[int]) -> Books:
         """Audit these sales."""
-        with self._using():
-            items = Sale.objects.filter(pk__in=sales).values_list("item", flat=True)
-            # With unlimited stock, units that were sold without being taken are still for sale.
-            over = [
-                book.held + book.confirmed + book.available - book.total
-                for book in audit(list(items)).items
-            ]
-            orders = OrderLine.objects.filter(sale__in=sales).count()
-            # A transaction has a movement per item, all of them written at the same time.
-            sold = StockMovement.objects.filter(item__in=list(items), reason="sale")
-            transactions = sold.values("created").distinct().count()
-            return Books(orders, sum(units for units in over if units > 0), transactions)
-
-    def _using(self) -> AbstractContextManager[None]:
-        return using(self._database) if self._database else nullcontext()
+        items = Sale.objects.filter(pk__in=sales).values_list("item", flat=True)
+        # With unlimited stock, units that were sold without being taken are still for sale.
+        over = [
+            book.held + book.confirmed + book.available - book.total
+            for book in audit(list(items)).items
+        ]
+        orders = OrderLine.objects.filter(sale__in=sales).count()
+        # A transaction has a movement per item, all of them written at the same time.
+        sold = StockMovement.objects.filter(item__in=list(items), reason="sale")
+        transactions = sold.values("created").distinct().count()
+        return Books(orders, sum(units for units in over if units > 0), transactions)
 
 
 class Peer:
@@ -178,9 +168,6 @@ def start(
         cleanup.enter_context(_peer_tables())
     targets: dict[Server, Target] = {}
     for server in wanted:
-        own = urls
-        if server.reservations:
-            own = replace(urls, database=filler.filled(urls.database, server.reservations, tell))
         tell(f"Starting {server} …")
         extra = {"DJANGO_SETTINGS_MODULE": server.settings}
         if server.settings == BARE:  # not even with the shop's shorter way for calls of the API
@@ -189,12 +176,9 @@ def start(
             extra |= {common.KEY: secrets.token_hex(32), "METRICS_FOLDER": ""}
         commands = {"web": PEERS[server.peer]} if server.peer else None
         folder = cleanup.enter_context(private_folder())
-        stack = cleanup.enter_context(Stack(folder, own, extra=extra, commands=commands))
+        stack = cleanup.enter_context(Stack(folder, urls, extra=extra, commands=commands))
         stack.start("web")
-        if server.peer:
-            targets[server] = Peer(stack)
-        else:
-            targets[server] = Shop(stack, filler.NAME if server.reservations else "")
+        targets[server] = Peer(stack) if server.peer else Shop(stack)
     return targets
 
 

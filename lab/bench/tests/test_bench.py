@@ -1,4 +1,4 @@
-"""The benchmark of the request rate: its rows sell for real, and its old reservations are sound."""
+"""The benchmark of the request rate: its rows sell for real."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from django.core.management import call_command
 from django.db import connection
 
 from development.embedded import ServerUrls
-from inventory.models import BuyerQuota, Item
+from inventory.models import Item
 from lab import environment
-from lab.bench import filler, growth, judged, report, targets
-from lab.bench.filler import using
+from lab.bench import growth, judged, report, targets
 from lab.bench.growth import GROWTH
 from lab.bench.judged import STRATEGIES
 from lab.bench.locks.report import LOCKS
@@ -31,7 +30,6 @@ from lab.stack import entry
 from lab.strategies import CLASSES
 from loadtest import bench_client
 from shop.audit import examine
-from shop.orders.models import Order
 
 STOCK = 30
 DOCS = environment.PROJECT / "docs"
@@ -79,7 +77,6 @@ def test_the_growths_last_columns_compare_with_the_smallest_case() -> None:
         row(),
         row(concurrency=16, web_us=100.0),
         row(units=10),
-        row(reservations=7, web_us=700),
     ]
     _, *table = growth.table({"rows": rows})
     assert [(line[0], line[-2]) for line in table] == [
@@ -88,10 +85,8 @@ def test_the_growths_last_columns_compare_with_the_smallest_case() -> None:
         ("1 item", "1.00"),
         ("1 unit", "1.00"),
         ("10 units", "1.00"),
-        ("0 reservations", "1.00"),
-        ("7 reservations", "2.00"),
     ]
-    assert sorted(GROWTH.kinds({"rows": rows}).values()).count("bad") == 2
+    assert sorted(GROWTH.kinds({"rows": rows}).values()).count("bad") == 1
 
 
 def test_the_command_writes_table_json_chart_and_page(
@@ -114,30 +109,6 @@ def urls() -> ServerUrls:
     database, *others = found
     name = connection.settings_dict["NAME"]
     return ServerUrls(urlsplit(database)._replace(path=f"/{name}").geturl(), *others)
-
-
-@pytest.fixture
-def small_sales(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filler, "SALE", 100)
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("small_sales")
-def test_old_reservations_pass_the_audit_until_one_is_missing(urls: ServerUrls) -> None:
-    filler.fill(urls.database, 250, lambda progress: None)
-    found = examine()
-    assert [(book.total, book.confirmed, book.oversold) for book in found.items] == [
-        (100, 100, 0),
-        (100, 100, 0),
-        (50, 50, 0),
-    ]
-    assert (found.problems, found.overdue) == ([], [])
-    assert (
-        Order.objects.filter(status="fulfilled", lines__reservation__state="confirmed").count()
-        == 250
-    )
-    BuyerQuota.objects.filter(scope=1).update(used=0)
-    assert len(examine().problems) == 100
 
 
 def ask(
@@ -183,20 +154,16 @@ def test_peers_sell_exactly_their_stock(urls: ServerUrls, name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("small_sales")
-def test_rows_buy_several_units_of_several_items_beside_old_reservations(urls: ServerUrls) -> None:
-    server = Server(reservations=250)
-    row = Row("combining", 4, server, strategy="combining", items=3, units=10)
+def test_rows_buy_several_units_of_several_items(urls: ServerUrls) -> None:
+    row = Row("combining", 4, strategy="combining", items=3, units=10)
     with ExitStack() as cleanup:
-        started = targets.start([server], urls, cleanup, lambda progress: None)
+        started = targets.start([Server()], urls, cleanup, lambda progress: None)
         [measured] = Bench(started, 0.5).run([row], 2, lambda progress: None)
     figures = measured.to_json()
     assert figures["rps"] > 0
     assert figures["batch"] >= 1
     assert (figures["errors"], figures["oversold"], figures["lost"]) == (0, 0, 0)
-    with using(filler.NAME):
-        found = examine()
-        sold = Item.objects.filter(pk__gte=filler.FIRST_ITEM + 3)
-        assert all(item.reserved % 10 == 0 and item.reserved > 0 for item in sold)
-        assert len(sold) == 3
-        assert found.problems == []
+    sold = Item.objects.all()
+    assert all(item.reserved % 10 == 0 and item.reserved > 0 for item in sold)
+    assert len(sold) == 3
+    assert examine().problems == []

@@ -51,15 +51,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--growth",
             action="store_true",
-            help="instead, measure how a purchase's cost grows with connections, items, units and "
-            "reservations",
-        )
-        parser.add_argument(
-            "--reservations",
-            type=int,
-            default=10_000_000,
-            help="in the database that --growth fills, which takes minutes (10 million); kept on "
-            "servers of your own (DATABASE_URL)",
+            help="instead, measure how a purchase's cost grows with connections, items and units",
         )
         parser.add_argument(
             "--judge",
@@ -98,7 +90,7 @@ def _purchases(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _growth(options: Mapping[str, Any]) -> dict[str, Any]:
-    measured = _measure(growth.rows(options["reservations"]), options)
+    measured = _measure(growth.rows(), options)
     return {"rows": [each.to_json() for each in measured]}
 
 
