@@ -5,6 +5,10 @@ iterator as soon as its last answer is complete. Nothing is parsed beyond the st
 length of the body, and requests come as ready bytes, so that the measurement is of the server and
 not of the client.
 
+A greenlet per connection would take a third of this code less, and 19 µs of CPU per request instead
+of 12 (128 connections): 2 % of what two cores serve of an empty view, and the first connections run
+ahead before the last ones have begun.
+
 Like every closed loop it waits for a slow server, and so under-reports the delays that buyers who
 do not wait would see; the percentiles are those of requests that were sent.
 """
