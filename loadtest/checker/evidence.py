@@ -180,22 +180,24 @@ class Evidence:
         return problem._replace(at=seen)
 
     def _call_of(self, problem: Problem) -> tuple[str, int] | None:
-        """The last call that has most of a problem's facts."""
+        """The last call that has most of a problem's facts; one that was granted, if there is."""
         if problem.calls:
-            return self._last_call(f"rowid IN ({', '.join(map(str, problem.calls))})")
+            shown = ", ".join(map(str, problem.calls))
+            return self._last_call(f"rowid IN ({shown})", order='"end"')
         facts = problem.facts
         whose = {column: facts[name] for name, column in _WHOSE.items() if facts.get(name)}
         which = {column: facts[name] for name, column in _WHICH.items() if facts.get(name)}
         for wanted in (whose | which, *({column: value} for column, value in whose.items())):
             condition = " AND ".join(f"{column} = ?" for column in wanted)
-            found = self._last_call(condition, *wanted.values()) if whose else None
+            by = "outcome = 'ok' DESC, \"end\""
+            found = self._last_call(condition, *wanted.values(), order=by) if whose else None
             if found is not None:
                 return found
         return None
 
-    def _last_call(self, condition: str, *parameters: Any) -> tuple[str, int] | None:
+    def _last_call(self, condition: str, *parameters: Any, order: str) -> tuple[str, int] | None:
         query = f"""SELECT call, "end" FROM call WHERE "end" < {NEVER} AND {condition}
-            ORDER BY "end" DESC LIMIT 1"""
+            ORDER BY {order} DESC LIMIT 1"""
         return next(self.rows(query, *parameters), None)
 
     def load_history(self, paths: Sequence[Path]) -> None:
