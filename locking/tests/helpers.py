@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import redis.asyncio
 from redis import Redis
 
 from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import Script
 from locking.leases import LeaseState
+from locking.redis_client import connect_async
 from locking.renewal import Renewer
+from locking.tests.servers import RedisLike
 
 # A child of the test's process would inherit its connections and locks. These are forked from a
 # process that has imported what they need, but has no connection and runs no thread.
@@ -61,6 +65,26 @@ class Task(threading.Thread):
         return self._value
 
 
+def run(
+    server: RedisLike,
+    scenario: Callable[[Any], Coroutine[Any, Any, Any]],
+    *,
+    flush: bool = False,
+    **options: Any,
+) -> Any:
+    """Run the scenario in a loop, with an asyncio client of the server."""
+
+    async def main() -> Any:
+        client = connect_async(server.endpoint, **options)
+        assert isinstance(client, redis.asyncio.Redis)
+        async with client:
+            if flush:
+                await client.flushall()
+            return await asyncio.wait_for(scenario(client), 60)
+
+    return asyncio.run(main())
+
+
 def lock_on(
     client: Redis, name: str = "phone", *, renewer: Renewer | None = None, **options: Any
 ) -> RedisLock:
@@ -87,6 +111,24 @@ class Around:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.transport, name)
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def interrupt_next(lock: RedisLock, error: BaseException, *, sent: bool) -> None:
+    """Let the lock's next command fail, after it was sent or before."""
+    transport = lock.transport
+
+    class Interrupting(Around):
+        def run(self, *args: Any) -> None:
+            if sent:
+                transport.run(*args)
+            lock.transport = transport
+            raise error
+
+    lock.transport = Interrupting(transport)
 
 
 class TransportWithPop(Around):

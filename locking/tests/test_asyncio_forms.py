@@ -16,16 +16,8 @@ from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_shared import AsyncRedisReadWriteLock, AsyncRedisSemaphore
 from locking.backends.redis_status import status_of
 from locking.backends.redlock import AsyncRedLock, RedLock, redlock_clients
-from locking.redis_client import connect_async
+from locking.tests.helpers import run
 from locking.tests.servers import Valkey
-
-
-def run(server: Valkey, scenario):
-    async def main():
-        async with connect_async(server.endpoint) as client:
-            return await asyncio.wait_for(scenario(client), 60)
-
-    return asyncio.run(main())
 
 
 def test_tasks_that_name_locks_in_any_order_do_not_deadlock(valkey: Redis, valkey_server: Valkey):

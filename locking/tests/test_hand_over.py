@@ -15,18 +15,9 @@ from locking import Lease, LockError, LockLost, LockNotHeld, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLease, AsyncRedisLock
 from locking.backends.redis_shared import RedisReadWriteLock, RedisSemaphore
-from locking.redis_client import connect, connect_async
-from locking.tests.helpers import PROCESSES, Around, Task, eventually
+from locking.redis_client import connect
+from locking.tests.helpers import PROCESSES, Task, eventually, interrupt_next, run
 from locking.tests.servers import Valkey
-
-
-def run(server: Valkey, scenario):
-    async def main():
-        async with connect_async(server.endpoint) as client:
-            return await asyncio.wait_for(scenario(client), 60)
-
-    return asyncio.run(main())
-
 
 # -- in other threads and tasks
 
@@ -230,15 +221,7 @@ def test_a_resume_whose_answer_was_lost_is_repeated(valkey: Redis):
     lock = RedisLock(valkey, "phone")
     first = lock.acquire()
     heir = RedisLock(valkey, "phone")
-    transport = heir.transport
-
-    class Losing(Around):
-        def run(self, *args):
-            transport.run(*args)
-            heir.transport = transport
-            raise redis.exceptions.ConnectionError("lost")
-
-    heir.transport = Losing(transport)
+    interrupt_next(heir, redis.exceptions.ConnectionError("lost"), sent=True)
     heir.resume(first.hand_on()).release()
     assert not lock.locked()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 import time
 import warnings
 
@@ -12,22 +11,15 @@ import pytest
 import redis.asyncio
 from redis import Redis
 
-from locking import LockError, LockLost, LockNotHeld, LockTimeout, LockUnavailable
+from locking import LockError, LockLost, LockNotHeld, LockTimeout, LockUnavailable, LockUnsupported
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
-from locking.backends.redis_shared import RedisSemaphore
+from locking.backends.redis_shared import RedisReadLock, RedisSemaphore
+from locking.backends.redis_status import LockStatus, status_of
+from locking.django_cache import RedisCache
 from locking.redis_client import connect, connect_async
-from locking.tests.helpers import Task, eventually, fence
+from locking.tests.helpers import Task, eventually, fence, run
 from locking.tests.servers import Valkey
-
-
-def run(server: Valkey, scenario):
-    async def main():
-        async with connect_async(server.endpoint) as client:
-            await client.flushall()
-            return await asyncio.wait_for(scenario(client), 30)
-
-    return asyncio.run(main())
 
 
 def test_a_handle_is_a_context_manager_and_may_be_entered_again(valkey: Redis):
@@ -163,25 +155,6 @@ def test_a_second_handle_in_one_thread_does_not_wait_for_itself_for_ever(valkey:
         assert other.waiters() == 0
 
 
-def test_threads_share_a_handle_and_exclude_each_other(valkey: Redis):
-    lock = RedisLock(valkey, "phone")
-    inside: list[int] = []
-    worst: list[int] = []
-
-    def enter() -> None:
-        for _ in range(20):
-            with lock:
-                inside.append(1)
-                worst.append(len(inside))
-                inside.pop()
-
-    for task in [Task(enter) for _ in range(6)]:
-        task.result()
-    assert max(worst) == 1
-    assert len(worst) == 120
-    assert threading.current_thread() not in lock._held._by_caller
-
-
 def test_the_asyncio_handle_has_the_same_surface(valkey_server: Valkey):
     async def scenario(client: redis.asyncio.Redis) -> None:
         lock = AsyncRedisLock(client, "phone", lease=2, reentrant=True, owner="till 7")
@@ -193,6 +166,7 @@ def test_the_asyncio_handle_has_the_same_surface(valkey_server: Valkey):
                 await asyncio.create_task(lock.release())
             with pytest.raises(LockTimeout, match="phone"):
                 await AsyncRedisLock(client, "phone").acquire(blocking=False)
+        assert outer.released
         assert not await lock.locked()
         await lock.acquire(timeout=1)
         await lock.extend(60)
@@ -201,7 +175,7 @@ def test_the_asyncio_handle_has_the_same_surface(valkey_server: Valkey):
         with pytest.raises(LockNotHeld):
             await lock.release()
 
-    run(valkey_server, scenario)
+    run(valkey_server, scenario, flush=True)
 
 
 def test_a_second_handle_in_one_task_does_not_wait_for_itself_for_ever(valkey_server: Valkey):
@@ -212,7 +186,7 @@ def test_a_second_handle_in_one_task_does_not_wait_for_itself_for_ever(valkey_se
             with pytest.raises(LockTimeout):
                 await AsyncRedisLock(client, "phone").acquire(timeout=0.1)
 
-    run(valkey_server, scenario)
+    run(valkey_server, scenario, flush=True)
 
 
 def test_an_asyncio_lease_that_was_dropped_ends_while_its_task_lives(valkey_server: Valkey):
@@ -223,7 +197,7 @@ def test_an_asyncio_lease_that_was_dropped_ends_while_its_task_lives(valkey_serv
             del lease
         await (await AsyncRedisLock(client, "phone").acquire(timeout=5)).release()
 
-    run(valkey_server, scenario)
+    run(valkey_server, scenario, flush=True)
 
 
 def test_an_asyncio_lock_can_be_made_from_a_url_and_outlives_a_loop(valkey_server: Valkey):
@@ -240,11 +214,6 @@ def test_an_asyncio_lock_can_be_made_from_a_url_and_outlives_a_loop(valkey_serve
             await by_url.transport.close()
 
     assert asyncio.run(enter()) != asyncio.run(enter())
-
-
-def test_an_unreachable_server_is_reported_by_with():
-    with pytest.raises(LockUnavailable), RedisLock("redis://127.0.0.1:1", "phone"):
-        pass
 
 
 def test_closing_the_client_closes_the_connections_of_its_locks(valkey_server: Valkey):
@@ -267,3 +236,62 @@ def test_closing_the_client_closes_the_connections_of_its_locks(valkey_server: V
     asyncio.run(scenario())
     eventually(lambda: connections("closes") == 0)
     watcher.close()
+
+
+# -- for operators
+
+
+FREE = LockStatus(owner=None, token=0, remaining=0.0, waiters=())
+
+
+def test_a_free_lock_has_neither_holder_nor_waiters(store):
+    assert status_of(RedisLock(store, "phone")) == FREE
+
+
+def test_the_holder_is_named_with_its_token_and_the_rest_of_its_lease(store):
+    with RedisLock(store, "phone", lease=20, owner="web 1").acquire() as lease:
+        found = status_of(RedisLock(store, "phone"))
+        assert (found.owner, found.token, found.waiters) == ("web 1", lease.token, ())
+        assert 15 < found.remaining <= 20
+    assert status_of(RedisLock(store, "phone")) == FREE
+
+
+def test_live_waiters_are_named_in_order_of_arrival_and_dead_ones_are_not(store):
+    def wait(owner: str) -> None:
+        RedisLock(store, "phone", owner=owner).acquire(timeout=20).release()
+
+    lock = RedisLock(store, "phone", owner="holder:with:colons")
+    with lock.acquire():
+        store.rpush(lock.remote.keys[2], "f10000:dead:crashed")
+        store.zadd(lock.remote.keys[3], {"f10000:dead:crashed": 1})
+        waiting = [Task(wait, "web 2")]
+        eventually(lambda: status_of(lock).waiters == ("web 2",))
+        waiting.append(Task(wait, "web 3"))
+        eventually(lambda: len(status_of(lock).waiters) == 2)
+        found = status_of(lock)
+        assert (found.owner, found.waiters) == ("holder:with:colons", ("web 2", "web 3"))
+    for task in waiting:
+        task.result()
+
+
+def test_a_shared_lock_is_refused(store):
+    with pytest.raises(LockUnsupported):
+        status_of(RedisReadLock(store, "phone"))
+
+
+# -- of Django's cache
+
+
+def test_a_cache_makes_locks_of_its_keys_on_its_server(valkey: Redis, valkey_server: Valkey):
+    cache = RedisCache(valkey_server.endpoint, {"KEY_PREFIX": "shop"})
+    cache.set("phone", 7)
+    with cache.lock("phone", owner="till 7", lease=5) as lease:
+        assert RedisLock(valkey, "shop:1:phone").owner() == "till 7"
+        with pytest.raises(LockTimeout):
+            RedisCache(valkey_server.endpoint, {"KEY_PREFIX": "shop"}).lock("phone").acquire(0)
+        cache.lock("phone", version=2).acquire(timeout=0).release()
+        assert lease.token
+    with cache.lock("phone", timeout=0) as later:
+        assert fence(later) > fence(lease)
+    assert cache.get("phone") == 7
+    cache.close()

@@ -15,22 +15,13 @@ from locking import LockLost, LockNotHeld, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_shared import AsyncRedisSemaphore, RedisSemaphore
-from locking.redis_client import connect_async
-from locking.tests.helpers import Task, eventually, fence
+from locking.tests.helpers import Task, eventually, fence, run
 from locking.tests.servers import Valkey
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
 
 ENDS = pytest.mark.parametrize("ends", [{"renew": False}, {"max_hold": 0.3}], ids=str)
-
-
-def run(server: Valkey, scenario):
-    async def main():
-        async with connect_async(server.endpoint) as client:
-            return await asyncio.wait_for(scenario(client), 60)
-
-    return asyncio.run(main())
 
 
 def test_a_block_releases_its_own_permit_and_not_the_latest(valkey: Redis):
@@ -114,18 +105,6 @@ def test_a_thread_may_wait_for_its_own_lease_if_that_ends(valkey: Redis, ends):
         assert fence(second) > fence(first)
     with pytest.raises(LockLost):
         first.release()
-
-
-@ENDS
-def test_a_task_may_wait_for_its_own_lease_if_that_ends(valkey: Redis, valkey_server: Valkey, ends):
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        first = await AsyncRedisLock(client, "phone", lease=0.3, **ends).acquire()
-        async with await AsyncRedisLock(client, "phone").acquire() as second:
-            assert fence(second) > fence(first)
-        with pytest.raises(LockLost):
-            await first.release()
-
-    run(valkey_server, scenario)
 
 
 def test_loops_in_several_threads_wait_and_acquire_at_once(valkey: Redis, valkey_server: Valkey):

@@ -276,12 +276,3 @@ def test_the_clients_of_a_cluster_are_freed(cluster_url: str):
     client.close()
     del client
     eventually(lambda: gc.collect() >= 0 and seen() is None)
-
-
-def test_a_foreign_value_under_the_key_is_an_owner_and_no_error(valkey: Redis):
-    lock = RedisLock(valkey, "phone")
-    valkey.set("lock:{phone}", "somebody", px=60_000)
-    assert lock.owner() == "somebody"
-    assert lock.locked()
-    with pytest.raises(LockTimeout):
-        lock.acquire(timeout=0.1)

@@ -17,7 +17,14 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_shared import RedisSemaphore, RedisWriteLock
 from locking.redis_client import connect, connect_async
-from locking.tests.helpers import Around, Task, TransportWithPop, ask, eventually
+from locking.tests.helpers import (
+    Interrupted,
+    Task,
+    TransportWithPop,
+    ask,
+    eventually,
+    interrupt_next,
+)
 from locking.tests.servers import Valkey, free_port
 
 KINDS = [RedisLock, RedisWriteLock, lambda client, name: RedisSemaphore(client, name, 1)]
@@ -153,22 +160,10 @@ def test_a_queue_in_which_an_heir_was_put_back_expires(valkey: Redis, kind):
     assert valkey.pttl(lock.remote.keys[3]) > 0
 
 
-class Interrupted(BaseException):
-    pass
-
-
 def test_an_interrupted_release_that_is_repeated_is_no_loss(valkey: Redis):
     lock = RedisLock(valkey, "phone")
     lease = lock.acquire()
-    transport = lock.transport
-
-    class Interrupting(Around):
-        def run(self, *args):
-            transport.run(*args)
-            lock.transport = transport
-            raise Interrupted
-
-    lock.transport = Interrupting(transport)
+    interrupt_next(lock, Interrupted(), sent=True)
     with pytest.raises(Interrupted):
         lease.release()
     lease.release()
@@ -178,14 +173,7 @@ def test_an_interrupted_release_that_is_repeated_is_no_loss(valkey: Redis):
 def test_a_repeated_release_still_reports_a_loss(valkey: Redis):
     lock = RedisLock(valkey, "phone")
     lease = lock.acquire()
-    transport = lock.transport
-
-    class Interrupting(Around):
-        def run(self, *args):
-            lock.transport = transport
-            raise Interrupted
-
-    lock.transport = Interrupting(transport)
+    interrupt_next(lock, Interrupted(), sent=False)
     with pytest.raises(Interrupted):
         lease.release()
     valkey.flushall()
@@ -219,15 +207,8 @@ def test_a_late_answer_is_not_read_as_that_of_the_next_command(
 def test_a_repeated_release_of_a_lease_that_ran_out_reports_it(valkey: Redis):
     lock = RedisLock(valkey, "phone", lease=0.02, renew=False)
     lease = lock.acquire()
-    transport = lock.transport
-
-    class Interrupting(Around):
-        def run(self, *args):
-            lock.transport = transport
-            raise Interrupted
-
     eventually(lambda: not valkey.exists("lock:{phone}"))
-    lock.transport = Interrupting(transport)
+    interrupt_next(lock, Interrupted(), sent=False)
     with pytest.raises(Interrupted):
         lease.release()
     with pytest.raises(LockLost):

@@ -6,12 +6,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from locking.base import Lock
 from locking.terms import LockLost, LockTimeout, LockUnsupported
+from locking.tests.conformance.backends import RedisOnValkey
 from locking.tests.conformance.clients import Client
 from locking.tests.conformance.conftest import Deployment, eventually
 
@@ -138,3 +140,22 @@ def test_locks_of_different_names_do_not_exclude_each_other(
         lease.release()
     for one in names:
         deployment.here.lock(one).acquire(0).release()
+
+
+# -- a control
+
+
+def test_processes_without_a_lock_lose_counts_and_meet_each_other(tmp_path: Path) -> None:
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    with ExitStack() as running:
+        # The lock's handle connects to nothing before it is used.
+        clients = [
+            running.enter_context(Client(RedisOnValkey.name, ["redis://127.0.0.1:1"], "unused"))
+            for _ in range(4)
+        ]
+        for one in clients:
+            one.begin("count", 500, str(counter), False)
+        intruders = sum(one.answer()[0] for one in clients)
+    assert intruders > 0
+    assert int(counter.read_text()) < 4 * 500

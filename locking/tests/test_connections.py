@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -11,21 +14,16 @@ import redis.asyncio
 from redis import Redis
 
 from locking import Lease, LockTimeout
+from locking.backends._sockets import is_cooperative
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_line import LISTEN, Line
-from locking.redis_client import connect_async
+from locking.backends.redis_transport import MAX_SKIPPED, Spinner
+from locking.tests.helpers import run
+from locking.tests.needs import GEVENT, needs
 from locking.tests.servers import Valkey
 
 NAME = "shares"
-
-
-def run(server: Valkey, scenario):
-    async def main():
-        async with connect_async(server.endpoint, client_name=NAME) as client:
-            return await asyncio.wait_for(scenario(client), 90)
-
-    return asyncio.run(main())
 
 
 def connections(watcher: Redis) -> int:
@@ -53,7 +51,7 @@ def test_hundreds_of_waiting_tasks_take_few_connections(valkey: Redis, valkey_se
         assert len(entered) == 300
         assert entered == sorted(set(entered))
 
-    run(valkey_server, scenario)
+    run(valkey_server, scenario, client_name=NAME)
 
 
 def test_giving_up_and_cancelling_close_no_connections(valkey: Redis, valkey_server: Valkey):
@@ -77,7 +75,7 @@ def test_giving_up_and_cancelling_close_no_connections(valkey: Redis, valkey_ser
         assert await lock.waiters() == 0
         await lock.release()
 
-    run(valkey_server, scenario)
+    run(valkey_server, scenario, client_name=NAME)
 
 
 def test_a_waiter_that_joins_others_is_woken_at_once(valkey: Redis, valkey_server: Valkey):
@@ -97,7 +95,7 @@ def test_a_waiter_that_joins_others_is_woken_at_once(valkey: Redis, valkey_serve
         await (await waiting).release()
 
     began = time.monotonic()
-    run(valkey_server, scenario)
+    run(valkey_server, scenario, client_name=NAME)
     # Without the bell, each of the twenty would wait for the slice of its own.
     assert valkey.info("commandstats")["cmdstat_blpop"]["calls"] >= 20
     assert time.monotonic() - began < 20 * LISTEN
@@ -133,7 +131,7 @@ def test_a_revoked_grant_that_was_read_before_the_answer_grants_nothing(
         others[0].check()
         others[0].release()
 
-    run(valkey_server, scenario)
+    run(valkey_server, scenario, client_name=NAME)
 
 
 class Broken:
@@ -165,3 +163,68 @@ def test_a_broken_connection_leaves_no_error_that_nobody_looks_at():
         assert unseen == []
 
     asyncio.run(scenario())
+
+
+# -- spinning: an answer is looked for a moment before the thread sleeps, where that pays
+
+
+class Answer:
+    """There after so many looks; counts them."""
+
+    def __init__(self, after: float) -> None:
+        self.after = after
+        self.looks = 0
+
+    def is_there(self, seconds: float) -> bool:
+        self.looks += 1
+        return self.looks > self.after
+
+
+def test_spinning_ends_with_the_answer():
+    answer = Answer(after=0)
+    Spinner(answer.is_there).spin()
+    assert answer.looks == 1
+
+
+def looks(spinner: Spinner, answer: Answer, commands: int) -> int:
+    """In how many of these commands the answer was looked for."""
+    spun = 0
+    for _ in range(commands):
+        before = answer.looks
+        spinner.spin()
+        spun += answer.looks > before
+    return spun
+
+
+def test_a_slow_server_is_hardly_ever_spun_for():
+    answer = Answer(after=float("inf"))
+    assert looks(Spinner(answer.is_there), answer, 10 * MAX_SKIPPED) < 20
+
+
+def test_spinning_resumes_soon_after_one_late_answer():
+    answer = Answer(after=float("inf"))
+    spinner = Spinner(answer.is_there)
+    spinner.spin()
+    answer.after = 0
+    assert looks(spinner, answer, 100) == 98
+
+
+def test_a_suspended_spinner_skips_many_commands():
+    answer = Answer(after=0)
+    spinner = Spinner(answer.is_there)
+    spinner.suspend()
+    assert looks(spinner, answer, MAX_SKIPPED) == 0
+    assert looks(spinner, answer, 10) == 10
+
+
+@needs(GEVENT)
+def test_a_greenlet_does_not_spin():
+    with socket.socket() as plain:
+        assert not is_cooperative(plain)
+    code = (
+        "import gevent.monkey; gevent.monkey.patch_all()\n"
+        "import socket\n"
+        "from locking.backends._sockets import is_cooperative\n"
+        "assert is_cooperative(socket.socket())\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
