@@ -1,7 +1,5 @@
 """The clients of lessons, the faults, and the checks of a learner's lock, that several share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

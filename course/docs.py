@@ -1,7 +1,5 @@
 """The lessons' chapters and timelines for the documentation, as Markdown and SVG."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from html import escape
 from typing import Any

@@ -12,8 +12,6 @@ moves leave nothing to a default, so a person can make them one by one.
 - `fail-over`, `evict`, `clock-jump`: what hits the server
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby

@@ -4,8 +4,6 @@ A position is a function of the scenario and the moves, so it needs no session: 
 contains the moves shows the same position to everyone.
 """
 
-from __future__ import annotations
-
 import linecache
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """A scenario played: how the lesson's lock breaks, and its schedule on the lock that fixes it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any

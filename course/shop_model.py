@@ -4,8 +4,6 @@ Every call is a step of the simulated world: another client may act before it, i
 answer may be lost (`ConnectionError`), and the process may die.  At the end the books are compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -19,8 +19,6 @@ The task, in a line.
 The hint, in a line.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from html import escape

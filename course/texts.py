@@ -1,7 +1,5 @@
 """Texts of the lock lab: those that its script writes, and failures."""
 
-from __future__ import annotations
-
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop

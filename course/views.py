@@ -5,8 +5,6 @@ run takes milliseconds, needs no session or cache, and a link shows everyone the
 schedule tree computed ahead would be larger than all lessons and end where the visitor goes on.
 """
 
-from __future__ import annotations
-
 import threading
 from http import HTTPStatus
 from typing import Any

@@ -1,7 +1,5 @@
 """The locks that can be searched, with the roles of their clients and their guarantees."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The events of one simulated run, from which timelines are made."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks of what a client believes of its lease against what the server knows."""
 
-from __future__ import annotations
-
 from asyncio import CancelledError
 from collections.abc import Callable
 

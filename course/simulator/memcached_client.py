@@ -1,7 +1,5 @@
 """A simulated memcached and a client with pymemcache's add, get, gets, cas and delete."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 from course.simulator.history import MICROSECONDS

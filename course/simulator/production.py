@@ -8,8 +8,6 @@ A client's program is written once, as a coroutine.  `Blocking` and `VirtualLoop
 how it `waits`: that of a blocking lock never waits in an event loop, so one `send` runs all of it.
 """
 
-from __future__ import annotations
-
 from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import suppress

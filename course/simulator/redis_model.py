@@ -6,8 +6,6 @@ and a Lua state that all servers of a process share, because one per server and 
 call take five times as long.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import cache

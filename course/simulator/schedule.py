@@ -6,8 +6,6 @@ acquires, works, or releases.  So a schedule is short and readable ("A crashes b
 its acquire"), can be shrunk by removing deviations, and applies to any lock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum

@@ -6,8 +6,6 @@ M. Musuvathi and S. Qadeer, "Iterative context bounding" (PLDI 2007): most concu
 very few.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The set-up of one run: servers, clients with their programs, and the monitor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import ModuleType

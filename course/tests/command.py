@@ -1,7 +1,5 @@
 """The commands, as `manage.py` runs them; each returns its exit code."""
 
-from __future__ import annotations
-
 import sys
 
 from django.core.management import BaseCommand, CommandError, call_command

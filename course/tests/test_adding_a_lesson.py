@@ -1,7 +1,5 @@
 """Adding a lesson is adding a folder."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Iterator

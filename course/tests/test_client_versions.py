@@ -3,8 +3,6 @@
 As a program, this file uses the lock in every ordinary way, with the version that it is told.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The commands, as people and programs run them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

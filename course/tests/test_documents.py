@@ -1,7 +1,5 @@
 """The examples of docs/locks.md run as printed; docs/moving-over.md's recipes do what they say."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

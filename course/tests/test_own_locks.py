@@ -1,7 +1,5 @@
 """Own locks: what is to be fixed is broken, its solution is not, and no file does harm."""
 
-from __future__ import annotations
-
 import pytest
 
 from course.judge import MAX_FILE, judge, run

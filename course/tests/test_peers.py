@@ -4,8 +4,6 @@ Read in the tests of redis-py 8.1 (`tests/test_lock.py`) and python-redis-lock 4
 (`tests/test_redis_lock.py`); nothing is copied.  What each comes to is the table of
 docs/locks-compared.md."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

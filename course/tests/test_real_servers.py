@@ -1,7 +1,5 @@
 """The lessons' locks on real servers: each does what its text says it can."""
 
-from __future__ import annotations
-
 import inspect
 import threading
 import time

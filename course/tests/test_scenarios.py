@@ -1,7 +1,5 @@
 """Every flaw of the course occurs in virtual time, every time, and not in the fixed lock."""
 
-from __future__ import annotations
-
 import ast
 import re
 

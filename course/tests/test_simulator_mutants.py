@@ -1,7 +1,5 @@
 """The explorer finds a broken production lock as soon as a script is changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from hashlib import sha1
 from typing import Any

@@ -1,7 +1,5 @@
 """The simulated world: virtual time, one process at a time, dead processes stay dead."""
 
-from __future__ import annotations
-
 import threading
 import time
 from functools import partial

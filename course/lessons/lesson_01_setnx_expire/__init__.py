@@ -1,7 +1,5 @@
 """Lesson 1: the holder dies between its two commands."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from course.clients import AT_ONCE, CRASH, SURVIVES_A_CRASH, each_enters, redis_clients

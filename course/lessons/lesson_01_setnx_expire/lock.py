@@ -1,7 +1,5 @@
 """SETNX, then EXPIRE: the lock that most people write first."""
 
-from __future__ import annotations
-
 import time
 
 from redis import Redis

@@ -1,7 +1,5 @@
 """Lesson 2: two waiters repair one key, and repair the key of a holder that lives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Lesson 2, fixed: take, check for a dead key, and set the expiry in one script."""
 
-from __future__ import annotations
-
 import time
 
 from redis import Redis

@@ -1,7 +1,5 @@
 """SETNX, then EXPIRE, repaired by a waiter that sees a key without an expiry."""
 
-from __future__ import annotations
-
 import time
 
 from redis import Redis

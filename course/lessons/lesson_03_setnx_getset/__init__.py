@@ -1,7 +1,5 @@
 """Lesson 3: every client trusts its own clock, and the value has no owner."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from course.clients import (

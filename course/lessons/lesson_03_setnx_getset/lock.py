@@ -1,7 +1,5 @@
 """SETNX with the deadline as value, then GET and GETSET on an expired one."""
 
-from __future__ import annotations
-
 import time
 
 from redis import Redis

@@ -1,7 +1,5 @@
 """Lesson 4: the flaws of lesson 3, and a key that goes away between GET and GETSET."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from course.clients import AT_ONCE, FAST_CLOCK, NOTHING, RACE, SWITCHES, each_enters, redis_clients

@@ -1,7 +1,5 @@
 """Lesson 3 as a busy loop: now > GET and now > GETSET."""
 
-from __future__ import annotations
-
 import time
 
 from redis import Redis

@@ -1,7 +1,5 @@
 """Lesson 5: the work outlasts the expiry."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from course.clients import AT_ONCE, LATE_RELEASE, NOTHING, OVERTIME, each_enters, redis_clients

@@ -1,7 +1,5 @@
 """SETNX and EXPIRE in one Lua script, so that no crash can come between them."""
 
-from __future__ import annotations
-
 import time
 
 from redis import Redis

@@ -1,7 +1,5 @@
 """Lesson 6: the flaw of lesson 5, in one command."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from course.clients import AT_ONCE, LATE_RELEASE, NOTHING, OVERTIME, each_enters, redis_clients

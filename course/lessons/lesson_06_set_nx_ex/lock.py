@@ -1,7 +1,5 @@
 """SET NX EX: the script of lesson 5 as a single command, since Redis 2.6.12."""
 
-from __future__ import annotations
-
 import time
 
 from redis import Redis

@@ -1,7 +1,5 @@
 """Lesson 7: the client compares, and a pause comes before it deletes."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from course.clients import AT_ONCE, LONG_PAUSE, Check, each_enters, redis_clients

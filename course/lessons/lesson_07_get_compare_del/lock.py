@@ -1,7 +1,5 @@
 """SET NX PX with a token, and GET, compare, DEL: only the owner deletes."""
 
-from __future__ import annotations
-
 import time
 import uuid
 

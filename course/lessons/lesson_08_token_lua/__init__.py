@@ -1,7 +1,5 @@
 """Lesson 8: the work outlasts the lease, and waiters poll."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from course.clients import (

@@ -1,7 +1,5 @@
 """SET NX PX with a token, compare-and-delete in Lua: the textbook lock."""
 
-from __future__ import annotations
-
 import time
 import uuid
 

@@ -1,7 +1,5 @@
 """Lesson 9: a paused holder, a fail-over, a lost message."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from course.clients import (

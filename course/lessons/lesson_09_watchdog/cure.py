@@ -1,7 +1,5 @@
 """Lesson 9, fixed: every grant counts up, and the holder writes with its number."""
 
-from __future__ import annotations
-
 from redis import Redis
 
 from course.lessons.lesson_09_watchdog.lock import WatchdogLock

@@ -4,8 +4,6 @@ A hash of owner → count makes it reentrant, a thread renews the lease every th
 release publishes a message to waiters.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Lesson 10: a pause, and a clock that jumps, after the majority has agreed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

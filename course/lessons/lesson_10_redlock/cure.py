@@ -4,8 +4,6 @@ The largest of the counters alone is not enough: another majority may not have s
 client writes its number back, and holds the lock only if a majority took it in time.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

@@ -6,8 +6,6 @@ lock everywhere, including servers where acquiring seemed to fail.
 https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 """
 
-from __future__ import annotations
-
 import random
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Lesson 11: a slow holder loses its row, a dead one keeps it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

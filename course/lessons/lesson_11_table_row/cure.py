@@ -4,8 +4,6 @@ Nobody else sees the row, yet a second INSERT of the name waits for the transact
 releases the lock when the holder's connection ends, and never because the holder is slow.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A row in a table: INSERT acquires the lock, DELETE releases it."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lesson 12: no row, no lock; and a transaction that nobody ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lesson 12, fixed: the row is created before it is locked."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """SELECT … FOR UPDATE on a lock row, released by COMMIT."""
 
-from __future__ import annotations
-
 from typing import Any
 
 TABLE = "CREATE TABLE IF NOT EXISTS lock_row (name text PRIMARY KEY, taken_at double precision)"

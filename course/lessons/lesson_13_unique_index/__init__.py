@@ -1,7 +1,5 @@
 """Lesson 13: two workers refund one order, and no schedule makes them pay twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """A unique index as the lock: only one client can insert the business row."""
 
-from __future__ import annotations
-
 from typing import Any
 
 TABLE = "CREATE TABLE IF NOT EXISTS refund (order_id text PRIMARY KEY, amount integer)"

@@ -3,8 +3,6 @@
 Flaw: two workers look before either has recorded, and both pay.
 """
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

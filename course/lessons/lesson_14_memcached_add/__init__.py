@@ -1,7 +1,5 @@
 """Lesson 14: the cache needs its memory for something else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

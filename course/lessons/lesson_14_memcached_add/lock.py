@@ -1,7 +1,5 @@
 """memcached's `add`, which fails if the key exists, and `cas` to release one's own lock."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from typing import Any

@@ -3,8 +3,6 @@
 Flaw: the client does not wait for the answer, so every `add` looks like a success.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lesson 15: the connection is lost at COMMIT, and the buyer gets an answer all the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

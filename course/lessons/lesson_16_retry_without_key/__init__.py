@@ -1,7 +1,5 @@
 """Lesson 16: the client does not know whether it has ordered, and orders again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lesson 17: the notifier dies between its two calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lesson 18: two carts check, and then both take."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

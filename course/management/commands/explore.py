@@ -1,7 +1,5 @@
 """`manage.py explore`: search for a schedule that breaks a production lock."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """`manage.py lesson [name]`: the locks that most people write first, and how each one breaks."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
