@@ -151,12 +151,13 @@ LANGUAGE_CODE = LANGUAGES[0][0]
 USE_TZ = True
 TIME_ZONE = "UTC"
 
-# Collected once, into the image, compressed and with hashes in the names.
+# Collected once, into the image. Without that, they are served from their source folders.
 STATIC_URL = "static/"
 STATIC_ROOT: Path | None = BASE_DIR / "staticfiles"
+WHITENOISE_USE_FINDERS = not (BASE_DIR / "staticfiles" / "staticfiles.json").exists()
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "shop.operating.static_files.StaticFiles"},
 }
 
 LOGGING: dict[str, Any] = {
