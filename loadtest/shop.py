@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from loadtest.specification import Specification
+
 
 @dataclass(frozen=True)
 class Request:
@@ -80,6 +82,7 @@ class Level(StrEnum):
     MAILS = "mails"
     LIMITS = "limits"
     WINDOWS = "windows"
+    SPECIFICATION = "specification"  # a model of the shop says what each answer must be
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,12 @@ class Vouchers(Protocol):
     def redeemed(self, sale: Sale, voucher: str) -> int:
         """Return how many orders use it, by the shop's books."""
         ...
+
+
+class Specified(Protocol):
+    """What `Level.SPECIFICATION` asks for as well: every answer to a solo buyer is right."""
+
+    specification: Specification
 
 
 class Carts(Protocol):

@@ -22,6 +22,7 @@ from loadtest.checker import (
 )
 from loadtest.replay import ServedError, compose, marks_of, read_served, write_page
 from loadtest.report import Story, gather, write
+from loadtest.shops.flash_sale import SPECIFICATION
 
 EXIT_CODES = {PASS: 0, FAIL: 1}
 NOT_JUDGED = 2
@@ -41,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
             deliveries=options.deliveries,
             terms=options.terms,
             properties=options.properties,
+            specification=SPECIFICATION,
             **evidence,
         )
         if options.report:

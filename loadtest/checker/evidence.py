@@ -15,6 +15,7 @@ from msgspec.structs import astuple
 from loadtest.checker import snapshot as snapshots
 from loadtest.checker.verdict import Problem
 from loadtest.history import AGAIN, NEVER, HistoryError, Operation, operations
+from loadtest.specification import Specification
 
 # Rows handed to SQLite at once: more gains nothing, and fewer must fit into memory.
 _BATCH = 5_000
@@ -89,10 +90,12 @@ class Evidence:
         expiry_seconds: float,
         refund_seconds: float,
         allows_errors: bool = False,
+        specification: Specification | None = None,
     ) -> None:
         """What P13, P12, P16 and P14 ask for; see `judge`."""
         self.enough = dict(enough)
         self.allows_errors = allows_errors
+        self.specification = specification
         self.recovery_ns = int(recovery_seconds * 1e9)
         self.settled_ns = int(settled_seconds * 1e9)
         self._expiry_us = int(expiry_seconds * 1e6)

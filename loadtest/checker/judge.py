@@ -10,6 +10,7 @@ from loadtest.checker.evidence import FINAL, Evidence
 from loadtest.checker.properties import PROPERTIES
 from loadtest.checker.properties.recovery import aftermaths
 from loadtest.checker.verdict import Verdict
+from loadtest.specification import Specification
 
 # What a run must have seen, at least, for its verdict to mean something.
 ENOUGH = {"ok": 1, "sold_out": 1, "duplicate": 1}
@@ -32,6 +33,7 @@ def judge(
     expiry_seconds: float = 15.0,
     refund_seconds: float = 30.0,
     allows_errors: bool = False,
+    specification: Specification | None = None,
 ) -> Verdict:
     """Judge one run.
 
@@ -46,7 +48,7 @@ def judge(
     machine, `settled_seconds` the time from that ok on after which it counts bad answers.
     `allows_errors` says that a server error is one more unknown answer, and the buyer asked again.
     `expiry_seconds` is what P16 allows from an order's deadline to its expiry, `refund_seconds`
-    what P14 allows until money is back.
+    what P14 allows until money is back. `specification` is the shop's own, by which P21 judges.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
     `OSError` for those that cannot be read, `ValueError` for a property that does not exist.
@@ -61,6 +63,7 @@ def judge(
         expiry_seconds=expiry_seconds,
         refund_seconds=refund_seconds,
         allows_errors=allows_errors,
+        specification=specification,
     ) as evidence:
         evidence.load_history([Path(path) for path in histories])
         if snapshot is not None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from loadtest.checker import FaultLogError, HistoryError, SnapshotError, Verdict, judge
 from loadtest.replay import ServedError
+from loadtest.shops.flash_sale import SPECIFICATION
 from loadtest.steps.files import RunFiles
 
 # Evidence that cannot be read leaves the verdict unknown.
@@ -42,6 +43,7 @@ def judge_run(
             terms=_existing(files.terms),
             faults=_existing(files.faults),
             not_judged=not_judged,
+            specification=SPECIFICATION,
             **more,
         )
     except UNREADABLE as error:

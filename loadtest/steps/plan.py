@@ -9,6 +9,7 @@ from typing import Any
 from loadtest.checker import Need, not_judged
 from loadtest.faults import FAULTS
 from loadtest.shop import Level
+from loadtest.shops.flash_sale import LEVELS
 
 # Mixes whose buyers fill carts, ask for orders of others, and have sales to themselves.
 WITH_CARTS = frozenset({"carts", "all"})
@@ -56,7 +57,7 @@ class RunPlan:
     bed: str = ""
     fenced: bool = False
     mails: bool = True
-    levels: frozenset[Level] = frozenset(Level) - {Level.VOUCHERS}
+    levels: frozenset[Level] = LEVELS
     sale: str = ""
     beside: Mapping[str, str] = field(default_factory=dict)
     target: str = ""

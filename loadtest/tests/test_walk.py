@@ -14,9 +14,6 @@ import pytest
 
 from loadtest.checker import FAIL, PASS, Verdict, judge
 from loadtest.checker import snapshot as s
-from loadtest.checker.contract_model import Answer as Allowed
-from loadtest.checker.contract_model import Contract, State, Terms, spoken
-from loadtest.checker.order_model import Call
 from loadtest.client import Connection
 from loadtest.history import Recorder, operations
 from loadtest.roles import MAIN, OWN
@@ -25,38 +22,39 @@ from loadtest.scenarios import walk
 from loadtest.shop import Request
 from loadtest.shopper import OwnSales, Shopper
 from loadtest.shops.flash_sale.answers import Answer
+from loadtest.shops.flash_sale.specification import Promises
+from loadtest.specification import Offer, Possible, Question, Specification
 
-TERMS = {"1": Terms(3, 2, 1_237, "EUR"), "2": Terms(5, 3, 50_049, "EUR")}
+OFFERS = {"1": Offer(3, 2, 1_237, "EUR"), "2": Offer(5, 3, 50_049, "EUR")}
 
 PATH = re.compile(r"/api/v1/(?:demo/)?(?P<kind>sales|orders)(?:/(?P<id>\d+))?(?:/(?P<op>\w+))?")
 
 
 class ModelShop(Connection):
-    """Answers as the contract allows, drawn at random where it leaves a choice."""
+    """Answers as the specification allows, drawn at random where it leaves a choice."""
 
-    def __init__(self, terms: dict[str, Terms]) -> None:
+    def __init__(self, offers: dict[str, Offer]) -> None:
         super().__init__("model", 1)
-        self.contract, self.state = Contract(terms), State()
+        self.specification: Specification = Promises()
+        self.state: Any = self.specification.opened(offers)
+        self.added = dict.fromkeys(offers, 0)
         self._random, self._ids = Random(1), count(1)
 
     def like(self) -> Connection:
         return self
 
     def request(self, request: Request, headers: Mapping[str, str]) -> Answer:
-        call = self._call(request.path, headers, json.loads(request.body or b"{}"))
-        if call is None:
+        asked = self._question(request.path, headers, json.loads(request.body or b"{}"))
+        if asked is None:
             return Answer(422, "invalid_quantity", {}, 0.0, 0)
-        waited = {sale: self.state.waiting(sale) for sale in TERMS}
-        allowed = self.contract.possible(self.state, call, waited)
-        said = self._random.choice(sorted(allowed, key=_without_keys))
-        if said.order is not None and said.order.id is None:
-            self.state = said.learn(call._replace(order=str(next(self._ids))))
-            said = said._replace(order=self.state.orders[-1])
-        else:
-            self.state = said.state
-        return Answer(said.status, said.code, self._document(said), 0.0, 0)
+        allowed = sorted(self.specification.answers(self.state, asked), key=_place)
+        answer = self._random.choice(allowed)
+        self.state = answer.state
+        return Answer(answer.said.status, answer.said.code, self._document(answer), 0.0, 0)
 
-    def _call(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Call | None:
+    def _question(
+        self, path: str, headers: Mapping[str, str], body: dict[str, Any]
+    ) -> Question | None:
         """Read a request; None for a part that does not say of which line."""
         found = PATH.match(path)
         assert found is not None
@@ -65,26 +63,29 @@ class ModelShop(Connection):
         if found["kind"] == "sales":
             op = {None: "look", "orders": "order", "restock": "restock"}[found["op"]]
             units = body.get("quantity", body.get("units", 0))
-            return Call("", op, buyer, 0, 0, key, ((identity, units),))
+            self.added[identity] += body.get("units", 0)
+            new = str(next(self._ids)) if op == "order" else None
+            return Question(op, buyer, key, ((identity, units),), order=new)
         if identity is None:
-            lines = ((str(line["sale"]), line["quantity"]) for line in body["lines"])
-            return Call("", "order", buyer, 0, 0, key, tuple(sorted(lines)), cart=True)
+            lines = tuple(sorted((str(each["sale"]), each["quantity"]) for each in body["lines"]))
+            return Question("order", buyer, key, lines, cart=True, order=str(next(self._ids)))
         sale = body.get("sale", self._only_line(identity))
         if "quantity" in body and sale is None:
             return None
         part = ((str(sale), body["quantity"]),) if "quantity" in body else ()
-        return Call("", found["op"] or "read", buyer, 0, 0, key, part, order=identity)
+        return Question(found["op"] or "read", buyer, key, part, order=identity)
 
     def _only_line(self, identity: str) -> str | None:
-        lines = next(order.lines for order in self.state.orders if order.id == identity)
-        return lines[0].sale if len(lines) == 1 else None
+        [order] = [each.order for each in self.state.orders if each.number == identity]
+        return order.lines[0].sale.name if len(order.lines) == 1 else None
 
-    def _document(self, said: Allowed) -> dict[str, Any]:
+    def _document(self, answer: Possible) -> dict[str, Any]:
+        said = answer.said
         told = {"code": said.code, "available": said.available, "left": said.left}
         body: dict[str, Any] = {
             name: value for name, value in told.items() if value not in (None, "")
         }
-        if True in said.may_come_back:
+        if answer.coming and True in self.specification.may_come_back(self.state, answer.coming):
             body["may_come_back"] = True
         if said.about:
             body["sale"] = int(said.about)
@@ -95,13 +96,15 @@ class ModelShop(Connection):
             body["refunded"] = {"amount": said.shown.refunded}
             body["lines"] = [{"returned": said.shown.returned}]
         if said.order is not None:
-            body["id"] = said.order.id
+            body["id"] = said.order
         return body
 
 
-def _without_keys(answer: Allowed) -> tuple[Any, ...]:
+def _place(answer: Possible) -> tuple[Any, ...]:
     """A place for an answer that does not depend on keys, which are new in every run."""
-    return spoken(answer), *(order[3:4] + order[6:11] for order in answer.state.orders)
+    orders = [known.order for known in answer.state.orders]
+    money = [(m.amount, m.state, m.there) for o in orders for m in (*o.payments, *o.refunds)]
+    return repr(answer.said), [order.status for order in orders], money
 
 
 @pytest.fixture
@@ -113,7 +116,7 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ModelSh
     def judged(shop: ModelShop) -> Verdict:
         recorder = Recorder(tmp_path / "h.jsonl")
         sales = {MAIN: Sale("9", None, 1, 0.0)}
-        own = zip(OWN[0], TERMS.items(), strict=True)
+        own = zip(OWN[0], OFFERS.items(), strict=True)
         sales |= {role: Sale(sale, sale, each.limit, 0.0) for role, (sale, each) in own}
 
         def shopper(number: int) -> Shopper:
@@ -133,14 +136,14 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ModelSh
         walk(shopper(0), Random(7))
         recorder.close()
         rows: list[s.Row] = []
-        for sale, terms in TERMS.items():
-            added = sum(units for of, units in shop.state.added if of == sale)
-            total = terms.stock + added
+        for sale, offer in OFFERS.items():
+            total = offer.stock + shop.added[sale]
             rows.append(s.Item(sale, total, total, 0, 0, total))
-            rows += [s.Movement(1, sale, terms.stock, "restock")]
-            rows.append(s.Sale(sale, sale, terms.limit, terms.price, terms.currency))
+            rows += [s.Movement(1, sale, offer.stock, "restock")]
+            rows.append(s.Sale(sale, sale, offer.limit, offer.price, offer.currency))
         s.write(tmp_path / "final", s.Header(1), rows)
-        return judge([recorder.path], tmp_path / "final", properties=["P21"])
+        files = [recorder.path], tmp_path / "final"
+        return judge(*files, properties=["P21"], specification=Promises())
 
     return judged
 
@@ -148,10 +151,10 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ModelSh
 def test_a_walk_meets_every_edge_and_gives_everything_back(
     walked: Callable[[ModelShop], Verdict], tmp_path: Path
 ) -> None:
-    shop = ModelShop(TERMS)
+    shop = ModelShop(OFFERS)
     verdict = walked(shop)
     assert verdict["P21"].verdict == PASS, verdict
-    assert not [order for order in shop.state.orders if order.kept]
+    assert shop.specification.without_ended(shop.state).orders == ()
     calls = list(operations(tmp_path / "h.jsonl"))
     assert {each.must for each in calls} == {0, 409, 422}
     assert [each for each in calls if each.must not in (0, each.status)] == []
@@ -169,7 +172,6 @@ def test_a_walk_meets_every_edge_and_gives_everything_back(
 def test_a_shop_with_another_limit_than_it_says_is_found(
     walked: Callable[[ModelShop], Verdict],
 ) -> None:
-    terms = TERMS | {"2": TERMS["2"]._replace(limit=4)}
-    verdict = walked(ModelShop(terms))
+    verdict = walked(ModelShop(OFFERS | {"2": OFFERS["2"]._replace(limit=4)}))
     assert verdict["P21"].verdict == FAIL
     assert "of sale 2" in verdict["P21"].detail

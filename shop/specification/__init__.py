@@ -1,2 +1,2 @@
-"""What the shop promises, as a model that runs: no database, no HTTP. Read `order`, `shop`, `told`.
-Tests drive it beside the real shop (`shop/tests/specification`)."""
+"""What the shop promises, as a model that runs: no database, no HTTP. Read `order`, then `shop`.
+Tests drive it beside the real shop (`shop/tests/specification`), and a proof's solo buyers."""

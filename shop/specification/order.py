@@ -3,22 +3,25 @@ returned and refunded; or it is cancelled, or expires, from where a late payment
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-AWAITING, PAID, FULFILLED, EXPIRED = "awaiting_payment", "paid", "fulfilled", "expired"
+AWAITING = "awaiting_payment"
 
 
 class Refused(Exception):
-    """The shop says no: a code, perhaps another that is as true, about what, and figures."""
+    """The shop says no: a code, about what, and figures; or else, another no that is as true."""
 
-    def __init__(
-        self, code: str, *, about: Sale | None = None, or_else: str = "", **figures: int
-    ) -> None:
+    def __init__(self, code: str, about: Sale | None = None, **figures: int) -> None:
         super().__init__(code)
-        self.code, self.about, self.or_else, self.figures = code, about, or_else, figures
+        self.code, self.about, self.figures = code, about, figures
+        self.or_else: Refused | None = None
+
+    def or_(self, other: Refused) -> Refused:
+        """Allow another refusal as well."""
+        self.or_else = other
+        return self
 
 
 @dataclass(eq=False)
@@ -39,63 +42,22 @@ class Sale:
     resells_returned: bool = True
     paused: bool = False
 
-    def __post_init__(self) -> None:
-        self.available = self.total
-        self.used: Counter[str] = Counter()  # of the limit, by buyer
-
     def closed(self, now: int) -> str:
         """Say why nothing is sold now; nothing if it is."""
         if not self.opens <= now < self.closes:
             return "not_started" if now < self.opens else "ended"
         return "paused" if self.paused else ""
 
-    def status(self, now: int) -> str:
-        """Return what everybody is shown."""
-        return self.closed(now) or ("open" if self.available else "sold_out")
-
-    def left_for(self, buyer: str) -> int:
-        """Return the units that a buyer may still have."""
-        return max(self.limit - self.used[buyer], 0)
-
-    def restock(self, units: int) -> None:
-        """Add units."""
-        self.total += units
-        self.available += units
-
-    def take(self, buyer: str, units: int) -> None:
-        """Take units for a buyer."""
-        assert units <= self.available, "oversold"
-        self.available -= units
-        self.used[buyer] += units
-
-    def put_back(self, buyer: str, units: int, *, resold: bool) -> None:
-        """Put a buyer's units back on sale, or write them off."""
-        self.used[buyer] -= units
-        self.available += units if resold else 0
-        self.total -= 0 if resold else units
-
 
 @dataclass(eq=False)
-class Payment:
-    """An attempt to pay: pending, captured or failed, as the shop knows; `there`, the provider has
-    nothing, or it is working, captured, declined, cancelled or failed."""
+class Money:
+    """A payment, or a refund of one for a reason: pending, done or failed, as the shop knows;
+    `there`, the provider has nothing, or it is working, done, declined, cancelled or failed."""
 
     amount: int
     begun: int
-    state: str = "pending"
-    there: str = "nothing"
-    owed_back: int = 0
-    given_back: int = 0
-
-
-@dataclass(eq=False)
-class Refund:
-    """Money that is owed: pending, done or failed; `there`, nothing, working, done or declined."""
-
-    payment: Payment
-    amount: int
-    reason: str
-    begun: int
+    payment: Money | None = None
+    reason: str = ""
     state: str = "pending"
     there: str = "nothing"
     acknowledged: bool = False
@@ -135,29 +97,40 @@ class Order:
     buyer: str
     key: Hashable
     lines: list[Line]
-    currency: str
     pay_before: int
     status: str = AWAITING
-    refunded: int = 0
-    payments: list[Payment] = field(default_factory=list)
-    refunds: list[Refund] = field(default_factory=list)
+    payments: list[Money] = field(default_factory=list)
+    refunds: list[Money] = field(default_factory=list)
     parts: dict[Hashable, tuple[str, Line, int]] = field(default_factory=dict)
     timeline: list[Event] = field(default_factory=list)
     news: list[str] = field(default_factory=lambda: ["opened"])  # not followed up yet
     mails: dict[str, bool] = field(default_factory=dict)  # by kind: is it sent?
 
     def __post_init__(self) -> None:
+        self.currency = self.lines[0].sale.currency
         self.amount = sum(line.price * line.quantity for line in self.lines)
-        for line in self.lines:
-            line.sale.take(self.buyer, line.quantity)
+
+    @property
+    def kept(self) -> int:
+        """Return the units that the buyer did not give back."""
+        return sum(line.kept for line in self.lines)
+
+    @property
+    def refunded(self) -> int:
+        """Return how much has arrived at the buyer's again."""
+        return sum(refund.amount for refund in self.refunds if refund.state == "done")
 
     def live(self, line: Line) -> int:
         """Return the units of a line that the buyer has or may still get."""
-        return line.kept if self.status in (AWAITING, PAID, FULFILLED) else 0
+        return line.kept if self.status in (AWAITING, "paid", "fulfilled") else 0
+
+    def owed_back(self, payment: Money) -> int:
+        """Return how much of a payment went back, or is to."""
+        return sum(refund.amount for refund in self.refunds if refund.payment is payment)
 
     def shown(self, now: int) -> str:
         """Return the status that its page shows: expired from the second of its deadline on."""
-        return EXPIRED if self.status == AWAITING and now >= self.pay_before else self.status
+        return "expired" if self.status == AWAITING and now >= self.pay_before else self.status
 
     def note(self, *event: Any) -> None:
         """Write a line of its history."""
@@ -169,68 +142,53 @@ class Order:
         self.status = status
         self.note(kind)
 
-    def end(self, kind: str, status: str, rule: str = "") -> None:
-        """End it: all its units go back, by a rule of each sale."""
+    def resell(self, line: Line, units: int, how: str) -> None:
+        """Put cancelled or returned units on sale again, unless the sale writes such units off."""
+        if not getattr(line.sale, f"resells_{how}"):
+            line.sale.total -= units
+
+    def end(self, how: str, status: str) -> None:
+        """End it: it holds no units any more."""
         for line in self.lines:
-            resold = not rule or getattr(line.sale, rule)
-            line.sale.put_back(self.buyer, self.live(line), resold=resold)
-        self.step(kind, status)
+            self.resell(line, line.kept, how)
+        self.step(how, status)
 
     def expire(self, now: int) -> None:
         """End it if it was not paid in time: its units are on sale again, whatever the rule."""
         if self.status != self.shown(now):
-            self.end("expired", EXPIRED)
+            self.step("expired", "expired")
 
-    def cancel(self) -> None:
-        """Cancel it. Cancelling again changes nothing."""
-        if self.status == AWAITING:
-            self.end("cancelled", "cancelled", "resells_cancelled")
-        elif self.status != "cancelled":
+    def cancel(self, part: Part | None = None) -> None:
+        """Cancel it, or a part, with the last of which it ends. Repeating it changes nothing."""
+        self.amount -= self.give_back("cancelled", part, AWAITING) if part else 0
+        if self.status == AWAITING and not (part and self.kept):
+            self.end("cancelled", "cancelled")
+        elif not part and self.status != "cancelled":
             raise Refused(f"order_{self.status}")
 
     def hand_over(self) -> None:
         """Hand it over. Repeating it changes nothing."""
-        if self.status == PAID:
-            self.step("fulfilled", FULFILLED)
-        elif self.status != FULFILLED:
+        if self.status == "paid":
+            self.step("fulfilled", "fulfilled")
+        elif self.status != "fulfilled":
             raise Refused(f"order_{self.status}")
 
-    def give_back(self, what: str, part: Part, status: str) -> int | None:
-        """Give units of a line back while it has that status; return what they are worth.
-
-        None if this was done before, under the same key.
-        """
+    def give_back(self, how: str, part: Part, status: str) -> int:
+        """Give units back while it has that status, once per key; return what they are worth."""
         found = [line for line in self.lines if part.sale in (line.sale, None)]
         if len(found) != 1:
             raise Refused("invalid_quantity")
         [line] = found
         if part.key in self.parts:
-            if self.parts[part.key] != (what, line, part.units):
+            if self.parts[part.key] != (how, line, part.units):
                 raise Refused("idempotency_key_reused")
-            return None
+            return 0
         if self.status != status:
-            raise Refused("invalid_quantity", or_else=f"order_{self.status}")
+            raise Refused("invalid_quantity").or_(Refused(f"order_{self.status}"))
         if part.units > line.kept:
             raise Refused("invalid_quantity")
-        self.parts[part.key] = (what, line, part.units)
+        self.parts[part.key] = (how, line, part.units)
         line.kept -= part.units
-        resold, worth = getattr(line.sale, f"resells_{what}"), part.units * line.price
-        line.sale.put_back(self.buyer, part.units, resold=resold)
-        self.note(f"part_{what}", part.units, worth, line.sale)
-        return worth
-
-    def cancel_part(self, part: Part) -> None:
-        """Cancel a part; with its last unit, the order is cancelled."""
-        worth = self.give_back("cancelled", part, AWAITING)
-        self.amount -= worth or 0
-        if worth is not None and not any(line.kept for line in self.lines):
-            self.cancel()
-
-    def take_again(self) -> bool:
-        """Take the units of an expired order again, all or none."""
-        for line in self.lines:
-            if min(line.sale.available, line.sale.left_for(self.buyer)) < line.kept:
-                return False
-        for line in self.lines:
-            line.sale.take(self.buyer, line.kept)
-        return True
+        self.resell(line, part.units, how)
+        self.note(f"part_{how}", part.units, part.units * line.price, line.sale)
+        return part.units * line.price

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 
-from shop.specification.order import AWAITING, Line, Order, Part, Payment, Refund, Refused, Sale
+from shop.specification.order import AWAITING, Line, Money, Order, Part, Refused, Sale
 
 MAILS = {"opened": "confirmation", "paid": "paid", "paid_late": "paid", "expired": "expired"}
 MAILS |= {"refunded": "refunded", "money_owed": "money_owed"}
@@ -23,17 +23,39 @@ class Shop:
         self.orders: list[Order] = []
         self.carts: dict[str, dict[Sale, int]] = {}  # by browser: units by sale
 
+    def of(self, buyer: str) -> list[Order]:
+        """Return a buyer's orders, which nobody else sees."""
+        return [order for order in self.orders if order.buyer == buyer]
+
+    def held(self, sale: Sale, orders: list[Order]) -> int:
+        """Return the units of a sale in some orders."""
+        lines = [(order, line) for order in orders for line in order.lines]
+        return sum(order.live(line) for order, line in lines if line.sale is sale)
+
+    def available(self, sale: Sale) -> int:
+        """Return the units for sale: what is there, less what buyers have."""
+        return sale.total - self.held(sale, self.orders)
+
+    def left_for(self, buyer: str, sale: Sale) -> int:
+        """Return the units that a buyer may still have."""
+        return max(sale.limit - self.held(sale, self.of(buyer)), 0)
+
+    def status(self, sale: Sale) -> str:
+        """Return what everybody is shown of a sale."""
+        return sale.closed(self.now) or ("open" if self.available(sale) else "sold_out")
+
+    def may_come_back(self, sale: Sale) -> bool:
+        """Tell whether units are reserved but not paid, and so may be for sale again."""
+        return self.held(sale, [order for order in self.orders if order.status == AWAITING]) > 0
+
     def buy(
         self, buyer: str, key: Hashable, wanted: Mapping[Sale, int], *, cart: bool = False
     ) -> tuple[Order, bool]:
-        """Buy all of it, or nothing; return the order, and whether it is an earlier one.
-
-        The same key brings the same order, also when the sale is over.
-        """
+        """Buy all or nothing; the same key brings the same order (True), even if a sale is over."""
         lines = {sale: wanted[sale] for sale in self.sales if sale in wanted}
         for sale, units in lines.items():
             if not 1 <= units <= 1000:
-                raise Refused("invalid_quantity", about=sale)
+                raise Refused("invalid_quantity", sale)
         if len({sale.currency for sale in lines}) != 1:
             raise Refused("invalid_cart")
         for order in self.of(buyer):
@@ -43,33 +65,25 @@ class Shop:
                 return order, True
         for sale in lines:
             if code := sale.closed(self.now):
-                raise Refused(code, about=sale)
+                raise Refused(code, sale)
         for sale, units in lines.items():
             self._check(buyer, sale, units, cart=cart)
         bought = [Line(sale, units, sale.price, units) for sale, units in lines.items()]
         deadline = self.now + min(sale.hold for sale in lines)
-        self.orders.append(Order(buyer, key, bought, bought[0].sale.currency, deadline))
+        self.orders.append(Order(buyer, key, bought, deadline))
         return self.orders[-1], False
 
     def _check(self, buyer: str, sale: Sale, units: int, *, cart: bool) -> None:
-        left, available = sale.left_for(buyer), sale.available
+        left, available = self.left_for(buyer, sale), self.available(sale)
+        coming = self.may_come_back(sale)
+        sold_out = Refused("sold_out", sale, available=available, may_come_back=coming)
         if units > left:
+            refused = Refused("limit_reached", sale, left=left)
             # Who never bought may be told that nothing is left before the limit is looked at.
             new = not cart and not available and not self.of(buyer)
-            or_else = "sold_out" if new else ""
-            raise Refused("limit_reached", about=sale, left=left, or_else=or_else)
+            raise refused.or_(sold_out) if new else refused
         if units > available:
-            coming = self.may_come_back(sale)
-            raise Refused("sold_out", about=sale, available=available, may_come_back=coming)
-
-    def of(self, buyer: str) -> list[Order]:
-        """Return a buyer's orders, which nobody else sees."""
-        return [order for order in self.orders if order.buyer == buyer]
-
-    def may_come_back(self, sale: Sale) -> bool:
-        """Tell whether units are reserved but not paid, and so may be for sale again."""
-        unpaid = [order for order in self.orders if order.status == AWAITING]
-        return any(line.sale is sale and line.kept for order in unpaid for line in order.lines)
+            raise sold_out
 
     def put_into_cart(self, browser: str, sale: Sale, units: int) -> None:
         """Set what a cart holds of a sale; none removes it. A cart has one currency."""
@@ -93,129 +107,111 @@ class Shop:
     def pay(self, order: Order) -> None:
         """Pay an order. Paying again changes nothing."""
         if order.status in ("paid", "fulfilled"):
-            return None
+            return
         pending = [each for each in order.payments if each.state == "pending"]
         if not pending:
             self._check_payable(order)
             if not order.amount:
-                return order.step("paid", "paid")
-            pending = [Payment(order.amount, self.now)]
+                order.step("paid", "paid")
+                return
+            pending = [Money(order.amount, self.now)]
             order.payments += pending
-        self.ask_about(order, pending[0])
-        if order.status not in ("awaiting_payment", "paid", "fulfilled"):
-            raise Refused(f"order_{order.status}")
-        if pending[0].state == "failed":
+        self.ask(order, pending[0])
+        if pending[0].state == "failed" or order.status not in (AWAITING, "paid", "fulfilled"):
             self._check_payable(order)
             raise Refused("payment_declined")
-        return None
 
     def _check_payable(self, order: Order) -> None:
         if (status := order.shown(self.now)) != AWAITING:
             raise Refused(f"order_{status}")
 
-    def _does(self, done: str) -> str:
-        return {"works": "working", "declines": "declined"}.get(self.mood, done)
+    def ask(self, order: Order, money: Money) -> None:
+        """Have the provider move money, or say what became of it; an ended order is not charged."""
+        self._expect_answer("silent")
+        if money.there == "nothing" and not money.payment and order.shown(self.now) != AWAITING:
+            money.there = "cancelled"
+        elif money.there == "nothing" or money.payment:
+            if money.there == "nothing":
+                money.there = {"works": "working", "declines": "declined"}.get(self.mood, "done")
+            self._expect_answer("mute")
+        others = [each for each in order.refunds if each.payment is money.payment]
+        if money.acknowledged and any(each.there != "done" for each in others):
+            return  # it only says how much of the payment went back in all
+        money.acknowledged = bool(money.payment) and money.there != "declined"
+        if money.there != "working":
+            self.hear(order, money, money.there)
 
     def _expect_answer(self, without: str) -> None:
         if self.mood == without:
             raise Refused("outcome_unknown")
 
-    def ask_about(self, order: Order, payment: Payment) -> None:
-        """Charge a payment while its order can be paid; otherwise see to it that nothing is."""
-        self._expect_answer("silent")
-        if payment.there == "nothing" and order.shown(self.now) != AWAITING:
-            payment.there = "cancelled"
-        elif payment.there == "nothing":
-            payment.there = self._does("captured")
-            self._expect_answer("mute")
-        if payment.there != "working":
-            self.hear(order, payment, payment.there)
+    def hear(self, order: Order, money: Money, news: str) -> None:
+        """Take the provider's news. Money that was taken is never overlooked, and counts once."""
+        before, done = money.state, news == "done"
+        if before == "done" or (before == "failed" and (money.payment or not done)):
+            return
+        money.state = "done" if done else "failed"
+        if money.payment:
+            order.note("money_back" if done else "refund_failed", None, money.amount)
+            self._finish(order)
+        elif not done:
+            order.note("payment_failed", None, money.amount)
+        elif order.status == AWAITING:
+            order.step("paid", "paid")
+            self._owe(order, money, money.amount - order.amount, "too_much")
+        elif order.status == "expired" and self._can_have(order):
+            order.step("paid_late", "paid")
+            self._owe(order, money, money.amount - order.amount, "too_much")
+        else:
+            self._owe(order, money, money.amount, "too_late")
 
-    def hear(self, order: Order, payment: Payment, news: str) -> None:
-        """Take what the provider says of a payment. Money that was taken is never overlooked."""
-        if news == "captured" and payment.state != "captured":
-            payment.state = "captured"
-            if order.status == AWAITING:
-                order.step("paid", "paid")
-            elif order.status == "expired" and order.take_again():
-                order.step("paid_late", "paid")
-            else:
-                return self.owe(order, payment, payment.amount, "too_late")
-            return self.owe(order, payment, payment.amount - order.amount, "too_much")
-        if news != "captured" and payment.state == "pending":
-            payment.state = "failed"
-            order.note("payment_failed", None, payment.amount)
-        return None
+    def _can_have(self, order: Order) -> bool:
+        """Tell whether there are units again for all of an expired order."""
+        return all(
+            line.kept <= min(self.available(line.sale), self.left_for(order.buyer, line.sale))
+            for line in order.lines
+        )
 
-    def owe(self, order: Order, payment: Payment, amount: int, reason: str) -> None:
-        """Owe money that is to go back."""
+    def _owe(self, order: Order, payment: Money, amount: int, reason: str) -> None:
         if amount > 0:
-            payment.owed_back += amount
-            order.refunds.append(Refund(payment, amount, reason, self.now))
+            order.refunds.append(Money(amount, self.now, payment, reason))
             if reason != "returned":
                 order.note("money_owed", None, amount)
 
     def refund(self, order: Order, part: Part | None = None) -> None:
         """Return a paid order, or a part of it. Repeating it changes nothing."""
-        worth = order.give_back("returned", part, "paid") if part else None
-        if order.status == "paid" and (
-            not part or (worth is not None and not any(line.kept for line in order.lines))
-        ):
-            order.end("returned", "refund_pending", "resells_returned")
-            self._owe_the_buyer(order)
-            self._finish(order)
-        elif worth is not None:
-            self._owe_the_buyer(order, worth)
+        worth = order.give_back("returned", part, "paid") if part else 0
+        if order.status == "paid" and not (part and order.kept):
+            order.end("returned", "refund_pending")
+            worth = order.amount
         elif not part and order.status not in ("refund_pending", "refunded"):
             raise Refused(f"order_{order.status}")
+        for payment in order.payments:
+            if payment.state == "done":
+                left = payment.amount - order.owed_back(payment)
+                self._owe(order, payment, min(worth, left), "returned")
+        self._finish(order)
         for each in order.refunds:
             if each.state == "pending":
-                self.ask_for(order, each)
-
-    def _owe_the_buyer(self, order: Order, most: int | None = None) -> None:
-        for payment in order.payments:
-            if payment.state == "captured":
-                left = payment.amount - payment.owed_back
-                self.owe(order, payment, left if most is None else min(most, left), "returned")
-
-    def ask_for(self, order: Order, refund: Refund) -> None:
-        """Ask the provider to give money back, or what became of it."""
-        self._expect_answer("silent")
-        if refund.there == "nothing":
-            refund.there = self._does("done")
-            refund.payment.given_back += refund.amount if refund.there == "done" else 0
-        self._expect_answer("mute")
-        if refund.acknowledged and refund.payment.given_back != refund.payment.owed_back:
-            return
-        refund.acknowledged = refund.there != "declined"
-        if refund.there != "working":
-            self.hear_of(order, refund, refund.there)
-
-    def hear_of(self, order: Order, refund: Refund, news: str) -> None:
-        """Take what the provider says of a refund. It counts once."""
-        if refund.state == "pending":
-            refund.state = "done" if news == "done" else "failed"
-            order.refunded += refund.amount if news == "done" else 0
-            order.note("money_back" if news == "done" else "refund_failed", None, refund.amount)
-            self._finish(order)
-
-    def retry(self, order: Order, refund: Refund) -> None:
-        """Ask again for a refund that the provider refused, as an operator may."""
-        refund.state, refund.there, refund.acknowledged = "pending", "nothing", False
-        self.ask_for(order, refund)
+                self.ask(order, each)
 
     def _finish(self, order: Order) -> None:
         if order.status == "refund_pending" and all(r.state == "done" for r in order.refunds):
             order.step("refunded", "refunded")
 
+    def retry(self, order: Order, refund: Money) -> None:
+        """Ask again for a refund that the provider refused, as an operator may."""
+        refund.state, refund.there, refund.acknowledged = "pending", "nothing", False
+        self.ask(order, refund)
+
     def settle(self) -> None:
         """Ask the provider about all that has no answer yet: payments, then refunds."""
-        for asks, kind in ((self.ask_about, "payments"), (self.ask_for, "refunds")):
+        for kind in ("payments", "refunds"):
             for order in self.orders:
                 for each in getattr(order, kind):
                     with suppress(Refused):
                         if each.state == "pending":
-                            asks(order, each)
+                            self.ask(order, each)
 
     def follow_up(self) -> None:
         """Owe the mails that follow what happened."""
@@ -224,3 +220,16 @@ class Shop:
                 if kind in MAILS:
                     order.mails.setdefault(MAILS[kind], False)
             order.news.clear()
+
+    def waiting(self, sale: Sale | None = None) -> dict[str, list[int]]:
+        """Return since when each thing waits that operators watch; perhaps of one sale's orders."""
+        orders = [o for o in self.orders if sale in (None, *(line.sale for line in o.lines))]
+        late = [o for o in orders if o.status == AWAITING and o.pay_before < self.now]
+        lines = [(o, line) for o in late for line in o.lines if line.kept]
+        refunds = [refund for order in orders for refund in order.refunds]
+        return {
+            "expiry": [o.pay_before for o, line in lines if sale in (None, line.sale)],
+            "payment": [p.begun for o in orders for p in o.payments if p.state == "pending"],
+            "refund": [refund.begun for refund in refunds if refund.state == "pending"],
+            "refused": [refund.begun for refund in refunds if refund.state == "failed"],
+        }

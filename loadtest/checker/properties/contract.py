@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
+from typing import NamedTuple
 
 import msgspec
 
 from loadtest.cart import WITH_ANOTHER
-from loadtest.checker.contract_model import Contract, State, Terms, spoken
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.order_model import Call
 from loadtest.checker.properties.property import Need, Property
 from loadtest.checker.verdict import Finding, Problem
-from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, Operation, Told
+from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, OK, Operation, Told
 from loadtest.shop import Level
+from loadtest.specification import Offer, Possible, Question, Said, Specification, State
 
 # Refusals of a request that the shop has not looked at.
 _NOT_LOOKED_AT = ("busy", "rate_limited", CONNECTION_REFUSED)
@@ -30,22 +30,43 @@ _LONGEST = 30_000_000_000
 _MOST = 400
 
 
+class Call(NamedTuple):
+    """A call of a walk and its answer; `coming`: whether that says that units may come back."""
+
+    name: str
+    asked: Question
+    start: int
+    end: int
+    outcome: str
+    said: Said
+    coming: bool
+
+
+class Held(NamedTuple):
+    """What the shop may hold: a state of its specification, and calls that may yet happen."""
+
+    state: State
+    under_way: tuple[Call, ...] = ()
+
+
 class _GivenUp(Exception):
     """Too much is unknown to judge the walks in a pair of sales any further."""
 
 
 class AsPromised(Property):
-    """Each answer to a buyer who was alone with a sale is one that the contract allows."""
+    """Each answer to a buyer who was alone with a sale is one that the specification allows."""
 
-    id, name, level = "P21", "contract", Level.STOCK
+    id, name, level = "P21", "contract", Level.SPECIFICATION
     needs = Need.WALKERS
     asks = "Who had a sale to themselves was answered exactly as the API promises."
     fails = "the last unit refused; a wrong number of units left; an order cancelled by word only"
     planted = "last unit sold out"
 
     def _judge(self, evidence: Evidence) -> Finding:
-        terms = {
-            sale: Terms(*values)
+        if evidence.specification is None:
+            return self.unknown("there is no specification of this shop")
+        offers = {
+            sale: Offer(*values)
             for sale, *values in evidence.rows(
                 """
                 SELECT sale.id, opening.total, "limit", price, currency FROM sale
@@ -57,7 +78,7 @@ class AsPromised(Property):
         answers = walks = to_the_end = given_up = 0
         by_sales = groupby(_walked(evidence), key=lambda walked: walked[0].partition("/")[0])
         for _, calls in by_sales:
-            walked = _Walked(Contract(terms, opened_twice=evidence.has_faults), evidence.has_faults)
+            walked = _Walked(evidence.specification, offers, faults=evidence.has_faults)
             try:
                 problems += walked.problems(calls)
                 to_the_end += 1
@@ -77,13 +98,21 @@ class AsPromised(Property):
 
 
 class _Walked:
-    """What the shop may hold of a pair of sales, call by call."""
+    """What the shop may hold of a pair of sales, call by call.
 
-    def __init__(self, contract: Contract, faults: bool) -> None:
-        self._contract, self._faults = contract, faults
-        self._states = {State()}
+    Args:
+        specification: of the shop.
+        offers: the sales.
+        faults: whether faults were injected.
+    """
+
+    def __init__(
+        self, specification: Specification, offers: dict[str, Offer], *, faults: bool
+    ) -> None:
+        self._shop, self._offers, self._faults = specification, offers, faults
+        self._held = frozenset({Held(specification.opened(offers))})
         # What the shop may have held of late, and since when.
-        self._past: deque[tuple[int, frozenset[State]]] = deque([(0, frozenset(self._states))])
+        self._past: deque[tuple[int, frozenset[Held]]] = deque([(0, self._held)])
         self._walk = ""
         self.answers = self.walks = 0
 
@@ -103,7 +132,7 @@ class _Walked:
                     "{asked}: answered {answer}; allowed: {allowed}",
                     {
                         "asked": _asked(call),
-                        "answer": spoken(call),
+                        "answer": _spoken(call.said, {call.coming}),
                         "allowed": " or ".join(allowed),
                         "call": call.name,
                     },
@@ -112,101 +141,117 @@ class _Walked:
 
     def _hear(self, call: Call) -> list[str] | None:
         """Take an answer in: what was allowed in its place, or None if it was."""
-        if call.outcome == FAIL and call.code in _NOT_LOOKED_AT:
+        if call.outcome == FAIL and call.said.code in _NOT_LOOKED_AT:
             return None
-        if any(sale not in self._contract.terms for sale, _ in call.wanted):
+        if any(sale not in self._offers for sale, _ in call.asked.wanted):
             raise _GivenUp
-        states = self._may_be(call.start, self._states)
+        held = self._may_hold(call.start, self._held)
         if call.outcome == INFO:
-            if call.op not in _READS:
-                states |= {_with_under_way(state, call) for state in states}
-            if call.status and not self._faults:
+            if call.asked.op not in _READS:
+                held |= {_with_under_way(each, call) for each in held}
+            if call.said.status and not self._faults:
                 # It has ended, only nobody knows how: what the provider answered was lost.
-                states = {_without(call, state) for state in self._may_be(call.end, states)}
-            self._settle(states, call.end)
+                held = {_without(call, each) for each in self._may_hold(call.end, held)}
+            self._settle(held, call.end)
             return None
         self.answers += 1
         recent = self._recently(call.start)
-        waited = {sale: self._waited(sale, recent) for sale in self._contract.terms}
         # A sale is shown as it stood a moment ago; everything else is answered by what is so.
-        past = call.op == "look" and len(recent) > 1
+        past = call.asked.op == "look" and len(recent) > 1
         following, allowed = set(), set()
-        for state in self._may_be(call.start, frozenset().union(*recent)) if past else states:
-            for answer in self._contract.possible(state, call, waited):
-                if answer.fits(call):
-                    following.add(answer.learn(call))
-                allowed.add(spoken(answer))
+        for each in self._may_hold(call.start, frozenset().union(*recent)) if past else held:
+            for answer in self._answers(each.state, call.asked):
+                coming = self._coming(answer.coming, recent) if answer.coming else {False}
+                if call.coming in coming and _fits(answer.said, call.said):
+                    following.add(_after(call, each)._replace(state=answer.state))
+                allowed.add(_spoken(answer.said, coming))
         if not following:
             return sorted(allowed)
-        self._settle(states if past else following, call.end)
+        self._settle(held if past else following, call.end)
         return None
 
-    def _may_be(self, now: int, states: Collection[State]) -> set[State]:
-        """The states with and without what is under way having happened."""
-        found: set[State] = set()
-        new = [_without_old(state, now) for state in states]
+    def _answers(self, state: State, asked: Question) -> Iterator[Possible]:
+        for answer in self._shop.answers(state, asked):
+            yield answer
+            if self._faults and answer.said.status == 201:
+                # The reply to a commit was lost, and the shop has found its own order.
+                yield answer._replace(said=answer.said._replace(status=200))
+
+    def _may_hold(self, now: int, held: Iterable[Held]) -> set[Held]:
+        """What the shop may hold with and without what is under way having happened."""
+        found: set[Held] = set()
+        new = [_without_old(each, now) for each in held]
         while new:
-            state = new.pop()
-            if state in found:
+            each = new.pop()
+            if each in found:
                 continue
-            found.add(state)
-            for call in state.under_way:
-                rest = _without(call, state)
-                waited = dict.fromkeys(self._contract.terms, (True, False))
-                answers = self._contract.possible(rest, call, waited)
-                new += [answer.state for answer in answers if answer.status < 300]
+            found.add(each)
+            for call in each.under_way:
+                rest = _without(call, each)
+                new += [
+                    rest._replace(state=answer.state)
+                    for answer in self._answers(each.state, call.asked)
+                    if answer.said.status < 300
+                ]
             if len(found) > _MOST:
                 raise _GivenUp
         return found
 
-    def _settle(self, states: set[State], now: int) -> None:
-        if len(states) > _MOST:
+    def _settle(self, held: set[Held], now: int) -> None:
+        if len(held) > _MOST:
             raise _GivenUp
-        self._states = states
-        if self._past[-1][1] != states:
-            self._past.append((now, frozenset(states)))
+        self._held = frozenset(held)
+        if self._past[-1][1] != self._held:
+            self._past.append((now, self._held))
 
-    def _recently(self, now: int) -> list[frozenset[State]]:
+    def _recently(self, now: int) -> list[frozenset[Held]]:
         """What the shop may have held while a process remembers it, the latest last."""
         while len(self._past) > 1 and self._past[1][0] < now - _REMEMBERED:
             self._past.popleft()
-        return [states for _, states in self._past]
+        return [held for _, held in self._past]
 
-    def _waited(self, sale: str, recent: list[frozenset[State]]) -> frozenset[bool]:
+    def _coming(self, sale: str, recent: list[frozenset[Held]]) -> set[bool]:
         """What a process may remember of whether units of a sale may come back."""
-        values = frozenset().union(*(each.waiting(sale) for states in recent for each in states))
+        found: set[bool] = set()
+        for each in frozenset().union(*recent):
+            found |= {True, False} if each.under_way else self._shop.may_come_back(each.state, sale)
         # While the database is unreachable, nothing is promised.
-        return values | {False} if self._faults else values
+        return found | {False} if self._faults else found
 
     def _forget(self) -> None:
         """Forget orders of buyers who are gone, as far as they take no units."""
-        self._states = {
-            state._replace(orders=tuple(order for order in state.orders if order.kept))
-            for state in self._states
-        }
-
-
-def _with_under_way(state: State, call: Call) -> State:
-    """A state in which a call without an answer may yet happen; its repetition changes nothing."""
-    others = [
-        c for c in state.under_way if (c.op, c.key, c.order) != (call.op, call.key, call.order)
-    ]
-    return state._replace(under_way=(*others, call))
-
-
-def _without(call: Call, state: State) -> State:
-    """A state in which a call is no longer under way."""
-    return state._replace(under_way=tuple(c for c in state.under_way if c != call))
-
-
-def _without_old(state: State, now: int) -> State:
-    known = {order.key for order in state.orders}
-    return state._replace(
-        under_way=tuple(
-            call
-            for call in state.under_way
-            if call.start + _LONGEST > now and not (call.op == "order" and call.key in known)
+        self._held = frozenset(
+            each._replace(state=self._shop.without_ended(each.state)) for each in self._held
         )
+
+
+def _fits(right: Said, said: Said) -> bool:
+    """Whether this is what had to be answered; an order is named where one has to be."""
+    return right == (said if right.order is not None else said._replace(order=None))
+
+
+def _after(call: Call, held: Held) -> Held:
+    """What is held after an answer: a purchase that was granted does not happen once more."""
+    if call.asked.op != "order" or call.outcome != OK:
+        return held
+    rest = [each for each in held.under_way if each.asked.key != call.asked.key]
+    return held._replace(under_way=tuple(rest))
+
+
+def _with_under_way(held: Held, call: Call) -> Held:
+    """What is held if a call without an answer may yet happen; its repetition changes nothing."""
+    others = [each for each in held.under_way if each.asked != call.asked]
+    return held._replace(under_way=(*others, call))
+
+
+def _without(call: Call, held: Held) -> Held:
+    """What is held if a call is no longer under way."""
+    return held._replace(under_way=tuple(each for each in held.under_way if each != call))
+
+
+def _without_old(held: Held, now: int) -> Held:
+    return held._replace(
+        under_way=tuple(call for call in held.under_way if call.start + _LONGEST > now)
     )
 
 
@@ -239,23 +284,28 @@ def _call(lines: list[Operation]) -> Call:
     about = refused[0].sale or "" if first.cart and refused[0].code in _OF_A_LINE else ""
     told = first.told or Told()
     return Call(
-        name=first.call,
-        op=first.op,
-        buyer=first.buyer,
+        first.call,
+        Question(
+            op=first.op,
+            buyer=first.buyer,
+            key=first.cart or first.key,
+            wanted=tuple(sorted(wanted.items(), key=lambda line: int(line[0]))),
+            cart=bool(first.cart),
+            order=first.order,
+        ),
         start=first.start,
         end=lines[-1].end,
-        key=first.cart or first.key,
-        wanted=tuple(sorted(wanted.items(), key=lambda line: int(line[0]))),
-        cart=bool(first.cart),
-        order=first.order,
         outcome=first.outcome,
-        status=first.status,
-        code=refused[0].code,
-        about=about,
-        shown=first.shown,
-        available=told.available,
-        left=told.left,
-        may_come_back=told.may_come_back,
+        said=Said(
+            first.status,
+            refused[0].code,
+            about,
+            first.order,
+            first.shown,
+            told.available,
+            told.left,
+        ),
+        coming=told.may_come_back,
     )
 
 
@@ -263,6 +313,23 @@ _OF_A_LINE = ("sold_out", "limit_reached")
 
 
 def _asked(call: Call) -> str:
-    what = " and ".join(f"{units} of sale {sale}" for sale, units in call.wanted if units)
-    about = f" of order {call.order}" if call.order else ""
-    return f"{call.name}, {call.op}{about} ({what or 'all'}, key {call.key or '-'})"
+    asked = call.asked
+    what = " and ".join(f"{units} of sale {sale}" for sale, units in asked.wanted if units)
+    about = f" of order {asked.order}" if asked.order else ""
+    return f"{call.name}, {asked.op}{about} ({what or 'all'}, key {asked.key or '-'})"
+
+
+def _spoken(said: Said, coming: Collection[bool]) -> str:
+    """What an answer says, in one line."""
+    parts = [str(said.status), said.code, said.about and f"about sale {said.about}"]
+    if said.shown is not None:
+        shown = said.shown
+        parts += [shown.status, f"amount {shown.amount} {shown.currency}"]
+        if shown.refunded is not None:
+            parts += [f"refunded {shown.refunded}", f"returned {shown.returned}"]
+    for name in ("available", "left"):
+        if (number := getattr(said, name)) is not None:
+            parts.append(f"{name} {number}")
+    if True in coming:
+        parts.append("may come back or not" if False in coming else "may come back")
+    return ", ".join(filter(None, parts))

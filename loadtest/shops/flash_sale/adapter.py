@@ -16,7 +16,6 @@ from loadtest.rush.release import send
 from loadtest.shop import (
     Bill,
     Books,
-    Level,
     Outcome,
     Refused,
     Request,
@@ -25,7 +24,7 @@ from loadtest.shop import (
     Sold,
     Unknown,
 )
-from loadtest.shops.flash_sale import requests
+from loadtest.shops.flash_sale import LEVELS, SPECIFICATION, requests
 from loadtest.shops.flash_sale.answers import classify, read
 from loadtest.shops.flash_sale.demo import DemoShop
 
@@ -45,7 +44,7 @@ class Adapter:
     """A shop in demo mode; it has no vouchers."""
 
     name, version = "flash-sale", "this"
-    levels = frozenset(Level) - {Level.VOUCHERS}
+    levels, specification = LEVELS, SPECIFICATION
     strategy = ""  # the shop's default
 
     def __init__(self, url: str) -> None:

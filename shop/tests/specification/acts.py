@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from itertools import count
 from typing import Any, TypeVar, cast
 
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
 from shop.payments.models import Payment as PaymentRow
-from shop.specification.order import AWAITING, Order, Payment, Refund, Sale
+from shop.specification.order import AWAITING, Money, Order, Sale
 from shop.tests.specification import rest
 from shop.tests.specification.doors import Doors
 from shop.tests.specification.operator import Operator
-from shop.tests.specification.world import Person, TooLate, World
+from shop.tests.specification.world import Person, World
 
 PEOPLE = st.sampled_from(["Ann", "Bob"])
 NUMBER = st.integers(0, 11)
@@ -24,9 +25,6 @@ SOME = st.sampled_from([1, 1, 1, 2, 2, 3])
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-
-TIMES = 10
-"""Attempts to tell a story within its seconds."""
 
 
 @dataclass
@@ -51,7 +49,7 @@ class News:
     kind: str
     data: dict[str, Any]
     order: Order
-    about: Payment | Refund
+    about: Money
     news: str
 
 
@@ -69,7 +67,8 @@ def act(
             if needs and not self.there_is(needs):
                 return
             self.steps.append((name, arguments))
-            self.certainly(partial(self.happen, method, arguments))
+            with self.telling():
+                self.happen(method, arguments)
 
         return cast(Method, told)
 
@@ -85,7 +84,6 @@ class Acts(RuleBasedStateMachine):
         self.sentences: list[str] = []
         self.over = True  # until it begins
         self.sent: list[str] = []  # mails that went out before a crash
-        self.again = False
 
     def begin(self, world: World, sales: list[Sale]) -> None:
         """Begin a story."""
@@ -109,49 +107,26 @@ class Acts(RuleBasedStateMachine):
 
     def happen(self, method: Any, arguments: dict[str, Any]) -> None:
         """Let an act happen, and compare what is written then."""
-        self.world.begin()
+        self.world.forget()
         self.say(method(self, **arguments) or "")
         self.world.end(together=method.__name__ == "the_clock_ends_orders")
         if not ACTS[method.__name__].looks:
             rest.check_rows(self.world)
-            if self.world.is_behind():
-                raise TooLate
 
     def quietly(self, name: str, **arguments: Any) -> None:
         """Let an act happen as a part of another one."""
         getattr(type(self), name).__wrapped__(self, **arguments)
 
-    def certainly(
-        self, happen: Callable[[], None], then: Callable[[], None] = lambda: None
-    ) -> None:
-        """Let something happen; tell the whole story again if the machine was too busy for it."""
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Tell the story with the error that ends it."""
         try:
-            return happen()
+            yield
         except Exception as error:
-            if not isinstance(error, TooLate) and not self.world.is_behind():
-                if not self.over:
-                    self.over = True
-                    error.add_note(self.told())
-                raise
-            if self.again:
-                raise TooLate from error
-        return self._tell_again(then)
-
-    def _tell_again(self, then: Callable[[], None]) -> None:
-        steps, self.again = self.steps, True
-        for _ in range(TIMES):
-            self.steps, self.sentences = [], []
-            try:
-                for name, arguments in steps:
-                    getattr(self, name)(**arguments)
-                then()
-            except Exception as error:
-                if isinstance(error, TooLate) or self.world.is_behind():
-                    continue
-                raise
-            self.again = False
-            return
-        raise TooLate("the machine is too busy to tell a story")
+            if not self.over:
+                self.over = True
+                error.add_note(self.told())
+            raise
 
     def there_is(self, what: str) -> bool:
         """Tell whether there is what an act needs."""
@@ -182,24 +157,24 @@ class Acts(RuleBasedStateMachine):
         found = [p for name, p in self.world.people.items() if (name != order.buyer) == stranger]
         return found[0]
 
-    def working(self) -> list[tuple[Order, Payment | Refund]]:
+    def working(self) -> list[tuple[Order, Money]]:
         """Return what the provider works on."""
-        found: list[tuple[Order, Payment | Refund]] = []
+        found: list[tuple[Order, Money]] = []
         for order in self.model.orders:
             found += [(order, each) for each in order.payments if each.there == "working"]
             found += [(order, each) for each in order.refunds if each.there == "working"]
         return found
 
-    def decided(self) -> list[tuple[Order, Payment]]:
+    def decided(self) -> list[tuple[Order, Money]]:
         """Return the payments that the provider has taken or refused after it worked on them."""
         found = [(order, each) for order in self.model.orders for each in order.payments]
-        return [(o, p) for o, p in found if p.there in ("captured", "failed", "cancelled")]
+        return [(o, p) for o, p in found if p.there in ("done", "failed", "cancelled")]
 
-    def refunds(self, state: str) -> list[tuple[Order, Refund]]:
+    def refunds(self, state: str) -> list[tuple[Order, Money]]:
         """Return the refunds in a state."""
         return [(o, each) for o in self.model.orders for each in o.refunds if each.state == state]
 
-    def payment_row(self, order: Order, payment: Payment) -> PaymentRow:
+    def payment_row(self, order: Order, payment: Money) -> PaymentRow:
         """Return the row of a payment."""
         rows = PaymentRow.objects.filter(order=self.world.orders[order]).order_by("pk")
         return rows[order.payments.index(payment)]

@@ -55,7 +55,7 @@ class BuyersActs(Acts):
             form = self._form(self.world.people[who], f"/sales/{row.pk}/", f"/cart/{row.pk}/")
             if form and not self.model.carts.get(who):
                 self.doors.send(self.world.people[who], self.world.people[who].tabs[-1], form, None)
-        self.world.go_on()
+        self.world.forget()
         with override_settings(SHOP_RATE_LIMIT=1):
             limiter.cache_clear()
             for _ in range(2):
@@ -153,7 +153,7 @@ class BuyersActs(Acts):
         self.doors.visit_in_vain(
             world.visitor if visitor else self.person(chosen, stranger=True), chosen
         )
-        self.world.go_on()
+        self.world.forget()
         if visitor:
             shown.check_home(world.visitor, world)
             shown.check_sale_page(world.visitor, self.sales[sale % 3], world)

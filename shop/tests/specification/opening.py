@@ -17,8 +17,8 @@ from shop.catalogue.models import Product
 from shop.catalogue.models import Sale as SaleRow
 from shop.catalogue.sales import database_time, open_sale
 from shop.specification.order import Sale
-from shop.specification.told import figure
 from shop.tests.specification import words
+from shop.tests.specification.words import figure
 
 
 def by_command(sale: Sale) -> SaleRow:

@@ -14,10 +14,10 @@ from django.db import connection
 from django.urls import reverse
 
 from shop.payments.models import Refund as RefundRow
-from shop.specification.order import FULFILLED, PAID, Order, Refund, Sale
-from shop.specification.told import figure, overdue
+from shop.specification.order import AWAITING, Money, Order, Sale
 from shop.tests.specification.doors import asked
 from shop.tests.specification.page import Node, forms, read, rows
+from shop.tests.specification.words import figure, overdue
 from shop.tests.specification.world import World
 
 REASONS = {
@@ -25,6 +25,8 @@ REASONS = {
     "too_late": "paid after the order had ended",
     "too_much": "more was paid than was still ordered",
 }
+CAPTURED = {"done": "captured"}
+"""How the shop calls a payment that is done."""
 SILENT = "payments against the provider's ledger: ledger"
 FIELDS = {"restock_cancelled": "resells_cancelled", "restock_returned": "resells_returned"}
 
@@ -77,12 +79,12 @@ class Operator:
         """Mark an order as handed over."""
         before, pk = order.status, self.world.orders[order]
         asked(order.hand_over)
-        done = before in (PAID, FULFILLED)
+        done = before in ("paid", "fulfilled")
         said = self.does("shop_order", "fulfil", pk)
         assert said == f"Order {pk} is {'handed over' if done else before}."
         self.log += ["Handed over."] * done
 
-    def retry(self, order: Order, refund: Refund) -> None:
+    def retry(self, order: Order, refund: Money) -> None:
         """Ask again for a refund that the provider refused."""
         row = self.refunds()[order.refunds.index(refund), self.world.orders[order]]
         asked(lambda: self.model.retry(order, refund))
@@ -100,8 +102,8 @@ class Operator:
             if "total" in f.values
         ]
         values = {**form.values, "units": str(units)}
-        sale.restock(units)
-        added = f"Added {units} units: {sale.available} are available."
+        sale.total += units
+        added = f"Added {units} units: {self.model.available(sale)} are available."
         assert self.sends(where, values) == added
         self.log.append(added)
         if twice:
@@ -144,14 +146,14 @@ class Operator:
 
     def check_lists(self) -> None:
         """Compare the lists of sales, stock, orders and refunds."""
-        now = self.model.now
+        model = self.model
         newest = list(reversed(self.world.rows.items()))
         shown = ("product", "status", "stock", "sold_at", "limit", "window")
         assert self._listed("shop_sale", *shown) == [
             (
                 sale.name,
-                sale.status(now),
-                f"{sale.available} of {sale.total}",
+                self.model.status(sale),
+                f"{self.model.available(sale)} of {sale.total}",
                 self._plain(sale.price, sale.currency),
                 str(sale.limit),
                 self._window(sale),
@@ -160,7 +162,13 @@ class Operator:
         ]
         items = ("name", "available", "reserved", "total", "balanced")
         assert self._listed("inventory_item", *items) == [
-            (s.name, str(s.available), str(s.total - s.available), str(s.total), "True")
+            (
+                s.name,
+                str(model.available(s)),
+                str(model.held(s, model.orders)),
+                str(s.total),
+                "True",
+            )
             for s, _ in newest
         ]
         assert sorted(self._listed("shop_product", "name", "listed_at")) == [
@@ -263,9 +271,9 @@ class Operator:
             (r["state"], r["money"], r["back"]) for r in self._inline(page, "payments")
         ) == sorted(
             (
-                payment.state,
+                CAPTURED.get(payment.state, payment.state),
                 self._plain(payment.amount, order.currency),
-                self._plain(payment.owed_back, order.currency),
+                self._plain(order.owed_back(payment), order.currency),
             )
             for payment in order.payments
         )
@@ -305,7 +313,7 @@ class Operator:
         for book, sale in zip(books, self.model.sales, strict=True):
             one = self.audit(f"--sale={self.world.rows[sale].pk}")
             assert (one["items"], one["problems"]) == ([book], [])
-            assert one["overdue"] == list(overdue(self.model, sale))
+            assert one["overdue"] == list(overdue(self.model.now, self.model.waiting(sale)))
         with redirect_stdout(StringIO()) as printed:
             call_command("audit")
         written = printed.getvalue()
@@ -320,10 +328,10 @@ class Operator:
         return {
             "item": self.world.rows[sale].item_id,
             "total": sale.total,
-            "available": sale.available,
+            "available": self.model.available(sale),
             "held": held,
             "confirmed": confirmed,
-            "ledger": sale.available,
+            "ledger": self.model.available(sale),
             "oversold": 0,
         }
 
@@ -345,11 +353,7 @@ class Operator:
             return dict(cursor.fetchall())
 
     def _units(self, sale: Sale) -> tuple[int, int]:
-        lines = [
-            (order, line)
-            for order in self.model.orders
-            for line in order.lines
-            if line.sale is sale
-        ]
-        confirmed = sum(o.live(line) for o, line in lines if o.status in (PAID, FULFILLED))
-        return sum(o.live(line) for o, line in lines) - confirmed, confirmed
+        held = self.model.held
+        unpaid = [order for order in self.model.orders if order.status == AWAITING]
+        reserved = held(sale, unpaid)
+        return reserved, held(sale, self.model.orders) - reserved

@@ -21,8 +21,7 @@ from shop.catalogue.sales import database_time
 from shop.payments.models import Payment as PaymentRow
 from shop.payments.models import Refund as RefundRow
 from shop.payments.provider import PaymentUnknown
-from shop.specification.order import AWAITING, Order, Part, Payment, Refund
-from shop.specification.told import waiting
+from shop.specification.order import AWAITING, Money, Order, Part
 from shop.tests.specification import rest
 from shop.tests.specification.acts import NUMBER, Acts, News, act
 from shop.tests.specification.world import Crash, key_of
@@ -78,20 +77,17 @@ class OthersActs(Acts):
         news = self.finish(*working[which % len(working)], end=end)
         return f"the provider ends its work on order {self.place(news.order)}: {news.news}"
 
-    def finish(self, order: Order, about: Payment | Refund, *, end: str) -> News:
+    def finish(self, order: Order, about: Money, *, end: str) -> News:
         """Let the provider end its work; its news wait."""
-        pk = f"evt_{next(self.numbers)}"
-        if isinstance(about, Payment):
+        if about.payment is None:
             data = self.world.provider.finish_payment(self.payment_row(order, about).intent, end)
-            about.there = end
-            self.news.append(News(pk, f"payment_intent.{end}", data, order, about, end))
+            kind, about.there = f"payment_intent.{end}", "done" if end == "captured" else end
         else:
             row = self.operator.refunds()[order.refunds.index(about), self.world.orders[order]]
             news = "succeeded" if end == "captured" else "failed"
             data = self.world.provider.finish_refund(row.number, news)
-            about.there = "done" if news == "succeeded" else "declined"
-            about.payment.given_back += about.amount if news == "succeeded" else 0
-            self.news.append(News(pk, f"refund.{news}", data, order, about, about.there))
+            kind, about.there = f"refund.{news}", "done" if end == "captured" else "declined"
+        self.news.append(News(f"evt_{next(self.numbers)}", kind, data, order, about, about.there))
         return self.news[-1]
 
     @act(
@@ -153,13 +149,15 @@ class OthersActs(Acts):
         """Report that a payment failed which was taken, or that one was taken which had failed."""
         order, payment = self.decided()[which % len(self.decided())]
         intent = self.payment_row(order, payment).intent
-        end = "failed" if payment.there == "captured" else "captured"
+        end = "failed" if payment.there == "done" else "captured"
         if end == "captured":
             data = self.world.provider.finish_payment(intent, end)
-            payment.there = end
+            payment.there = "done"
         else:
             data = asdict(self.world.provider.intents[intent]) | {"status": end}
-        news = News(f"evt_{next(self.numbers)}", f"payment_intent.{end}", data, order, payment, end)
+        said = "done" if end == "captured" else end
+        kind = f"payment_intent.{end}"
+        news = News(f"evt_{next(self.numbers)}", kind, data, order, payment, said)
         assert self.deliver(news.pk, news, 0) == 200
         self.hear(news)
         return f"the provider now says of a payment of order {self.place(order)}: {end}"
@@ -168,7 +166,7 @@ class OthersActs(Acts):
     def a_stranger_reports_a_payment(self, how: str) -> str:
         """Forge news of what is being worked on, or send what the shop does not know."""
         order, about = self.working()[0]
-        if not isinstance(about, Payment):
+        if about.payment is not None:
             return ""
         intent = self.world.provider.intents[self.payment_row(order, about).intent]
         data = asdict(intent) | {"status": "captured"}
@@ -177,15 +175,12 @@ class OthersActs(Acts):
             data["id"] = "pi_of_nobody"
         elif how == "new":
             kind = "payment_intent.admired"
-        news = News(f"evt_{next(self.numbers)}", kind, data, order, about, "captured")
+        news = News(f"evt_{next(self.numbers)}", kind, data, order, about, "done")
         assert self.deliver(news.pk, news, 0, forged=how) == FORGED[how]
         return f"a stranger reports a payment, in vain: {how}"
 
     def hear(self, news: News) -> None:
-        if isinstance(news.about, Payment):
-            self.model.hear(news.order, news.about, news.news)
-        else:
-            self.model.hear_of(news.order, news.about, news.news)
+        self.model.hear(news.order, news.about, news.news)
 
     def deliver(self, pk: str, news: News, age: int, *, forged: str = "") -> int:
         """Call the webhook; return its status."""
@@ -267,12 +262,17 @@ class OthersActs(Acts):
     @act(2, needs="an order")
     def the_operator_repairs(self) -> str:
         """Run the audit with --repair, which does at once all that is to be done."""
-        unanswered = [waiting(self.model, kind) for kind in ("payments", "refunds")]
+        waits = self.model.waiting()
         crowded = [o for o in self.model.orders if sum(r.state == "pending" for r in o.refunds) > 1]
-        if all(unanswered) or crowded:
+        if (waits["payment"] and waits["refund"]) or crowded:
             return ""  # the order of its questions decides
         self._repair()
         return "the operator runs the audit with --repair"
+
+    def unanswered(self) -> int:
+        """Return how many payments and refunds have no answer."""
+        waits = self.model.waiting()
+        return len(waits["payment"]) + len(waits["refund"])
 
     def _repair(self, woken: int = 0) -> None:
         model = self.model
@@ -280,7 +280,7 @@ class OthersActs(Acts):
         mail.outbox = []
         said = self.operator.audit("--repair")["repaired"]
         due = [order for order in model.orders if order.shown(model.now) != order.status]
-        asked = sum(len(waiting(model, kind)) for kind in ("payments", "refunds"))
+        asked = self.unanswered()
         known = sum(len(order.refunds) for order in model.orders)
         for order in model.orders:
             order.expire(model.now)
@@ -291,9 +291,9 @@ class OthersActs(Acts):
         wanted = [f"expired {len(due)} orders past their deadline"]
         if asked:
             asked += sum(len(order.refunds) for order in model.orders) - known
-            left = sum(len(waiting(model, kind)) for kind in ("payments", "refunds"))
             wanted.append(
-                f"asked the provider about {asked} payments and refunds; {left} are still pending"
+                f"asked the provider about {asked} payments and refunds; "
+                f"{self.unanswered()} are still pending"
             )
         if model.mood == "silent":
             wanted.append("the provider does not answer; its ledger was not compared (ledger)")
@@ -321,7 +321,7 @@ class OthersActs(Acts):
         with mock.patch.object(EmailBackend, "send_messages", side_effect=OSError("no mail")):
             tasks.send_mails()
         rest.check_watching(self.world, self.operator, dead=count)
-        if by == "the repair" and not any(waiting(self.model, k) for k in ("payments", "refunds")):
+        if by == "the repair" and not self.unanswered():
             self._repair(woken=count)
         else:
             done = OutboxMessage.objects.exclude(done=None).values_list("pk", flat=True)[:1]

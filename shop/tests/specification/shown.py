@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from shop.specification.order import AWAITING, PAID, Event, Order, Sale
+from shop.specification.order import AWAITING, Event, Order, Sale
 from shop.tests.specification import words
 from shop.tests.specification.page import Node, forms
 from shop.tests.specification.world import Person, World, moment
@@ -32,23 +32,24 @@ def seconds(node: Node, world: World) -> list[int]:
 
 def badge(sale: Sale, world: World) -> str:
     """Return the status that a sale's page shows."""
-    status = sale.status(world.model.now)
+    status = world.model.status(sale)
     coming = status == "sold_out" and world.model.may_come_back(sale)
     return "may_come_back" if coming else status
 
 
 def check_offer(node: Node, person: Person, sale: Sale, world: World) -> None:
     """Compare what a card or a page says of a sale."""
-    shown, status, said = badge(sale, world), sale.status(world.model.now), person.says
+    shown, status, said = badge(sale, world), world.model.status(sale), person.says
     assert node.attributes["data-status"] == status
     assert ("data-may-come-back" in node.attributes) == (shown == "may_come_back")
     assert node.one("p", data_badge="").text == said(words.SALE[shown])
     names = [h.text for tag in ("h1", "h3") for h in node.all(tag)]
     assert names == [said(sale.name)]
-    left = said("{} of {} left", sale.available, sale.total)
+    available = world.model.available(sale)
+    left = said("{} of {} left", available, sale.total)
     assert node.one("span", data_left="").text == left
     meter = node.one("meter").attributes
-    assert (meter["value"], meter["max"]) == (str(sale.available), str(sale.total))
+    assert (meter["value"], meter["max"]) == (str(available), str(sale.total))
     price = f"{said('Sale price')} {person.money(sale.price, sale.currency)}"
     if (percent := (sale.list_price - sale.price) * 100 // max(sale.list_price, 1)) > 0:
         price += f" {said('List price')} {person.money(sale.list_price, sale.currency)} "
@@ -70,10 +71,10 @@ def check_home(person: Person, world: World) -> None:
         found[name] = [card.attributes["data-sale"] for card in shelf.all("article")]
     latest = sorted(world.rows.items(), key=lambda each: (-each[0].opens, -each[1].pk))
     # What is gone comes last, and before it what is sold out; the next to open comes first.
-    latest.sort(key=lambda each: 2 * (now >= each[0].closes) or (each[0].available == 0))
+    latest.sort(key=lambda each: 2 * (now >= each[0].closes) or not world.model.available(each[0]))
     wanted: dict[str, list[str]] = {}
     for sale, row in latest:
-        wanted.setdefault(SHELVES.get(sale.status(now), "over"), []).append(str(row.pk))
+        wanted.setdefault(SHELVES.get(world.model.status(sale), "over"), []).append(str(row.pk))
     wanted.get("coming_up", []).reverse()
     assert found == wanted
     for sale, row in latest:
@@ -87,7 +88,7 @@ def check_sale_page(person: Person, sale: Sale, world: World) -> None:
     row, said = world.rows[sale], person.says
     where = f"/sales/{row.pk}/"
     page = person.visit(where)
-    status = sale.status(world.model.now)
+    status = world.model.status(sale)
     check_offer(page.one("article"), person, sale, world)
     minutes = max(sale.hold // 60, 1)
     told = dict(facts(page))
@@ -137,7 +138,7 @@ def check_cart(person: Person, world: World, page: Node | None = None) -> None:
         (
             str(row.pk),
             said(sale.name),
-            said(words.SALE[sale.status(world.model.now)]),
+            said(words.SALE[world.model.status(sale)]),
             str(cart[sale]),
             str(sale.limit),
             person.money(cart[sale] * sale.price, sale.currency),
@@ -260,7 +261,7 @@ def _offered(page: Node, where: str) -> Offered:
 
 
 def _offers(person: Person, order: Order, status: str, world: World) -> Offered:
-    if status not in (AWAITING, PAID):
+    if status not in (AWAITING, "paid"):
         return
     where, said = f"/orders/{world.orders[order]}", person.says
     end, words_, some = "cancel", "Cancel order", "Cancel some"

@@ -80,10 +80,11 @@ class Story(BuyersActs, OthersActs):
         """Let everything that waits happen, and look at everything once more."""
         if self.over:
             return
-        self.certainly(self._come_to_rest, then=self._come_to_rest)
+        with self.telling():
+            self._come_to_rest()
 
     def _come_to_rest(self) -> None:
-        self.world.begin()
+        self.world.forget()
         self.world.provider.be("answers")
         self.model.mood = "answers"
         while self.working():
@@ -98,7 +99,7 @@ class Story(BuyersActs, OthersActs):
         self._act("the_shop_follows_up", times=1)
         self._act("the_shop_sends_mails")
         for look in self._looks():
-            self.world.begin()
+            self.world.forget()
             look()
 
     def _act(self, name: str, **arguments: Any) -> None:

@@ -15,7 +15,7 @@ from shop.tests.specification.story import Story
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(0),
-    pytest.mark.usefixtures("moody_provider"),
+    pytest.mark.usefixtures("stage"),
 ]
 
 PARTS = 3

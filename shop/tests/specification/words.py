@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shop.specification.told import figure
+from collections.abc import Iterator, Mapping
 
 CHINESE = {
     "Alpha": "甲",
@@ -232,6 +232,16 @@ MAILS = {
 }
 TWICE = "Clicking twice places only one order."
 UNPAID = "Some orders are still unpaid. Items that are not paid for in time go back on sale."
+OVERDUE = {
+    "expiry": (60, "reservations are held past their deadline"),
+    "payment": (900, "payments have been pending for too long"),
+    "refund": (900, "refunds have been pending for too long"),
+    "refused": (-1, "refunds were refused by the provider"),
+    "outbox": (300, "messages of the outbox wait"),
+    "mail": (300, "mails wait"),
+}
+"""What the audit reports of things that have waited for more than so many seconds."""
+DECIMALS = {"CNY": 2, "EUR": 2, "JPY": 0, "KWD": 3}
 SYMBOLS = {"CNY": "CN¥", "EUR": "€", "JPY": "¥", "KWD": "KWD"}
 CHINESE_SYMBOLS = {"CNY": "¥", "EUR": "€", "JPY": "JP¥", "KWD": "KWD"}
 
@@ -239,6 +249,21 @@ CHINESE_SYMBOLS = {"CNY": "¥", "EUR": "€", "JPY": "JP¥", "KWD": "KWD"}
 def said(text: str, *figures: object, chinese: bool, **named: object) -> str:
     """Return a text in one of the two languages, with its figures."""
     return (CHINESE.get(text, text) if chinese else text).format(*figures, **named)
+
+
+def overdue(now: int, waits: Mapping[str, list[int]]) -> Iterator[str]:
+    """Say what the audit reports of things that wait, each since when."""
+    for kind, times in waits.items():
+        seconds, what = OVERDUE[kind]
+        if count := sum(since < now - seconds for since in times):
+            yield f"{count} {what}"
+
+
+def figure(amount: int, currency: str, *, grouped: bool = True) -> str:
+    """Write an amount: 1,999.00 for people, 1999.00 for operators."""
+    digits = DECIMALS[currency]
+    whole, rest = divmod(amount, 10**digits)
+    return f"{whole:{',' if grouped else ''}}" + (f".{rest:0{digits}}" if digits else "")
 
 
 def money(amount: int, currency: str, *, chinese: bool = False) -> str:

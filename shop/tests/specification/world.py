@@ -1,7 +1,6 @@
 """The real shop of a story, beside its model: who is there, what the time is, and what is written.
 
-The clock is moved by moving what the database has, so that a story can reach a deadline to the
-second: times are whole seconds of the story, and what an act takes of real time is taken back.
+Times are whole seconds of the story, so that it can reach a deadline to the second.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.core.cache import cache
-from django.db import connection
 from django.test import Client
 
 from inventory.metrics import metrics
@@ -21,7 +19,6 @@ from shop.accounts.models import User
 from shop.background import expiry
 from shop.catalogue.models import Sale as SaleRow
 from shop.catalogue.sale_cache import sale_cache
-from shop.catalogue.sales import database_time
 from shop.catalogue.stock_cache import stock_cache
 from shop.checkout.availability_cache import availability_cache
 from shop.conftest import Buyer
@@ -31,20 +28,8 @@ from shop.specification.order import AWAITING, Order, Sale
 from shop.specification.shop import Shop
 from shop.tests.provider import FakeProvider
 from shop.tests.quick import delete_all
-from shop.tests.specification import opening, words
+from shop.tests.specification import clock, opening, words
 from shop.tests.specification.page import Node, read
-
-FOREVER = 10**9
-
-TIMES = {
-    "shop_sale": {"starts_at": False, "ends_at": False},
-    "shop_order": {"created": True, "pay_before": False},
-    "shop_payment": {"created": True, "not_before": False},
-    "shop_refund": {"created": True, "not_before": False},
-    "inventory_reservation": {"deadline": False},
-    "inventory_outboxmessage": {"created": True, "not_before": True},
-}
-"""The times of each table, and whether they are never later than when they were written."""
 
 STATUS = {
     **dict.fromkeys(("idempotency_key_missing", "malformed"), 400),
@@ -67,10 +52,6 @@ def status_of(code: str) -> int:
 def moment(when: str | datetime) -> datetime:
     """Return a time that is written in JSON or in a page."""
     return datetime.fromisoformat(when) if isinstance(when, str) else when
-
-
-class TooLate(Exception):
-    """An act took a second of real time: what a second decides is not certain."""
 
 
 class Crash(BaseException):
@@ -192,6 +173,7 @@ class World:
 
     def __init__(self, sales: list[Sale], provider: Psp) -> None:
         delete_all()
+        self.epoch = clock.begin()
         self.model, self.provider = Shop(sales), provider
         self.story: list[str] = []
         self.queued: set[Order] = set()
@@ -203,7 +185,6 @@ class World:
         self.staff = Client()
         self.staff.force_login(User.objects.create_superuser("operator", password="!"))
         self.rows = {sale: self._open(sale) for sale in sales}
-        self.epoch = database_time()
         for sale, row in self.rows.items():
             SaleRow.objects.filter(pk=row.pk).update(
                 starts_at=self.at(sale.opens), ends_at=self.at(sale.closes)
@@ -239,45 +220,13 @@ class World:
         """Return the second of the story that a time of the database is in."""
         return int((moment(when) - self.epoch).total_seconds() // 1)
 
-    def begin(self) -> None:
-        """Take back the real time that went by, and forget what processes remember."""
-        self._move(database_time() - self.at(self.model.now), written=self.model.now)
-        self.forget()
-
-    def go_on(self) -> None:
-        """Go on with a long act: as `begin`, unless what went by decides already."""
-        if self.is_behind():
-            raise TooLate
-        self.begin()
-
-    def is_behind(self) -> bool:
-        """Tell whether an act took a second: then what a second decides is not certain."""
-        return database_time() - self.at(self.model.now) >= timedelta(seconds=1)
-
     def pass_time(self, seconds: int) -> None:
         """Let time go by."""
-        self._move(timedelta(seconds=-seconds), written=self.model.now)
+        clock.advance(seconds)
         self.model.now += seconds
         for order in self.queued:
             left = max(order.pay_before - self.model.now, 0)
             expiry.queue().enqueue([str(self.orders[order])], left, reschedule=True)
-
-    def _move(self, by: timedelta, *, written: int) -> None:
-        """Move all times, each to the beginning of its second; rows were written by now."""
-        old, self.epoch = self.epoch, self.epoch + by
-        begins = f"timestamptz '{self.epoch.isoformat()}'"
-        second = f"floor(extract(epoch FROM {{}} - timestamptz '{old.isoformat()}'))"
-        first = f"make_interval(secs => least({second}, {{}})::float8)"
-        statements = [
-            f"UPDATE {table} SET "
-            + ", ".join(
-                f"{name} = {begins} + {first.format(name, written if is_past else FOREVER)}"
-                for name, is_past in names.items()
-            )
-            for table, names in TIMES.items()
-        ]
-        with connection.cursor() as cursor:
-            cursor.execute("; ".join(statements))
 
     def forget(self) -> None:
         """Forget what a process may remember of the shop for a second."""
