@@ -167,6 +167,15 @@ TOURS: dict[str, Steps] = {
         ("the_provider_finishes", {"which": 0, "well": True}),
         ("news_arrive", {"which": 0, "times": 1, "age": 0, "other": False}),
     ],
+    "two sales to come, and a payment that nobody answered": [
+        opening(opens=300),
+        ("visits", {"who": "Ann", "where": 4}),
+        bought("Ann", 0),
+        provider("silent"),
+        changed("payment"),
+        provider("answers"),
+        ASKS,
+    ],
     "an operator's day": [
         opening(stock=5, currency="KWD", eyes=True, resold=False),
         WATCHES,

@@ -52,7 +52,7 @@ class Story(BuyersActs, OthersActs):
         rules = {"resells_cancelled": resold, "resells_returned": not resold}
         sales = [
             Sale("Alpha", stock, prices[0], "CNY", limit, -10, far, hold, 199_900, **rules),
-            Sale("Phone", 5, prices[1], "CNY", 3, 0, 400, 60, 199_900),
+            Sale("Phone", 5, prices[1], "CNY", 3, max(opens - 120, 0), 400, 60, 199_900),
             Sale("Gamma", 4, 1_500, currency, 3, opens, far, 900, 1_000, **rules),
         ]
         provider.cache_clear()
