@@ -1,10 +1,9 @@
-"""What buyers do: one behaviour per file. `loadtest/locustfile.py` mixes them by weight.
+"""What buyers do: one module per theme. `loadtest/locustfile.py` mixes them by weight.
 
 A behaviour is a function of a shopper and a random generator. It acts once, from the opening on;
 how it acts follows from the generator alone, which is seeded by the run's seed and the buyer's
-place, so that a run can be repeated. To add one, write its file, list it in `BEHAVIOURS` and give
-it a weight in `loadtest/locustfile.py`. None goes on without end: each has a number of times or of
-seconds.
+place, so that a run can be repeated. To add one, list it in `BEHAVIOURS` and give it a weight in
+`loadtest/locustfile.py`. None goes on without end: each has a number of times or of seconds.
 """
 
 from __future__ import annotations
@@ -14,29 +13,28 @@ from collections.abc import Callable, Mapping
 from itertools import accumulate
 from random import Random
 
-from loadtest.scenarios.abandoner import abandon
-from loadtest.scenarios.bot import hammer
-from loadtest.scenarios.browser import look_around
-from loadtest.scenarios.canceller import cancel
-from loadtest.scenarios.cart_buyer import fill_cart
-from loadtest.scenarios.doubler import send_twice
-from loadtest.scenarios.expirer import let_expire
-from loadtest.scenarios.greedy import want_more
-from loadtest.scenarios.invalid_sender import send_invalid
-from loadtest.scenarios.late_canceller import cancel_late
-from loadtest.scenarios.late_payer import pay_at_deadline
-from loadtest.scenarios.limit_racer import race_limit
-from loadtest.scenarios.once import buy_once
-from loadtest.scenarios.part_canceller import cancel_parts
-from loadtest.scenarios.part_refunder import refund_parts
-from loadtest.scenarios.payer import buy_and_pay
-from loadtest.scenarios.peeper import peep
-from loadtest.scenarios.refunder import pay_and_refund
-from loadtest.scenarios.retrier import insist
-from loadtest.scenarios.returner import come_again
-from loadtest.scenarios.visitor import browse as browse
+from loadtest.scenarios.buying import browse as browse
+from loadtest.scenarios.buying import (
+    buy_once,
+    come_again,
+    insist,
+    look_around,
+    send_twice,
+    want_more,
+)
+from loadtest.scenarios.intruders import hammer, peep, send_invalid
+from loadtest.scenarios.limits import outlast, race_limit
+from loadtest.scenarios.parts import cancel_parts, fill_cart, refund_parts
+from loadtest.scenarios.paying import (
+    abandon,
+    buy_and_pay,
+    cancel,
+    cancel_late,
+    let_expire,
+    pay_and_refund,
+    pay_at_deadline,
+)
 from loadtest.scenarios.walker import walk
-from loadtest.scenarios.window_watcher import outlast
 from loadtest.shopper import Shopper
 
 Behaviour = Callable[[Shopper, Random], None]

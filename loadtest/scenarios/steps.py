@@ -10,7 +10,7 @@ from random import Random
 from loadtest.cart import Cart
 from loadtest.purchases import Part, Purchase, new_key
 from loadtest.sale import Sale
-from loadtest.scenarios.retries import pay_until_paid
+from loadtest.scenarios.asking import pay_until_paid
 from loadtest.shopper import Shopper
 from loadtest.shops.flash_sale.answers import NOT_THEIRS, PROVOKED, Answer
 from loadtest.shops.flash_sale.invalid import (

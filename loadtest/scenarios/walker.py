@@ -14,7 +14,7 @@ from random import Random
 from loadtest.cart import Cart
 from loadtest.purchases import Part
 from loadtest.sale import Sale
-from loadtest.scenarios.retries import order_with_retries
+from loadtest.scenarios.asking import order_with_retries
 from loadtest.scenarios.steps import Bought, Walk
 from loadtest.shopper import Shopper
 

@@ -1,22 +1,50 @@
-"""A patient buyer, who keeps trying while a sale is paused, closed and opened again."""
+"""Buyers who try to get past a limit, or past the end of a sale."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from functools import partial
 from random import Random
 
 from loadtest.purchases import Purchase
-from loadtest.roles import TIMED
-from loadtest.scenarios.retries import order_with_retries
+from loadtest.roles import LIMITED, TIMED
+from loadtest.scenarios.asking import at_once, order_with_retries
 from loadtest.shopper import Shopper
+from loadtest.shops.flash_sale.answers import KEY_REUSED
 from loadtest.shops.flash_sale.invalid import anothers_key
 
+ROUNDS = 4
+# Purchases at the same moment, at most.
+WINDOWS = 4
+# Of the orders, how many are given up, so that the next round has something to race for.
+GIVEN_UP = 0.7
 # Seconds: how long a buyer tries, and how long a sale has been over when they give up.
 GIVE_UP_AFTER, OVER = 18.0, 3.5
 # Orders kept at a time, and paid in all: with more, the limit would be all that they are told.
 KEPT, PAID = 2, 4
 # Keys that are asked for once more when the sale is over.
 ASKED_AGAIN = 5
+
+
+def race_limit(shopper: Shopper, random: Random) -> None:
+    """Ask for more than the limit at once, under different and under equal keys."""
+    sale = shopper.sale_of(LIMITED)
+    for _ in range(ROUNDS):
+        wanted = [
+            shopper.wants(random.randint(1, sale.limit), sale)
+            for _ in range(random.randint(2, WINDOWS))
+        ]
+        wanted.append(random.choice(wanted))
+        if random.random() < 0.3:
+            one = random.choice(wanted)
+            wanted.append(replace(one, quantity=one.quantity % sale.limit + 1))
+        calls = [partial(shopper.order, each, expects=KEY_REUSED) for each in wanted]
+        orders = {answer.order for answer in at_once(shopper, calls) if answer.order is not None}
+        for order in sorted(orders):
+            if random.random() < GIVEN_UP:
+                shopper.cancel(order)
+        shopper.sleep(0.3 + random.random() / 2)
 
 
 def outlast(shopper: Shopper, random: Random) -> None:
@@ -50,10 +78,7 @@ def outlast(shopper: Shopper, random: Random) -> None:
     for purchase in [*(each for each, _ in kept), *refused[-ASKED_AGAIN:]]:
         shopper.order(purchase)
     if kept and shopper.friend is not None:
-        _use_anothers_key(shopper.friend(1), kept[-1][0])
-
-
-def _use_anothers_key(other: Shopper, purchase: Purchase) -> None:
-    """Ask for more than anyone may have under another buyer's key: the sale is over, not known."""
-    other.send_invalid(anothers_key(purchase, ended=True))
-    other.leave()
+        # Another buyer's key, for more than anyone may have: the sale is over, the key not known.
+        other = shopper.friend(1)
+        other.send_invalid(anothers_key(kept[-1][0], ended=True))
+        other.leave()

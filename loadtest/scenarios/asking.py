@@ -1,7 +1,9 @@
-"""Retries as a sensible client makes them: the same key, after the wait that the shop asked for."""
+"""How buyers ask: again with the same key after the wait that the shop asks for, or at once."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Sequence
 from random import Random
 
 from loadtest.purchases import Purchase
@@ -36,6 +38,11 @@ def order_with_retries(
     return answer
 
 
+def buy_one(shopper: Shopper, random: Random) -> str | None:
+    """Buy one, until the answer is known: the order, or None."""
+    return order_with_retries(shopper, shopper.wants(), random, also_unknown=True).order
+
+
 def order_when_back(shopper: Shopper, sale: Sale, quantity: int, random: Random) -> Answer:
     """Order, and while it is sold out come again for units that others have given back."""
     for _ in range(ATTEMPTS):
@@ -48,9 +55,7 @@ def order_when_back(shopper: Shopper, sale: Sale, quantity: int, random: Random)
 
 
 def pay_until_paid(shopper: Shopper, order: str, random: Random) -> bool:
-    """Pay until the payment provider has decided, and try again what it declined: whether it is
-    paid.
-    """
+    """Pay until the provider has decided, and again what it declined: whether it is paid."""
     for _ in range(ATTEMPTS):
         answer = shopper.pay(order, expects=DECLINED)
         if answer.paid is not None:
@@ -59,3 +64,25 @@ def pay_until_paid(shopper: Shopper, order: str, random: Random) -> bool:
             return False
         shopper.sleep(MAX_WAIT / 2 * (0.5 + random.random() / 2))
     return False
+
+
+def at_once(shopper: Shopper, calls: Sequence[Callable[..., Answer]]) -> list[Answer]:
+    """Make calls of one buyer at the same moment, as from several windows; return the answers.
+
+    Each is called with a `connection` of its own, which is closed afterwards.
+    """
+    answers: dict[int, Answer] = {}
+
+    def make(place: int) -> None:
+        connection = shopper.beside()
+        try:
+            answers[place] = calls[place](connection=connection)
+        finally:
+            connection.close()
+
+    clicks = [threading.Thread(target=make, args=[place]) for place in range(len(calls))]
+    for click in clicks:
+        click.start()
+    for click in clicks:
+        click.join()
+    return [answers[place] for place in sorted(answers)]
