@@ -12,10 +12,16 @@ from contextlib import ExitStack, suppress
 from redis import RedisError
 
 from lab.bed.description import Place
-from loadtest.faults.cluster_hosts import NAME as CLUSTER
-from loadtest.faults.cluster_hosts import Cluster
 from loadtest.faults.hosts import Host
-from loadtest.faults.redis_hosts import PORT, SENTINEL_PORT, SERVICE, Sentinels, client_of
+from loadtest.faults.redis_hosts import CLUSTER_SERVER as CLUSTER
+from loadtest.faults.redis_hosts import (
+    PORT,
+    SENTINEL_PORT,
+    SERVICE,
+    Cluster,
+    Sentinels,
+    client_of,
+)
 
 DOWN_AFTER = 1000
 """Milliseconds without an answer after which a Sentinel, or a node of a cluster, calls a server

@@ -1,32 +1,49 @@
-"""Faults of whole hosts, on any bed."""
+"""What faults of whole hosts share, on any bed."""
 
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from random import Random
+from typing import ClassVar
 
-from loadtest.fault_needs import BED, CLOCK
+from loadtest.fault_needs import BED
 from loadtest.faults.fault import Fault, wait_until
 from loadtest.faults.hosts import Host, Hosts
 from loadtest.faults.target import Target
 
-APART = 10.0
-"""Seconds between two hosts' clocks."""
-
 
 class BedFault(Fault):
-    """A fault of a bed's hosts and of the network between them; healing undoes all of it."""
+    """A fault of a bed's hosts and of the network between them; healing undoes all of it.
+
+    Attributes:
+        settles: seconds until the servers are whole again after it.
+    """
 
     needs = frozenset({BED})
+    settles: ClassVar[float] = 60
 
     def __init__(self, target: Target, random: Random) -> None:
         super().__init__(target, random)
         self.hosts = Hosts.read(target.bed)
         self._dead: list[str] = []
 
+    @abstractmethod
+    def strike(self) -> None:
+        """Cut, kill or change what this fault is about."""
+
+    def settled(self) -> bool:
+        """Whether the servers are whole again."""
+        return True
+
+    def inject(self) -> None:
+        """Strike, and note the moment from which on the shop has to do without what is lost."""
+        self.strike()
+        self.lost()
+
     def lost(self) -> None:
-        """Note the moment from which on the shop has to do without what is lost."""
-        self.lost_at = time.monotonic_ns()
+        """Note that moment, unless it is known."""
+        self.lost_at = self.lost_at or time.monotonic_ns()
 
     def lose(self, name: str) -> None:
         """Let a host die."""
@@ -34,75 +51,51 @@ class BedFault(Fault):
         self.lost()
         self.did[f"killed on {name}"] = len(self.hosts.power_off(name))
 
-    def promoted(self, old: Host, new: Host) -> None:
-        """Note that another host's server has taken over, and how long after the loss."""
-        self.did["primary"] = f"{old.name} -> {new.name}"
-        if self.lost_at:
-            self.did["promoted after"] = round((time.monotonic_ns() - self.lost_at) / 1e9, 2)
-
     def heal(self) -> None:
-        """Undo all cuts and switch dead hosts on again."""
+        """Undo all cuts, switch dead hosts on again, and wait until the servers are whole."""
         self.hosts.reconnect()
         for name in self._dead:
             self.hosts.power_on(name)
         self._dead.clear()
+        wait_until("the servers are whole", self.settled, self.settles)
 
 
-class WebHostLost(BedFault):
-    """The host of a web node dies; the front sends buyers to the others."""
+class LeaderFault(BedFault):
+    """A fault of the host whose server leads, or of the way to it; by default, the host dies.
 
-    name = "web-host-lost"
-    what = "the host of one web node dies"
-    expected = "its requests are unknown; the others go on"
-    lasts = (2.0, 4.0)
-    leaves_doubt = True
+    Attributes:
+        promotes: seconds within which another server leads; 0: none is to.
+        old: the host whose server leads at first.
+    """
 
-    def inject(self) -> None:  # noqa: D102
-        host = self.random.choice(self.hosts.with_role("web"))
-        self.lose(host.name)
-        self._host = host
+    promotes: ClassVar[float] = 40
 
-    def heal(self) -> None:  # noqa: D102
-        super().heal()
-        # The shop's supervisor starts it again.
-        wait_until("the web node runs", lambda: bool(self._host.processes()), 30)
+    def __init__(self, target: Target, random: Random) -> None:
+        super().__init__(target, random)
+        self.old = self.leader()
 
+    @abstractmethod
+    def leader(self) -> Host:
+        """Return the host whose server leads. Raises `FaultFailed`: there is none."""
 
-class WebLinkSlow(BedFault):
-    """A web node's link becomes slow, to buyers and to servers: what is sent waits in a queue."""
+    @abstractmethod
+    def heir(self) -> Host | None:
+        """Return another host whose server leads by now; None: there is none."""
 
-    name = "web-link-slow"
-    what = "the link of one web node carries 8 kB a second, and drops what would wait for a second"
-    expected = "its buyers wait; the others go on, nothing is oversold"
-    wants_stock = True
+    def strike(self) -> None:
+        """Let the leader's host die."""
+        self.lose(self.old.name)
 
-    def inject(self) -> None:  # noqa: D102
-        host = self.random.choice(self.hosts.with_role("web"))
-        self.hosts.slow_down(host.name)
-        self.lost()
-        self.did["slow"] = host.name
+    def inject(self) -> None:
+        """Strike, and wait until another server leads."""
+        super().inject()
+        if self.promotes:
+            wait_until("another server leads", self._is_promoted, self.promotes)
 
-
-class ClocksApart(BedFault):
-    """The clocks of web nodes and servers differ by ten seconds, in both directions."""
-
-    name = "clocks-apart"
-    what = "the clocks of the hosts are 10 s apart"
-    expected = "leases end early or late; nothing is oversold"
-    needs = frozenset({BED, CLOCK})
-    wants_stock = True
-
-    def inject(self) -> None:  # noqa: D102
-        hosts = [each for each in self.hosts.hosts.values() if each.clock]
-        for number, host in enumerate(hosts):
-            ahead = (0.0, APART, -APART)[number % 3]
-            self.hosts.step_clock(host.name, ahead)
-            self.did[host.name] = ahead
-        time.sleep(1.5)  # a process reads its clock's file once a second
-        self.lost()
-
-    def heal(self) -> None:  # noqa: D102
-        for host in self.hosts.hosts.values():
-            if host.clock:
-                self.hosts.step_clock(host.name, 0)
-        super().heal()
+    def _is_promoted(self) -> bool:
+        new = self.heir()
+        if new is None or new.name == self.old.name:
+            return False
+        self.did["primary"] = f"{self.old.name} -> {new.name}"
+        self.did["promoted after"] = round((time.monotonic_ns() - (self.lost_at or 0)) / 1e9, 2)
+        return True

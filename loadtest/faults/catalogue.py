@@ -1,112 +1,41 @@
-"""All faults by name. To add one, write a class in its family's file and list it here."""
+"""All faults by name. To add one, write a class in its family's file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import ModuleType
 
-from loadtest.faults.bed_fault import ClocksApart, WebHostLost, WebLinkSlow
-from loadtest.faults.celery import BrokerEmptied, CeleryKilled
-from loadtest.faults.clock import ClockStepped
-from loadtest.faults.cluster_hosts import ClusterPrimaryLost
-from loadtest.faults.disk import DiskFull
+from loadtest.faults import (
+    background,
+    machine,
+    postgres,
+    postgres_hosts,
+    rabbitmq_hosts,
+    redis,
+    redis_hosts,
+    web,
+    web_hosts,
+)
 from loadtest.faults.fault import Fault
-from loadtest.faults.mail import MailKilled
-from loadtest.faults.postgres import (
-    BackendsTerminated,
-    CommitLost,
-    ConnectionsExhausted,
-    PostgresKilled,
-    PostgresRestarted,
-)
-from loadtest.faults.postgres_hosts import (
-    PostgresPrimaryDiskFull,
-    PostgresPrimaryIsolated,
-    PostgresPrimaryLost,
-    PostgresPrimaryOneWay,
-    PostgresSplit,
-    WebCutOffFromPostgres,
-)
-from loadtest.faults.rabbitmq_hosts import RabbitMQLeaderLost
-from loadtest.faults.redis import (
-    RedisFailover,
-    RedisFull,
-    RedisKilled,
-    RedisMute,
-    RedisPaused,
-    RedisReset,
-    RedisSlow,
-)
-from loadtest.faults.redis_hosts import (
-    RedisCutOff,
-    RedisOneWay,
-    RedisPrimaryLost,
-    RedisSplit,
-    RedisStalePromoted,
-    WebCutOffFromRedis,
-)
-from loadtest.faults.web import (
-    HolderPaused,
-    KilledAfterCommit,
-    KilledBeforeAnswer,
-    KilledBeforeCommit,
-    WebKilled,
-)
-from loadtest.faults.web_hosts import BeatHostLost, WebRollingRestart
 
-FAULTS: dict[str, type[Fault]] = {
-    fault.name: fault
-    for fault in (
-        WebKilled,
-        KilledBeforeCommit,
-        KilledAfterCommit,
-        KilledBeforeAnswer,
-        HolderPaused,
-        RedisKilled,
-        RedisPaused,
-        RedisSlow,
-        RedisMute,
-        RedisReset,
-        RedisFull,
-        RedisFailover,
-        PostgresKilled,
-        PostgresRestarted,
-        BackendsTerminated,
-        ConnectionsExhausted,
-        CommitLost,
-        CeleryKilled,
-        BrokerEmptied,
-        MailKilled,
-        ClockStepped,
-        DiskFull,
-    )
-}
 
+def _named(*families: ModuleType) -> dict[str, type[Fault]]:
+    """Return the faults of these files by name, in their order."""
+    return {
+        each.name: each
+        for family in families
+        for each in vars(family).values()
+        if isinstance(each, type)
+        and issubclass(each, Fault)
+        and each.__module__ == family.__name__
+        and "name" in vars(each)
+    }
+
+
+FAULTS = _named(web, redis, postgres, background, machine)
 """Those of one machine."""
 
-BED_FAULTS: dict[str, type[Fault]] = {
-    fault.name: fault
-    for fault in (
-        RedisPrimaryLost,
-        RedisStalePromoted,
-        RedisSplit,
-        RedisOneWay,
-        RedisCutOff,
-        WebCutOffFromRedis,
-        ClusterPrimaryLost,
-        PostgresPrimaryLost,
-        PostgresPrimaryIsolated,
-        PostgresPrimaryOneWay,
-        PostgresSplit,
-        PostgresPrimaryDiskFull,
-        WebCutOffFromPostgres,
-        RabbitMQLeaderLost,
-        ClocksApart,
-        WebHostLost,
-        WebLinkSlow,
-        BeatHostLost,
-        WebRollingRestart,
-    )
-}
+BED_FAULTS = _named(redis_hosts, postgres_hosts, rabbitmq_hosts, web_hosts)
 """Those of several hosts, for `prove --bed`; each bed names the ones that it was made for."""
 
 

@@ -12,9 +12,9 @@ import psutil
 import psycopg
 
 from loadtest.fault_needs import DATABASE_PROXY
-from loadtest.faults.control import Control
 from loadtest.faults.fault import Fault, FaultFailed, wait_until
 from loadtest.faults.processes import kill, lives, send
+from loadtest.faults.proxy import Control
 from loadtest.faults.target import Target
 
 
@@ -105,9 +105,7 @@ class BackendsTerminated(Postgres):
     leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
-        with psycopg.connect(
-            self.target.database, autocommit=True, connect_timeout=5
-        ) as connection:
+        with connect(self.target.database) as connection:
             ended = 0
             for _ in range(self.random.randint(2, 5)):
                 ended += terminate(connection)
@@ -129,9 +127,7 @@ class ConnectionsExhausted(Postgres):
         self._grabber = threading.Thread(target=self._grab, daemon=True)
 
     def inject(self) -> None:  # noqa: D102
-        with psycopg.connect(
-            self.target.database, autocommit=True, connect_timeout=5
-        ) as connection:
+        with connect(self.target.database) as connection:
             self._grabber.start()
             wait_until("no connection is left", lambda: self._refused > 0, 20)
             # End the shop's connections too: it needs new ones, and there are none.

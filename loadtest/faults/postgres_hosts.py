@@ -6,14 +6,13 @@ import json
 import time
 import urllib.error
 import urllib.request
-from random import Random
 from typing import Any
 
 from loadtest.fault_needs import DISK, PATRONI
-from loadtest.faults.bed_fault import BedFault
-from loadtest.faults.disk import empty, fill
-from loadtest.faults.fault import FaultFailed, NotRecovered, wait_until
+from loadtest.faults.bed_fault import LeaderFault
+from loadtest.faults.fault import FaultFailed, NotRecovered
 from loadtest.faults.hosts import Host, Hosts
+from loadtest.faults.machine import empty, fill
 from loadtest.faults.target import Target
 
 API_PORT = 8008
@@ -22,7 +21,6 @@ API_PORT = 8008
 TIMEOUT = 1.0
 """Seconds to wait for an agent; its host may be cut off."""
 
-PROMOTED = 60
 SETTLED = 180
 """Seconds until every standby follows the primary. A former primary has to be rewound, and a
 standby that stands still is rebuilt only after a while (`lab/bed/operator.py`)."""
@@ -113,34 +111,25 @@ class Agents:
             time.sleep(POLL)
 
 
-class _OfPatroni(BedFault):
+class _OfPatroni(LeaderFault):
     """A fault of the PostgreSQL servers or of the way to them."""
 
     needs = frozenset({PATRONI})
     lasts = (1.0, 2.0)
+    promotes = 60
 
-    def __init__(self, target: Target, random: Random) -> None:
-        super().__init__(target, random)
+    def leader(self) -> Host:
         self.agents = Agents(self.hosts)
         # Also after a fault of the web nodes: standbys can get lost on a busy machine alone.
         self.agents.wait_until_settled()
-        self.old = self.agents.primary()
-        self.did["roles"] = self.agents.roles(self.old)
+        primary = self.agents.primary()
+        self.did["roles"] = self.agents.roles(primary)
+        return primary
 
-    @property
-    def others(self) -> list[str]:
-        """The names of the database hosts other than the primary's."""
-        return [name for name in self.agents.hosts if name != self.old.name]
-
-    def wait_for_promotion(self) -> None:
-        """Wait until an agent on another host says that its server is the primary."""
-
-        def is_promoted() -> bool:
-            return any(host.name != self.old.name for host in self.agents.primaries())
-
-        wait_until("a standby is promoted", is_promoted, PROMOTED)
-        new = next(host for host in self.agents.primaries() if host.name != self.old.name)
-        self.promoted(self.old, new)
+    def heir(self) -> Host | None:
+        """Return another host whose agent says that its server is the primary."""
+        others = [host for host in self.agents.primaries() if host.name != self.old.name]
+        return others[0] if others else None
 
     def heal(self) -> None:
         """Join everything again, and wait until all servers follow one primary."""
@@ -160,10 +149,6 @@ class PostgresPrimaryLost(_OfPatroni):
     expected = "no confirmed order is lost; sales stop until the promotion"
     leaves_doubt = True
 
-    def inject(self) -> None:  # noqa: D102
-        self.lose(self.old.name)
-        self.wait_for_promotion()
-
 
 class PostgresPrimaryIsolated(_OfPatroni):
     """The primary lives, but no packet reaches it or leaves it."""
@@ -173,10 +158,8 @@ class PostgresPrimaryIsolated(_OfPatroni):
     expected = "no confirmed order is lost; it comes back as a standby"
     leaves_doubt = True
 
-    def inject(self) -> None:  # noqa: D102
+    def strike(self) -> None:  # noqa: D102
         self.hosts.isolate(self.old.name)
-        self.lost()
-        self.wait_for_promotion()
 
 
 class PostgresPrimaryOneWay(_OfPatroni):
@@ -187,11 +170,8 @@ class PostgresPrimaryOneWay(_OfPatroni):
     expected = "commits without an answer are unknown; no confirmed order is lost"
     leaves_doubt = True
 
-    def inject(self) -> None:  # noqa: D102
-        everyone = [name for name in self.hosts.hosts if name != self.old.name]
-        self.hosts.cut(self.old.name, *everyone)
-        self.lost()
-        self.wait_for_promotion()
+    def strike(self) -> None:  # noqa: D102
+        self.hosts.cut(self.old.name, *(self.hosts.hosts.keys() - {self.old.name}))
 
 
 class PostgresSplit(_OfPatroni):
@@ -203,11 +183,9 @@ class PostgresSplit(_OfPatroni):
     wants_stock = True
     leaves_doubt = True
 
-    def inject(self) -> None:  # noqa: D102
-        etcd = [each.name for each in self.hosts.with_role("etcd")]
-        self.hosts.separate([self.old.name], [*self.others, *etcd])
-        self.lost()
-        self.wait_for_promotion()
+    def strike(self) -> None:  # noqa: D102
+        etcd = {each.name for each in self.hosts.with_role("etcd")}
+        self.hosts.separate([self.old.name], self.agents.hosts.keys() - {self.old.name} | etcd)
 
 
 class PostgresPrimaryDiskFull(_OfPatroni):
@@ -219,8 +197,9 @@ class PostgresPrimaryDiskFull(_OfPatroni):
     needs = frozenset({PATRONI, DISK})
     wants_stock = True
     lasts = (4.0, 6.0)
+    promotes = 0
 
-    def inject(self) -> None:  # noqa: D102
+    def strike(self) -> None:  # noqa: D102
         self.lost()
         self.did |= fill(self.old.disk)
 
@@ -237,9 +216,8 @@ class WebCutOffFromPostgres(_OfPatroni):
     expected = "the front takes it out; the others go on"
     lasts = (4.0, 8.0)
     leaves_doubt = True
+    promotes = 0
 
-    def inject(self) -> None:  # noqa: D102
-        one = self.random.choice(self.hosts.with_role("web")).name
+    def strike(self) -> None:  # noqa: D102
+        self.did["cut off"] = one = self.random.choice(self.hosts.with_role("web")).name
         self.hosts.separate([one], ["proxy"])
-        self.lost()
-        self.did["cut off"] = one

@@ -4,6 +4,7 @@
 
 It prints `{"port": …, "control": …}` when it listens, and ends when its standard input does, so
 that it never outlives its parent. It is one process with one loop, whose delays are milliseconds.
+`Control` changes its behaviour from another process.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ import socket
 import struct
 import sys
 from collections import Counter, deque
+from typing import Any
 
-from loadtest.faults.frontend import Frontend
+from loadtest.faults.fault import FaultFailed
 
 COUNTS = ("connections", "delayed", "muted", "reset", "cut", "replies_lost", "commits_lost")
+
+SSL_REQUEST, GSS_REQUEST = 80877103, 80877104
+"""Requests that are answered with one byte and followed by another first message."""
 
 
 class Proxy:
@@ -179,6 +184,54 @@ class Server(_Half):
         self.link.from_server(data)
 
 
+class Frontend:
+    """Recognises a client's COMMIT in PostgreSQL's protocol.
+
+    Source: PostgreSQL's documentation, "Frontend/Backend Protocol", message formats. A client's
+    first messages have a length and no type; all others have a type of one byte, then a length that
+    includes itself.
+    """
+
+    def __init__(self) -> None:
+        self._starting = True
+        self._rest = b""
+
+    def commits(self, data: bytes) -> bool:
+        """Whether a COMMIT is complete with these bytes."""
+        data = self._rest + data
+        found, at = False, 0
+        while (message := self._message(data, at)) is not None:
+            end, kind, body = message
+            found = found or _is_commit(kind, body)
+            at = end
+        self._rest = data[at:]
+        return found
+
+    def _message(self, data: bytes, at: int) -> tuple[int, bytes, bytes] | None:
+        """Return end, type and body of the message at an offset; None if it is incomplete."""
+        head = 4 if self._starting else 5
+        if len(data) - at < head:
+            return None
+        length = int.from_bytes(data[at + head - 4 : at + head], "big")
+        end = at + head - 4 + length
+        if len(data) < end:
+            return None
+        body = data[at + head : end]
+        if self._starting:
+            code = int.from_bytes(body[:4], "big")
+            self._starting = code in (SSL_REQUEST, GSS_REQUEST)
+            return end, b"", b""
+        return end, data[at : at + 1], body
+
+
+def _is_commit(kind: bytes, body: bytes) -> bool:
+    if kind == b"Q":
+        return body[:6].upper() == b"COMMIT"
+    if kind == b"P":  # Parse: the statement's name, a zero, the statement
+        return body.partition(b"\0")[2][:6].upper() == b"COMMIT"
+    return False
+
+
 async def _control(
     proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
@@ -198,6 +251,36 @@ async def _serve(proxy: Proxy, port: int) -> None:
     print(json.dumps({"port": ports[0], "control": ports[1]}), flush=True)
     # In a thread, because selectors do not accept a standard input that is a file.
     await loop.run_in_executor(None, sys.stdin.buffer.read)
+
+
+class Control:
+    """A proxy's control port; each call uses a new connection.
+
+    Args:
+        port: on this machine.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def tell(self, **settings: Any) -> dict[str, int]:
+        """Change the proxy's behaviour (see `proxy.Proxy.change`); return its counts.
+
+        Raises:
+            FaultFailed: it does not answer.
+        """
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), timeout=5) as connection:
+                connection.sendall(json.dumps(settings).encode() + b"\n")
+                with connection.makefile("rb") as answer:
+                    counts: dict[str, int] = json.loads(answer.readline())
+        except (OSError, ValueError) as error:
+            raise FaultFailed(f"the proxy does not answer: {error}") from error
+        return counts
+
+    def counts(self) -> dict[str, int]:
+        """Return its counts so far."""
+        return self.tell()
 
 
 def main() -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from loadtest.fault_needs import RABBITMQ
-from loadtest.faults.bed_fault import BedFault
-from loadtest.faults.fault import FaultFailed, wait_until
+from loadtest.faults.bed_fault import LeaderFault
+from loadtest.faults.fault import FaultFailed
 from loadtest.faults.hosts import Host, Hosts
-from loadtest.faults.target import Target
 
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 
@@ -73,7 +71,7 @@ class Brokers:
             raise FaultFailed(f"{asked.name} does not answer: {error}") from error
 
 
-class RabbitMQLeaderLost(BedFault):
+class RabbitMQLeaderLost(LeaderFault):
     """The host of the node that leads the queue dies, and later comes back."""
 
     name = "rabbitmq-leader-lost"
@@ -81,26 +79,17 @@ class RabbitMQLeaderLost(BedFault):
     expected = "another node leads; every order is followed up, each mail is sent once"
     needs = frozenset({RABBITMQ})
     wants_stock = True
+    promotes = settles = SETTLED
 
-    def __init__(self, target: Target, random: Random) -> None:
-        super().__init__(target, random)
+    def leader(self) -> Host:  # noqa: D102
         self.brokers = Brokers(self.hosts)
-        old = self.brokers.leader()
-        if old is None:
+        if (host := self.brokers.leader()) is None:
             raise FaultFailed(f"no node leads the queue {QUEUE}")
-        self.old = old
+        return host
 
-    def inject(self) -> None:  # noqa: D102
-        self.lose(self.old.name)
-        wait_until("another node leads the queue", self._is_elected, SETTLED)
+    def heir(self) -> Host | None:  # noqa: D102
+        return self.brokers.leader(but=self.old)
 
-    def heal(self) -> None:
-        """Switch the host on, and wait until all nodes are one cluster."""
-        super().heal()
-        wait_until("all nodes are one cluster", self.brokers.settled, SETTLED)
-
-    def _is_elected(self) -> bool:
-        new = self.brokers.leader(but=self.old)
-        if new is not None:
-            self.promoted(self.old, new)
-        return new is not None
+    def settled(self) -> bool:
+        """Whether all nodes are one cluster."""
+        return self.brokers.settled()

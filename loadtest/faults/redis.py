@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import psutil
@@ -16,18 +16,20 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from loadtest.fault_needs import REDIS_PROXY
-from loadtest.faults.control import Control
 from loadtest.faults.fault import Fault, FaultFailed, wait_until
 from loadtest.faults.ports import free_port
 from loadtest.faults.processes import is_stopped, kill, send
+from loadtest.faults.proxy import Control
 from loadtest.faults.target import Target
 
+DELAYS = (0.05, 0.2, 0.7)
+"""Seconds by which replies are late: less and more than the shop's timeout."""
 
-def connect(url: str) -> redis.Redis:
+
+def connect(url: str, timeout: float = 5.0, **options: Any) -> redis.Redis:
     """Return a client that does not retry."""
-    return redis.Redis.from_url(
-        url, socket_timeout=5, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0)
-    )
+    waits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **waits, **options)
 
 
 def answers(client: redis.Redis) -> bool:
@@ -92,6 +94,60 @@ class RedisPaused(_Redis):
         super().heal()
 
 
+class _Proxied(Fault):
+    """A fault of the proxy between the shop and Redis; the server is not involved."""
+
+    needs = frozenset({REDIS_PROXY})
+    mode: ClassVar[str]
+
+    def __init__(self, target: Target, random: Random) -> None:
+        super().__init__(target, random)
+        self.proxy = Control(target.redis_proxy)
+        self._before = self.proxy.counts()
+
+    def inject(self) -> None:
+        """Let the proxy misbehave."""
+        delay = self.random.choice(DELAYS) if self.mode == "slow" else 0.0
+        self.did |= {"delay": delay} if delay else {}
+        self.proxy.tell(mode=self.mode, seconds=delay)
+
+    def heal(self) -> None:
+        """Forward everything again."""
+        after = self.proxy.tell(mode="pass")
+        self.did |= {
+            name: number - self._before[name]
+            for name, number in after.items()
+            if number > self._before[name]
+        }
+
+
+class RedisSlow(_Proxied):
+    """Every reply is late, by less or by more than the shop's timeout."""
+
+    name = "redis-slow"
+    what = "Redis answers late"
+    expected = "bounded waits, no pile-up"
+    mode = "slow"
+
+
+class RedisMute(_Proxied):
+    """Commands take effect, but their replies are lost."""
+
+    name = "redis-mute"
+    what = "Redis' replies get lost"
+    expected = "one timeout, then sales without the lock; nothing is done twice"
+    mode = "mute"
+
+
+class RedisReset(_Proxied):
+    """Existing and new connections are reset."""
+
+    name = "redis-reset"
+    what = "connections to Redis are reset"
+    expected = "sales without the lock"
+    mode = "reset"
+
+
 class RedisFull(_Redis):
     """No free memory and nothing that may be evicted."""
 
@@ -117,60 +173,6 @@ class RedisFull(_Redis):
     def _refusals(self) -> int:
         statistics = self.client.info("errorstats").get("errorstat_OOM", {})
         return int(statistics.get("count", 0)) if isinstance(statistics, dict) else 0
-
-
-class _Proxied(Fault):
-    """A fault of the proxy between the shop and Redis; the server is not involved."""
-
-    needs = frozenset({REDIS_PROXY})
-
-    def __init__(self, target: Target, random: Random) -> None:
-        super().__init__(target, random)
-        self.proxy = Control(target.redis_proxy)
-        self._before = self.proxy.counts()
-
-    def heal(self) -> None:
-        """Forward everything again."""
-        after = self.proxy.tell(mode="pass")
-        self.did |= {
-            name: number - self._before[name]
-            for name, number in after.items()
-            if number > self._before[name]
-        }
-
-
-class RedisSlow(_Proxied):
-    """Every reply is late, by less or by more than the shop's timeout."""
-
-    name = "redis-slow"
-    what = "Redis answers late"
-    expected = "bounded waits, no pile-up"
-
-    def inject(self) -> None:  # noqa: D102
-        self.did["delay"] = delay = self.random.choice([0.05, 0.2, 0.7])
-        self.proxy.tell(mode="slow", seconds=delay)
-
-
-class RedisMute(_Proxied):
-    """Commands take effect, but their replies are lost."""
-
-    name = "redis-mute"
-    what = "Redis' replies get lost"
-    expected = "one timeout, then sales without the lock; nothing is done twice"
-
-    def inject(self) -> None:  # noqa: D102
-        self.proxy.tell(mode="mute")
-
-
-class RedisReset(_Proxied):
-    """Existing and new connections are reset."""
-
-    name = "redis-reset"
-    what = "connections to Redis are reset"
-    expected = "sales without the lock"
-
-    def inject(self) -> None:  # noqa: D102
-        self.proxy.tell(mode="reset")
 
 
 class RedisFailover(_Redis):

@@ -1,26 +1,29 @@
-"""Faults of a bed with Redis and Sentinels on several hosts."""
+"""Faults of a bed with Redis on several hosts: under Sentinels, or as a Redis Cluster."""
 
 from __future__ import annotations
 
 import time
 from contextlib import suppress
-from random import Random
 from typing import Any
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from loadtest.fault_needs import SENTINEL
-from loadtest.faults.bed_fault import BedFault
+from loadtest.fault_needs import CLUSTER, SENTINEL
+from loadtest.faults.bed_fault import LeaderFault
 from loadtest.faults.fault import FaultFailed, wait_until
 from loadtest.faults.hosts import Host, Hosts
-from loadtest.faults.target import Target
+from loadtest.faults.redis import connect
 
 PORT, SENTINEL_PORT = 6379, 26379
 
 SERVICE = "shop"
 """The name under which the Sentinels watch the primary."""
+
+CLUSTER_SERVER = "redis-cluster"
+"""The name of the servers of a Redis Cluster."""
+
+ITEM_KEYS = "*{item:*"
+"""Of the shop's item locks."""
 
 TIMEOUT = 1.0
 """Seconds to wait for an answer; a host may be cut off."""
@@ -28,14 +31,14 @@ TIMEOUT = 1.0
 
 def client_of(host: Host, port: int) -> redis.Redis:
     """Return a client of the server on a host, which does not wait long."""
-    return redis.Redis(
-        host.address,
-        port,
-        socket_timeout=TIMEOUT,
-        socket_connect_timeout=TIMEOUT,
-        retry=Retry(NoBackoff(), 0),
-        decode_responses=True,
-    )
+    return connect(f"redis://{host.address}:{port}", TIMEOUT, decode_responses=True)
+
+
+def replication(host: Host) -> dict[str, Any]:
+    """Return what a server says of its replication; empty if it does not answer."""
+    with client_of(host, PORT) as client, suppress(redis.RedisError):
+        return dict(client.info("replication"))
+    return {}
 
 
 class Sentinels:
@@ -49,15 +52,9 @@ class Sentinels:
         with client_of(host, PORT) as client:
             client.config_set(name, value)
 
-    def replication(self, host: Host) -> dict[str, Any]:
-        """Return what a server says of its replication; empty if it does not answer."""
-        with client_of(host, PORT) as client, suppress(redis.RedisError):
-            return dict(client.info("replication"))
-        return {}
-
     def written(self, host: Host) -> int:
         """Return the bytes of writes that a server has."""
-        told = self.replication(host)
+        told = replication(host)
         name = "master_repl_offset" if told.get("role") == "master" else "slave_repl_offset"
         return int(told.get(name, 0))
 
@@ -88,53 +85,35 @@ class Sentinels:
         except (FaultFailed, redis.RedisError):
             return False
         replicas = [each for each in self.hosts.values() if each is not primary]
-        return self.replication(primary).get("role") == "master" and all(
+        return replication(primary).get("role") == "master" and all(
             told.get("master_host") == primary.address and told.get("master_link_status") == "up"
-            for told in map(self.replication, replicas)
+            for told in map(replication, replicas)
         )
 
 
-class _OfSentinel(BedFault):
+class _OfSentinel(LeaderFault):
     """A fault of the Redis servers or of the way to them."""
 
     needs = frozenset({SENTINEL})
 
-    def __init__(self, target: Target, random: Random) -> None:
-        super().__init__(target, random)
+    def leader(self) -> Host:
         self.sentinels = Sentinels(self.hosts)
-        self.old = self.sentinels.primary()
+        self.webs = [each.name for each in self.hosts.with_role("web")]
+        self.redises = [each.name for each in self.hosts.with_role("redis")]
+        return self.sentinels.primary()
 
-    @property
-    def webs(self) -> list[str]:
-        """The names of the web nodes' hosts."""
-        return [each.name for each in self.hosts.with_role("web")]
-
-    @property
-    def redises(self) -> list[str]:
-        """The names of the Redis servers' hosts."""
-        return [each.name for each in self.hosts.with_role("redis")]
-
-    def others(self) -> list[Host]:
-        """Return the Redis hosts other than the one that was primary."""
-        return [each for each in self.sentinels.hosts.values() if each.name != self.old.name]
-
-    def wait_for_promotion(self) -> Host:
-        """Wait until most Sentinels name another primary, and it is one."""
-
-        def is_promoted() -> bool:
-            new = self.sentinels.primary()
-            role = self.sentinels.replication(new).get("role")
-            return new.name != self.old.name and role == "master"
-
-        wait_until("a replica is promoted", is_promoted, 40)
+    def heir(self) -> Host | None:
+        """Return the host that most Sentinels name, if its server is a primary."""
         new = self.sentinels.primary()
-        self.promoted(self.old, new)
-        return new
+        return new if replication(new).get("role") == "master" else None
 
-    def heal(self) -> None:
-        """Join everything again, and wait until all replicas follow one primary."""
-        super().heal()
-        wait_until("the replicas follow one primary", self.sentinels.settled, 60)
+    def others(self) -> list[str]:
+        """Return the Redis hosts other than the one that was primary."""
+        return [name for name in self.redises if name != self.old.name]
+
+    def settled(self) -> bool:
+        """Whether all replicas follow one primary."""
+        return self.sentinels.settled()
 
 
 class RedisPrimaryLost(_OfSentinel):
@@ -144,10 +123,6 @@ class RedisPrimaryLost(_OfSentinel):
     what = "the host of Redis' primary dies; Sentinel promotes a replica"
     expected = "sales without the lock until then; nothing is oversold"
     lasts = (1.0, 2.0)
-
-    def inject(self) -> None:  # noqa: D102
-        self.lose(self.old.name)
-        self.wait_for_promotion()
 
 
 class RedisStalePromoted(_OfSentinel):
@@ -159,20 +134,23 @@ class RedisStalePromoted(_OfSentinel):
     wants_stock = True
     lasts = (1.0, 2.0)
 
-    def inject(self) -> None:  # noqa: D102
-        stale = self.others()[0]
+    def strike(self) -> None:  # noqa: D102
+        self._stale, *rest = [self.hosts[name] for name in self.others()]
         # The replica with the smallest number is chosen, however far behind it is.
-        self.sentinels.set(stale, "replica-priority", "1")
-        for each in self.others()[1:]:
+        self.sentinels.set(self._stale, "replica-priority", "1")
+        for each in rest:
             self.sentinels.set(each, "replica-priority", "0")
-        self.hosts.separate([stale.name], [self.old.name])
-        before = self.sentinels.written(stale)
+        self.hosts.separate([self._stale.name], [self.old.name])
+        before = self.sentinels.written(self._stale)
         wait_until("a write is missed", lambda: self.sentinels.written(self.old) > before, 10)
         time.sleep(2)  # a Sentinel reads the priorities once a second
         self.did["bytes of writes lost"] = self.sentinels.written(self.old) - before
         self.lose(self.old.name)
-        if (new := self.wait_for_promotion()).name != stale.name:
-            raise FaultFailed(f"{new.name} was promoted, and not {stale.name}")
+
+    def inject(self) -> None:  # noqa: D102
+        super().inject()
+        if (new := self.sentinels.primary()).name != self._stale.name:
+            raise FaultFailed(f"{new.name} was promoted, and not {self._stale.name}")
 
     def heal(self) -> None:  # noqa: D102
         super().heal()
@@ -188,49 +166,17 @@ class RedisSplit(_OfSentinel):
     expected = "two holders of each lock; the database decides, nothing is oversold"
     wants_stock = True
 
-    def inject(self) -> None:  # noqa: D102
-        first, *rest = self.webs
-        new_side = [each.name for each in self.others()]
-        self.hosts.separate([self.old.name], [*rest, *new_side, "shop"])
+    def strike(self) -> None:  # noqa: D102
+        self.did["old primary kept by"], *rest = self.webs
+        self.hosts.separate([self.old.name], [*rest, *self.others(), "shop"])
         # The first web node is on the old primary's side.
-        self.hosts.separate([first], new_side)
-        self.lost()
-        self.wait_for_promotion()
-        self.did["old primary kept by"] = first
+        self.hosts.separate(self.webs[:1], self.others())
 
     def heal(self) -> None:  # noqa: D102
         # Asked as soon as it can be again, and before the Sentinels make it a replica.
         self.hosts.reconnect()
-        self.did["old primary's role"] = self.sentinels.replication(self.old).get("role", "")
+        self.did["old primary's role"] = replication(self.old).get("role", "")
         super().heal()
-
-
-class RedisCutOff(_OfSentinel):
-    """All web nodes lose the way to all Redis servers: packets vanish."""
-
-    name = "redis-cut-off"
-    what = "packets between all web nodes and Redis vanish"
-    expected = "bounded waits, then sales without the lock"
-    wants_stock = True
-
-    def inject(self) -> None:  # noqa: D102
-        self.hosts.separate(self.webs, self.redises)
-        self.lost()
-
-
-class WebCutOffFromRedis(_OfSentinel):
-    """One web node loses the way to Redis; the others keep it."""
-
-    name = "web-cut-off-from-redis"
-    what = "packets between one web node and Redis vanish"
-    expected = "it sells without the lock beside the others; nothing is oversold"
-    wants_stock = True
-
-    def inject(self) -> None:  # noqa: D102
-        one = self.random.choice(self.webs)
-        self.hosts.separate([one], self.redises)
-        self.lost()
-        self.did["cut off"] = one
 
 
 class RedisOneWay(_OfSentinel):
@@ -241,7 +187,108 @@ class RedisOneWay(_OfSentinel):
     expected = "a replica is promoted; two holders are possible, nothing is oversold"
     wants_stock = True
 
-    def inject(self) -> None:  # noqa: D102
-        self.hosts.cut(self.old.name, *(each.name for each in self.others()))
-        self.lost()
-        self.wait_for_promotion()
+    def strike(self) -> None:  # noqa: D102
+        self.hosts.cut(self.old.name, *self.others())
+
+
+class RedisCutOff(_OfSentinel):
+    """All web nodes lose the way to all Redis servers: packets vanish."""
+
+    name = "redis-cut-off"
+    what = "packets between all web nodes and Redis vanish"
+    expected = "bounded waits, then sales without the lock"
+    wants_stock = True
+    promotes = 0
+
+    def strike(self) -> None:  # noqa: D102
+        self.hosts.separate(self.webs, self.redises)
+
+
+class WebCutOffFromRedis(_OfSentinel):
+    """One web node loses the way to Redis; the others keep it."""
+
+    name = "web-cut-off-from-redis"
+    what = "packets between one web node and Redis vanish"
+    expected = "it sells without the lock beside the others; nothing is oversold"
+    wants_stock = True
+    promotes = 0
+
+    def strike(self) -> None:  # noqa: D102
+        self.did["cut off"] = one = self.random.choice(self.webs)
+        self.hosts.separate([one], self.redises)
+
+
+class Cluster:
+    """The nodes of a bed's Redis Cluster."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self.hosts = [
+            host
+            for host in hosts.hosts.values()
+            if any(server.name == CLUSTER_SERVER for server in host.servers)
+        ]
+
+    def state(self, host: Host) -> dict[str, Any]:
+        """Return what a node says of the cluster; empty if it does not answer."""
+        with client_of(host, PORT) as client, suppress(redis.RedisError):
+            return dict(client.execute_command("CLUSTER INFO"))
+        return {}
+
+    def replicas(self, primary: Host) -> list[Host]:
+        """Return the hosts of a primary's replicas."""
+        told = {host.name: replication(host) for host in self.hosts}
+        return [
+            host for host in self.hosts if told[host.name].get("master_host") == primary.address
+        ]
+
+    def primary_with_locks(self) -> Host:
+        """Return the host of a primary with an item's lock. Raises `FaultFailed`: there is none."""
+        for host in self.hosts:
+            if replication(host).get("role") == "master":
+                with client_of(host, PORT) as client:
+                    if next(client.scan_iter(ITEM_KEYS, count=1000), None) is not None:
+                        return host
+        raise FaultFailed("no item was locked yet")
+
+    def settled(self) -> bool:
+        """Whether every node knows all others, all slots are served, and all replicas follow."""
+        for host in self.hosts:
+            state = self.state(host)
+            if state.get("cluster_state") != "ok":
+                return False
+            if int(state["cluster_known_nodes"]) != len(self.hosts):
+                return False
+        told = [replication(host) for host in self.hosts]
+        primaries = [each for each in told if each.get("role") == "master"]
+        followers = [each for each in told if each.get("master_link_status") == "up"]
+        half = len(self.hosts) // 2
+        return len(primaries) == len(followers) == half and all(
+            each["connected_slaves"] == 1 for each in primaries
+        )
+
+
+class ClusterPrimaryLost(LeaderFault):
+    """The host of a primary dies; its replica takes over its slots. It comes back as a replica."""
+
+    name = "cluster-primary-lost"
+    what = "the host of the Redis Cluster primary with the item's lock dies; its replica takes over"
+    expected = "sales without the lock until then; nothing is oversold"
+    needs = frozenset({CLUSTER})
+    wants_stock = True
+    lasts = (1.0, 2.0)
+
+    def leader(self) -> Host:  # noqa: D102
+        self.cluster = Cluster(self.hosts)
+        primary = self.cluster.primary_with_locks()
+        self.heirs = self.cluster.replicas(primary)
+        return primary
+
+    def heir(self) -> Host | None:
+        """Return the host of a replica that has become a primary."""
+        return next(
+            (host for host in self.heirs if replication(host).get("role") == "master"), None
+        )
+
+    def settled(self) -> bool:
+        """Whether every primary has a replica again."""
+        return self.cluster.settled()

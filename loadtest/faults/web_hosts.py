@@ -2,26 +2,115 @@
 
 from __future__ import annotations
 
+import time
 import urllib.request
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
-from random import Random
 
 import psutil
 
-from loadtest.faults.bed_fault import BedFault
+from loadtest.fault_needs import BED, CLOCK
+from loadtest.faults.bed_fault import BedFault, LeaderFault
 from loadtest.faults.fault import FaultFailed, wait_until
 from loadtest.faults.hosts import Host
 from loadtest.faults.processes import lives
 from loadtest.faults.redis import connect
-from loadtest.faults.target import Target
 
 PORT = 8000
 """Of each web node."""
 
 RESTARTED = 60
 """Seconds for a node to finish its requests and to serve again."""
+
+APART = 10.0
+"""Seconds between two hosts' clocks."""
+
+
+class ClocksApart(BedFault):
+    """The clocks of web nodes and servers differ by ten seconds, in both directions."""
+
+    name = "clocks-apart"
+    what = "the clocks of the hosts are 10 s apart"
+    expected = "leases end early or late; nothing is oversold"
+    needs = frozenset({BED, CLOCK})
+    wants_stock = True
+
+    def strike(self) -> None:  # noqa: D102
+        for number, host in enumerate(self._with_clocks()):
+            ahead = (0.0, APART, -APART)[number % 3]
+            self.hosts.step_clock(host.name, ahead)
+            self.did[host.name] = ahead
+        time.sleep(1.5)  # a process reads its clock's file once a second
+
+    def heal(self) -> None:  # noqa: D102
+        for host in self._with_clocks():
+            self.hosts.step_clock(host.name, 0)
+        super().heal()
+
+    def _with_clocks(self) -> list[Host]:
+        return [host for host in self.hosts.hosts.values() if host.clock]
+
+
+class WebHostLost(BedFault):
+    """The host of a web node dies; the front sends buyers to the others."""
+
+    name = "web-host-lost"
+    what = "the host of one web node dies"
+    expected = "its requests are unknown; the others go on"
+    leaves_doubt = True
+    settles = 30
+
+    def strike(self) -> None:  # noqa: D102
+        self._host = self.random.choice(self.hosts.with_role("web"))
+        self.lose(self._host.name)
+
+    def settled(self) -> bool:
+        """Whether the shop's supervisor has started the web node again."""
+        return bool(self._host.processes())
+
+
+class WebLinkSlow(BedFault):
+    """A web node's link becomes slow, to buyers and to servers: what is sent waits in a queue."""
+
+    name = "web-link-slow"
+    what = "the link of one web node carries 8 kB a second, and drops what would wait for a second"
+    expected = "its buyers wait; the others go on, nothing is oversold"
+    wants_stock = True
+
+    def strike(self) -> None:  # noqa: D102
+        host = self.random.choice(self.hosts.with_role("web"))
+        self.hosts.slow_down(host.name)
+        self.did["slow"] = host.name
+
+
+class BeatHostLost(LeaderFault):
+    """The host of the active beat dies, and with it a worker; the other beat takes over."""
+
+    name = "beat-host-lost"
+    what = "the host of the active beat and of one Celery worker dies"
+    expected = "the other beat takes over; every order is followed up, each mail is sent once"
+    wants_stock = True
+
+    def leader(self) -> Host:  # noqa: D102
+        if (host := self.heir()) is None:
+            raise FaultFailed("no beat is active")
+        return host
+
+    def heir(self) -> Host | None:
+        """Return the host of the beat that holds the beats' lock."""
+        with connect(self.target.redis) as redis:
+            for key in redis.scan_iter("*{celery beat *}"):
+                # The lock's value is "fence:token:host/process".
+                holder = str(redis.get(key)).rpartition("/")[2].rstrip("'")
+                for host in self.hosts.hosts.values():
+                    if holder in {str(each.pid) for each in host.processes()}:
+                        return host
+        return None
+
+    def settled(self) -> bool:
+        """Whether the shop's supervisor has started the host's processes again."""
+        return len(self.old.processes()) > 1
 
 
 class WebRollingRestart(BedFault):
@@ -33,7 +122,11 @@ class WebRollingRestart(BedFault):
     wants_stock = True
     lasts = (0.0, 1.0)
 
-    def inject(self) -> None:  # noqa: D102
+    def inject(self) -> None:
+        """Restart them; nothing is lost meanwhile."""
+        self.strike()
+
+    def strike(self) -> None:  # noqa: D102
         for host in self.hosts.with_role("web"):
             master = self._master(host)
             master.terminate()
@@ -47,50 +140,6 @@ class WebRollingRestart(BedFault):
                 if process.ppid() == self.target.shop and self.target.web_word in process.cmdline():
                     return process
         raise FaultFailed(f"no web node runs on {host.name}")
-
-
-class BeatHostLost(BedFault):
-    """The host of the active beat dies, and with it a worker; the other beat takes over."""
-
-    name = "beat-host-lost"
-    what = "the host of the active beat and of one Celery worker dies"
-    expected = "the other beat takes over; every order is followed up, each mail is sent once"
-    wants_stock = True
-
-    def __init__(self, target: Target, random: Random) -> None:
-        super().__init__(target, random)
-        self._redis = connect(target.redis)
-        old = self._active()
-        if old is None:
-            raise FaultFailed("no beat is active")
-        self._old = old
-
-    def inject(self) -> None:  # noqa: D102
-        self.lose(self._old.name)
-        wait_until("the other beat is active", self._is_taken_over, 40)
-
-    def heal(self) -> None:
-        """Switch the host on; the shop's supervisor starts its processes again."""
-        super().heal()
-        self._redis.close()
-        wait_until("the host's processes run", lambda: len(self._old.processes()) > 1, 60)
-
-    def _is_taken_over(self) -> bool:
-        new = self._active()
-        if new is None or new.name == self._old.name:
-            return False
-        self.promoted(self._old, new)
-        return True
-
-    def _active(self) -> Host | None:
-        """Return the host of the beat that holds the beats' lock."""
-        for key in self._redis.scan_iter("*{celery beat *}"):
-            # The lock's value is "fence:token:host/process".
-            holder = str(self._redis.get(key)).rpartition("/")[2].rstrip("'")
-            for host in self.hosts.hosts.values():
-                if holder in {str(each.pid) for each in host.processes()}:
-                    return host
-        return None
 
 
 def _ended(process: psutil.Process) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loadtest.faults.frontend import SSL_REQUEST, Frontend
+from loadtest.faults.proxy import SSL_REQUEST, Frontend
 
 
 def first(code: int, body: bytes = b"") -> bytes:
