@@ -173,6 +173,14 @@ class Specified(Protocol):
     specification: Specification
 
 
+class Cancels(Protocol):
+    """What `Level.CANCEL` asks for as well: an order that is given back, and holds no stock."""
+
+    def cancel(self, sale: Sale, buyer: Buyer, order: str) -> Request:
+        """Return the request that cancels an order; it is sent twice at one moment."""
+        ...
+
+
 class Carts(Protocol):
     """What `Level.CARTS` asks for as well: an order holds exactly what was paid for."""
 

@@ -4,7 +4,7 @@
 
 It prints `{"port": …, "control": …}` when it listens, and ends when its standard input does, so
 that it never outlives its parent. It is one process with one loop, whose delays are milliseconds.
-`Control` changes its behaviour from another process.
+`loadtest.faults.control` changes its behaviour from another process.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ import socket
 import struct
 import sys
 from collections import Counter, deque
-from typing import Any
-
-from loadtest.faults.fault import FaultFailed
 
 COUNTS = ("connections", "delayed", "muted", "reset", "cut", "replies_lost", "commits_lost")
 
@@ -251,36 +248,6 @@ async def _serve(proxy: Proxy, port: int) -> None:
     print(json.dumps({"port": ports[0], "control": ports[1]}), flush=True)
     # In a thread, because selectors do not accept a standard input that is a file.
     await loop.run_in_executor(None, sys.stdin.buffer.read)
-
-
-class Control:
-    """A proxy's control port; each call uses a new connection.
-
-    Args:
-        port: on this machine.
-    """
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-
-    def tell(self, **settings: Any) -> dict[str, int]:
-        """Change the proxy's behaviour (see `proxy.Proxy.change`); return its counts.
-
-        Raises:
-            FaultFailed: it does not answer.
-        """
-        try:
-            with socket.create_connection(("127.0.0.1", self._port), timeout=5) as connection:
-                connection.sendall(json.dumps(settings).encode() + b"\n")
-                with connection.makefile("rb") as answer:
-                    counts: dict[str, int] = json.loads(answer.readline())
-        except (OSError, ValueError) as error:
-            raise FaultFailed(f"the proxy does not answer: {error}") from error
-        return counts
-
-    def counts(self) -> dict[str, int]:
-        """Return its counts so far."""
-        return self.tell()
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ result.exit_code    # 0 holds, 1 broken, 2 could not be judged
 print(*result.lines(), sep="\\n")
 """
 
-from loadtest.rush.limits import CannotJudge
+from loadtest.rush.plan import CannotJudge
 from loadtest.rush.release import Release, Reply, send, together
 from loadtest.rush.result import RushResult
 from loadtest.rush.run import rush_shop

@@ -13,10 +13,9 @@ import sys
 from pathlib import Path
 
 from loadtest.address import RunImpossible
-from loadtest.rush.measure import measure
 from loadtest.rush.release import Release
 from loadtest.rush.result import EXIT_CODES
-from loadtest.rush.run import rush_shop
+from loadtest.rush.run import measure, rush_shop
 from loadtest.rush.terminal import Terminal
 from loadtest.shops import load
 
@@ -56,7 +55,6 @@ def main(arguments: list[str] | None = None) -> int:
         owned=owned,
         repeat=f"{COMMAND} {shlex.join(arguments if arguments is not None else sys.argv[1:])}",
         observer=terminal.observer,
-        after_round=terminal.round,
     )
     terminal.clear()
     print(*result.lines(shutil.get_terminal_size().columns), sep="\n")

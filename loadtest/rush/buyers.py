@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import NamedTuple, cast
 
+from loadtest.checker import snapshot
 from loadtest.finished import Finished, UnexpectedAnswer
 from loadtest.history import CONNECTION_REFUSED, INFO, OK, Recorder
 from loadtest.history import FAIL as REFUSED
-from loadtest.rush import books as final
-from loadtest.rush.limits import CannotJudge, each_within, within
-from loadtest.rush.observer import Observer
-from loadtest.rush.plan import Plan, Scene
+from loadtest.rush.plan import CannotJudge, Observer, Plan, each_within, within
 from loadtest.rush.release import Reply, send, together
 from loadtest.shop import (
+    Bill,
     Books,
     Buyer,
+    Cancels,
     Carts,
     Declined,
     Level,
@@ -32,10 +32,13 @@ from loadtest.shop import (
 )
 
 STEP = 60.0
-"""Seconds that a step of the adapter may take; `prepare` takes that long for every 50 buyers."""
+"""Seconds that a step of the adapter may take, or one of its requests."""
 
-ANSWERS = 30.0
-"""Seconds in which all requests that were released together must be answered."""
+EACH = 3.0
+"""Further seconds per buyer, to make them and to take them to the last step."""
+
+ANSWERS = 60.0
+"""Seconds for the answers to requests that were released together: as long as nginx waits."""
 
 ATTEMPTS = 4
 """How often a buyer presses the button while the answers are unknown, as in a browser."""
@@ -47,9 +50,21 @@ DOUBLE = 3
 """Where a shop knows repeats, every third buyer clicks twice."""
 
 
+class Asked(NamedTuple):
+    """Who asked for an order: the key of the purchase and the buyer."""
+
+    key: str
+    buyer: str
+
+
 @dataclass(slots=True)
 class Buyers:
-    """The buyers of one round, from their carts to the books at rest."""
+    """The buyers of one round, from their carts to the books at rest.
+
+    Attributes:
+        last: each buyer's last outcome.
+        repeats: how often buyers asked again.
+    """
 
     shop: Shop
     plan: Plan
@@ -59,8 +74,8 @@ class Buyers:
     observer: Observer
     last: list[Outcome] = field(default_factory=list)
     repeats: int = 0
-    _sold: dict[str, final.Asked] = field(default_factory=dict)
-    _open: dict[str, final.Asked] = field(default_factory=dict)
+    _sold: dict[str, Asked] = field(default_factory=dict)
+    _open: dict[str, Asked] = field(default_factory=dict)
     _voucher: str = ""
     _calls: int = 0
 
@@ -69,71 +84,87 @@ class Buyers:
         self.last = [Unknown("never asked")] * len(self.buyers)
         self._meet("add to cart", "cart", self.shop.add_to_cart)
         self._prepare()
-        if self.plan.scene is Scene.VOUCHERS:
-            self._redeem()
+        if self.plan.scene is Level.VOUCHERS:
+            shop = cast(Vouchers, self.shop)
+            make = partial(shop.voucher, self.sale, self.plan.units)
+            self._voucher = within(STEP, "making a voucher", make)
+            self._meet("redeem", "voucher", partial(shop.redeem, voucher=self._voucher))
         for attempt in range(1, ATTEMPTS + 1):
             asking = [n for n, each in enumerate(self.last) if isinstance(each, Unknown)]
             if not asking:
-                return
+                break
             if attempt > 1:
                 self.repeats += len(asking)
                 time.sleep(PAUSE)
             self._buy(asking, attempt)
+        if self.plan.scene is Level.CANCEL:
+            self._cancel()
 
-    def told(self, books: Books) -> final.Told:
-        """What the buyers were told. Raises `CannotJudge` if the books use other ids."""
-        if self._sold and not set(self._sold) & set(books.orders):
+    def rows(self, books: Books) -> Iterator[snapshot.Row]:
+        """Yield the shop's own books, with who asked for each order, as the checker reads them.
+
+        Raises:
+            CannotJudge: the books use other ids than the answers.
+        """
+        cancelled = self.plan.scene is Level.CANCEL
+        if self._sold and not cancelled and not self._sold.keys() & books.orders.keys():
             raise CannotJudge(
                 f"none of the {len(self._sold)} orders that buyers were answered with is in the "
                 f"books, which name {len(books.orders)}: does the adapter read the same ids?"
             )
-        return final.Told(self._sold, list(self._open.values()))
-
-    def extra(self) -> final.Extra:
-        """What the books say of vouchers and bills, in the scenes that fight for them."""
-        if self.plan.scene is Scene.VOUCHERS:
-            read = partial(cast(Vouchers, self.shop).redeemed, self.sale, self._voucher)
+        sale, sold = self.sale, sum(books.orders.values())
+        # Without a figure of its own for what is left, the shop says nothing that could disagree.
+        available = books.total - sold if books.available is None else books.available
+        yield snapshot.Sale(sale, sale, 0)
+        yield snapshot.Item(sale, books.total, available, 0, sold, available)
+        unanswered = iter(self._open.values())
+        for number, (order, units) in enumerate(books.orders.items()):
+            # An order that no answer names may be that of any purchase without an answer.
+            asked = self._sold.get(order) or next(unanswered, None)
+            key, buyer = asked or Asked(f"not asked for {number}", "nobody")
+            held, confirmed = str(number), snapshot.CONFIRMED
+            yield snapshot.Reservation(held, sale, buyer, key, units, state=confirmed)
+            yield snapshot.Order(order, held, sale, sale, buyer, key, units)
+        if self.plan.scene is Level.VOUCHERS:
+            read = partial(cast(Vouchers, self.shop).redeemed, sale, self._voucher)
             uses = within(STEP, "reading the voucher's uses", read)
-            return final.Extra(vouchers=[(self._voucher, self.plan.units, uses)])
-        if self.plan.scene is Scene.CARTS:
-            read_bills = partial(cast(Carts, self.shop).bills, self.sale)
-            bills = within(STEP, "reading the bills", read_bills)
-            return final.Extra(bills=bills)
-        return final.Extra()
+            yield snapshot.Voucher(self._voucher, self.plan.units, uses)
+        if self.plan.scene is Level.CARTS:
+            read_bills = partial(cast(Carts, self.shop).bills, sale)
+            bills: Mapping[str, Bill] = within(STEP, "reading the bills", read_bills)
+            for order, bill in bills.items():
+                yield snapshot.Bill(order, bill.paid, bill.worth)
 
     def _prepare(self) -> None:
-        ask = partial(send, self.plan.address)
-        self.observer.step(f"taking {len(self.buyers):,} buyers to the last step")
-        seconds = STEP * (1 + len(self.buyers) // 50)
-        prepared = each_within(
-            *(seconds, "preparing the buyers", self.buyers),
-            lambda buyer: self.shop.prepare(self.sale, buyer, ask),
-        )
-        for number, each in enumerate(prepared):
-            if isinstance(each, Declined):
-                self.last[number] = Refused(str(each))
-                self._record_refusal(number, str(each))
+        ask = partial(send, self.plan.address, timeout=STEP)
 
-    def _redeem(self) -> None:
-        shop = cast(Vouchers, self.shop)
-        make = partial(shop.voucher, self.sale, self.plan.units)
-        self._voucher = within(STEP, "making a voucher", make)
-        self._meet("redeem", "voucher", lambda sale, buyer: shop.redeem(sale, buyer, self._voucher))
+        def prepare(buyer: Buyer) -> str | None:
+            try:
+                self.shop.prepare(self.sale, buyer, ask)
+            except Declined as refusal:
+                return str(refusal)
+            return None
+
+        self.observer.step(f"taking {len(self.buyers):,} buyers to the last step")
+        seconds = STEP + EACH * len(self.buyers)
+        declined = each_within(seconds, "preparing the buyers", self.buyers, prepare)
+        for number, reason in enumerate(declined):
+            if reason is not None:
+                self.last[number] = Refused(reason)
+                call = self._invoke("order", number, f"b{number}", 1)
+                self.recorder.complete(call, REFUSED, code=reason)
 
     def _meet(self, step: str, op: str, request: Callable[[str, Buyer], Request | None]) -> None:
         """Send a request of every buyer at one moment; the answers are looked at by `prepare`."""
         asked = within(STEP, step, lambda: [request(self.sale, each) for each in self.buyers])
         calls = [(n, each) for n, each in enumerate(asked) if each is not None]
-        if calls:
-            self.observer.step(f"{step}: {len(calls):,} requests at one moment")
+        if not calls:
+            return
+        self.observer.step(f"{step}: {len(calls):,} requests at one moment")
         names = [self._invoke(op, number, "", 1) for number, _ in calls]
 
         def ended(index: int, reply: Reply) -> None:
-            answer = reply.response
-            status = answer.status if answer else 0
-            known = INFO if not status or status >= 500 else REFUSED if status >= 400 else OK
-            self.recorder.complete(names[index], known, status=status, code=reply.problem)
-            self._tell(op, known, reply, reply.problem)
+            self._complete(names[index], op, reply, _by_status(reply))
 
         self._together([each for _, each in calls], ended)
 
@@ -153,7 +184,7 @@ class Buyers:
 
         # Where carts are fought for, each purchase has a companion that adds to its cart.
         each = 1
-        if self.plan.scene is Scene.CARTS:
+        if self.plan.scene is Level.CARTS:
             add = partial(cast(Carts, self.shop).add_more, self.sale)
             more = within(STEP, "adding to the cart", lambda: [add(self.buyers[n]) for n in clicks])
             requests = [one for pair in zip(requests, more, strict=True) for one in pair]
@@ -166,14 +197,30 @@ class Buyers:
 
         self._together(requests, ended)
 
+    def _cancel(self) -> None:
+        """Cancel every order twice at one moment; what it held must come back once."""
+        cancel, sold = cast(Cancels, self.shop).cancel, enumerate(self.last)
+        twice = [(n, each.order) for n, each in sold if isinstance(each, Sold) for _ in range(2)]
+        self.observer.step(f"cancelling {len(twice) // 2:,} orders, each twice at one moment")
+        requests = within(
+            *(STEP, "the request to cancel"),
+            lambda: [cancel(self.sale, self.buyers[n], order) for n, order in twice],
+        )
+        names = [self._invoke("cancel", number, "", 1) for number, _ in twice]
+        accepted = []
+
+        def ended(index: int, reply: Reply) -> None:
+            outcome = _by_status(reply)
+            self._complete(names[index], "cancel", reply, outcome)
+            accepted.extend([index] if isinstance(outcome, Sold) else [])
+
+        self._together(requests, ended)
+        if twice and not accepted:
+            raise CannotJudge("the shop cancelled none of its orders")
+
     def _together(self, requests: Sequence[Request], ended: Callable[[int, Reply], None]) -> None:
-        if requests:
-            together(
-                *(self.plan.address, requests),
-                release=self.plan.release,
-                timeout=ANSWERS,
-                ended=ended,
-            )
+        address, release = self.plan.address, self.plan.release
+        together(address, requests, release=release, timeout=ANSWERS, ended=ended)
 
     def _invoke(self, op: str, number: int, key: str, attempt: int) -> str:
         self._calls += 1
@@ -190,44 +237,40 @@ class Buyers:
         )
         return call
 
-    def _record_refusal(self, number: int, reason: str) -> None:
-        call = self._invoke("order", number, f"b{number}", 1)
-        self.recorder.complete(call, REFUSED, code=reason)
-
     def _hear(self, number: int, key: str, call: str, reply: Reply) -> None:
         """Take in the answer to a last step."""
-        outcome = self._outcome(number, reply)
-        status = reply.response.status if reply.response else 0
-        end = partial(self.recorder.complete, call, status=status)
-        asked = final.Asked(key, f"b{number}")
-        match outcome:
-            case Sold():
-                end(outcome=OK, order=outcome.order, quantity=outcome.units)
-                self._tell("order", OK, reply, "")
-                self._sold.setdefault(outcome.order, asked)
-                self._open.pop(key, None)
-            case Refused():
-                end(code=outcome.reason, outcome=REFUSED)
-                self._tell("order", REFUSED, reply, outcome.reason)
-            case Unknown():
-                end(code=outcome.detail, outcome=INFO)
-                self._tell("order", INFO, reply, outcome.detail)
-                if all(each.key != key for each in self._sold.values()):
-                    self._open[key] = asked
+        outcome, asked = self._outcome(number, reply), Asked(key, f"b{number}")
+        self._complete(call, "order", reply, outcome)
+        if isinstance(outcome, Sold):
+            self._sold.setdefault(outcome.order, asked)
+            self._open.pop(key, None)
+        elif isinstance(outcome, Unknown) and asked not in self._sold.values():
+            self._open[key] = asked
         if not isinstance(self.last[number], Sold):
             self.last[number] = outcome
 
-    def _tell(self, op: str, outcome: str, reply: Reply, said: str) -> None:
+    def _complete(self, call: str, op: str, reply: Reply, outcome: Outcome) -> None:
+        """Record an answer, and tell the observer."""
         answer = reply.response
-        status = str(answer.status) if answer else ""
+        status = answer.status if answer else 0
+        match outcome:
+            case Sold():
+                said, kind = "", OK
+            case Refused():
+                said, kind = outcome.reason, REFUSED
+            case Unknown():
+                said, kind = outcome.detail, INFO
+        sold = outcome if isinstance(outcome, Sold) else Sold("", 0)
+        record = partial(self.recorder.complete, call, kind, status=status, code=said)
+        record(order=sold.order or None, quantity=sold.units)
         self.observer.call(
             Finished(
                 op,
-                outcome,
-                f"{op}: {said or status}",
+                kind,
+                f"{op}: {said or status or ''}",
                 (reply.end - reply.start) / 1e6,
                 len(answer.body) if answer else 0,
-                UnexpectedAnswer(f"{status} {said}".strip()) if outcome == INFO else None,
+                UnexpectedAnswer(f"{status or ''} {said}".strip()) if kind == INFO else None,
             )
         )
 
@@ -242,3 +285,11 @@ class Buyers:
             raise CannotJudge(
                 f"understanding an answer failed: {type(error).__name__}: {error}"
             ) from error
+
+
+def _by_status(reply: Reply) -> Outcome:
+    """Say how a step was answered that is no purchase."""
+    status = reply.response.status if reply.response else 0
+    if not status or status >= 500:
+        return Unknown(reply.problem)
+    return Refused(reply.problem) if status >= 400 else Sold("", 0)

@@ -155,6 +155,8 @@ def _gather(
                 number, each = key.data
                 if _read(each):
                     waiting.unregister(key.fileobj)
+                    # Some servers do nothing else until the client has closed, too.
+                    each.socket.close()
                     ended(number, each.reply)
         for key in list(waiting.get_map().values()):
             number, each = key.data

@@ -9,14 +9,13 @@ from typing import Any
 
 from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN
 from loadtest.history import NEVER, OK, Operation
-from loadtest.rush.plan import Scene
 from loadtest.rush.round import Round
-from loadtest.shop import Refused, Sold, Unknown
+from loadtest.shop import Level, Refused, Sold, Unknown
 
 EXIT_CODES = {PASS: 0, FAIL: 1, UNKNOWN: 2}
 WORDS = {PASS: "HOLDS", FAIL: "BROKEN", UNKNOWN: "COULD NOT BE JUDGED"}
 
-NOT_TRIED = "a rush takes last steps, and nothing that follows them"
+NOT_TRIED = "a rush takes last steps, and cancels at most"
 
 CALLS = 16
 """Lines of the smallest history, at most."""
@@ -61,11 +60,6 @@ class RushResult:
         """How many rounds broke a property."""
         return sum(each.outcome == FAIL for each in self.rounds)
 
-    @property
-    def violations(self) -> int:
-        """How much too much was promised in all rounds: units, or uses and orders."""
-        return sum(violations(each) for each in self.rounds)
-
     def properties(self) -> list[tuple[str, str, str]]:
         """Return id, verdict and detail of each property that a round judged."""
         rows = []
@@ -102,7 +96,7 @@ class RushResult:
             "reason": self.reason,
             "rounds": [_document(each) for each in self.rounds],
             "broken_rounds": self.broken_rounds,
-            "violations": self.violations,
+            "violations": sum(map(violations, self.rounds)),
             "properties": [
                 {
                     "id": identity,
@@ -124,7 +118,7 @@ class RushResult:
         word = WORDS[self.verdict] + (broken if self.broken_rounds else "")
         yield f"{word} · {self.shop} {self.version}"
         if self.reason:
-            yield self.reason
+            yield from _wrapped(self.reason, width, 2)
         if self.rounds:
             yield from _table(self.rounds, width)
         for identity, verdict, what in self.properties():
@@ -152,7 +146,7 @@ def _table(rounds: Sequence[Round], width: int) -> Iterator[str]:
     row = "{:>5} {:<8} {:>6} {:>5} {:>6} {:>6}   {:>5} {:>7} {:>7}  {}".format
     yield row("round", "tried", *headings, "broken")
     for number, each in enumerate(rounds, start=1):
-        books = each.books
+        books = each.final
         left = "–" if books.available is None else books.available
         units = (each.sold, books.total, len(books.orders), left)
         answers = (each.count(kind) for kind in (Sold, Refused, Unknown))
@@ -169,18 +163,18 @@ def _wrapped(text: str, width: int, indent: int) -> list[str]:
 def violations(played: Round) -> int:
     """Return how many units, uses or orders were one too many, or are missing from the books."""
     findings = played.verdict.properties if played.verdict else []
-    if played.plan.scene is Scene.STOCK:
+    if played.plan.scene is Level.STOCK:
         lost = sum(int(f.detail.split()[0]) for f in findings if f.id == "P3" and f.verdict == FAIL)
-        return max(0, played.sold - played.books.total) + lost
+        return max(0, played.sold - played.final.total) + lost
     return sum(f.verdict == FAIL for f in findings)
 
 
 def summary(played: Round) -> str:
     """Return a round in one line."""
-    books = "no figure" if played.books.available is None else f"{played.books.available} left"
+    books = "no figure" if played.final.available is None else f"{played.final.available} left"
     text = (
-        f"{played.plan.scene}, {played.sold} units of {played.books.total} in "
-        f"{len(played.books.orders)} orders ({books} by the shop's books); of "
+        f"{played.plan.scene}, {played.sold} units of {played.final.total} in "
+        f"{len(played.final.orders)} orders ({books} by the shop's books); of "
         f"{played.plan.buyers} buyers {played.count(Sold)} were answered sold, "
         f"{played.count(Refused)} refused, {played.count(Unknown)} unknown"
     )
@@ -195,7 +189,7 @@ def history(played: Round) -> Iterator[str]:
     accepted = [each for each in calls if each.outcome == OK]
     if len(calls) > CALLS:
         # What was promised before the first promise too many matters by its number only.
-        beyond = accepted[min(played.books.total, len(accepted) - 1)] if accepted else calls[-1]
+        beyond = accepted[min(played.final.total, len(accepted) - 1)] if accepted else calls[-1]
         overlapping = [each for each in accepted if each.end >= beyond.start]
         before = len(accepted) - len(overlapping)
         yield f"{before} purchases were accepted before; then, at the same time:"
@@ -203,10 +197,10 @@ def history(played: Round) -> Iterator[str]:
     begin = min((each.start for each in calls), default=0)
     for each in calls:
         yield _line(each, begin)
-    available = played.books.available
+    available = played.final.available
     yield (
-        f"The books: {played.sold} units of {played.books.total} sold in "
-        f"{len(played.books.orders)} orders, {'?' if available is None else available} left"
+        f"The books: {played.sold} units of {played.final.total} sold in "
+        f"{len(played.final.orders)} orders, {'?' if available is None else available} left"
     )
 
 
@@ -219,18 +213,18 @@ def _line(call: Operation, begin: int) -> str:
 def _document(played: Round) -> dict[str, Any]:
     return {
         "scene": played.plan.scene.value,
-        "units": played.books.total,
+        "units": played.final.total,
         "buyers": played.plan.buyers,
         "verdict": played.outcome,
         "reason": played.reason,
         "broken": played.broken,
         "sold": played.sold,
-        "orders": len(played.books.orders),
-        "available": played.books.available,
+        "orders": len(played.final.orders),
+        "available": played.final.available,
         "answered_sold": played.count(Sold),
         "refused": played.count(Refused),
         "unknown": played.count(Unknown),
         "left_though_refused": played.left,
-        "repeats": played.repeats,
+        "repeats": played.asked_again,
         "violations": violations(played),
     }

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from statistics import median
 
 from loadtest import open_files
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL
-from loadtest.rush.limits import CannotJudge
-from loadtest.rush.observer import NOBODY, Observer
-from loadtest.rush.plan import Plan, Scene
+from loadtest.rush.plan import SCENES, CannotJudge, Observer, Plan
 from loadtest.rush.release import Release
-from loadtest.rush.result import RushResult
-from loadtest.rush.round import Round, play
+from loadtest.rush.result import RushResult, violations
+from loadtest.rush.round import Round
 from loadtest.shop import Level, Shop
 
 SMALLER = ((1, 2), (1, 4), (1, 8), (2, 16), (4, 32))
@@ -26,10 +25,10 @@ SMALLER = ((1, 2), (1, 4), (1, 8), (2, 16), (4, 32))
 
 TRIES = 3
 
-TRIED = frozenset({Level.STOCK, Level.REPEATS, Level.VOUCHERS, Level.CARTS})
+TRIED = frozenset({*SCENES, Level.REPEATS})
 """The levels that a rush puts to the test; a shop may offer more."""
 
-SCENES = {Scene.STOCK: Level.STOCK, Scene.VOUCHERS: Level.VOUCHERS, Scene.CARTS: Level.CARTS}
+NOBODY = Observer()
 
 
 def rush_shop(
@@ -46,7 +45,6 @@ def rush_shop(
     levels: Collection[Level] = tuple(Level),
     repeat: str = "",
     observer: Observer = NOBODY,
-    after_round: Callable[[RushResult], None] = lambda _: None,
 ) -> RushResult:
     """Rush a shop and judge it; never raises what the shop or its adapter does wrong.
 
@@ -54,7 +52,7 @@ def rush_shop(
         shop: the adapter.
         units: of the stock in each round; also how often a voucher may be used.
         buyers: of each round.
-        rounds: of each level that a rush can try: stock, vouchers, carts.
+        rounds: of each level that a rush can try: stock, vouchers, carts, cancel.
         host: the shop's address, such as `http://127.0.0.1:8000`.
         release: how requests are sent together.
         folder: keeps the histories and the books; None: they are deleted.
@@ -63,7 +61,6 @@ def rush_shop(
         levels: to try, of those that the shop offers.
         repeat: the command that repeats the rush, to be shown.
         observer: follows it.
-        after_round: called after each round with the result so far.
     """
     untried = tuple(sorted(shop.levels - TRIED))
     result = RushResult(shop.name, shop.version, [], repeat=repeat, untried=untried)
@@ -71,19 +68,40 @@ def rush_shop(
         try:
             plan = _plan(host, units, buyers, rounds, release, owned=owned)
             folders = _folders(folder or Path(temporary))
-            scenes = [s for s, level in SCENES.items() if level in shop.levels and level in levels]
+            scenes = [scene for scene in SCENES if scene in shop.levels & set(levels)]
             planned = [replace(plan, scene=scene) for scene in scenes for _ in range(rounds)]
             began = time.monotonic()
             for number, each in enumerate(planned, start=1):
                 where = partial(_where, number, planned, began, time.monotonic())
-                played = play(shop, each, next(folders), observer.within(where))
-                result.rounds.append(played)
-                after_round(result)
+                result.rounds.append(_play(shop, each, folders, observer.within(where)))
+                observer.round(result)
             if shrink:
                 result.smallest = _smallest(shop, result.rounds, folders, observer)
         except (CannotJudge, RunImpossible, OSError) as error:  # such as a folder in use
             result.reason = str(error)
     return result
+
+
+def measure(
+    shop: Shop, units: int, buyers: int, rounds: int, *, host: str, owned: bool = False
+) -> Iterator[str]:
+    """Rush an unguarded shop's stock in both ways of sending, a round of each in turn.
+
+    Yields a table of what each way finds. The arguments are those of `rush_shop`.
+    """
+    rush = partial(rush_shop, shop, units, buyers, 1, host=host, owned=owned, shrink=False)
+    ways: dict[Release, list[RushResult]] = {release: [] for release in Release}
+    for _ in range(rounds):
+        for release, results in ways.items():
+            results.append(rush(release=release, levels=(Level.STOCK,)))
+    yield "| released | broken rounds | violations per round: median (least to most) |"
+    yield "| --- | --- | --- |"
+    for release, results in ways.items():
+        found = [violations(each) for one in results for each in one.rounds] or [0]
+        broken = sum(each.broken_rounds for each in results)
+        spread = f"{median(found):g} ({min(found)} to {max(found)})"
+        yield f"| {release} | {broken} of {len(found)} | {spread} |"
+        yield from {each.reason for each in results if each.reason}
 
 
 def _plan(
@@ -95,7 +113,7 @@ def _plan(
         raise CannotJudge("a rush takes at least two buyers and one round")
     if problem := open_files.shortage(buyers, open_files.raise_limit()):
         raise CannotJudge(problem)
-    return Plan(address_of(host, owned=owned), Scene.STOCK, units, buyers, release)
+    return Plan(address_of(host, owned=owned), Level.STOCK, units, buyers, release)
 
 
 def _where(number: int, planned: list[Plan], first: float, this: float) -> str:
@@ -117,22 +135,27 @@ def _folders(folder: Path) -> Iterator[Path]:
         yield path
 
 
+def _play(shop: Shop, plan: Plan, folders: Iterator[Path], observer: Observer) -> Round:
+    played = Round(shop, plan, next(folders), observer)
+    played.run()
+    return played
+
+
 def _smallest(
     shop: Shop, rounds: list[Round], folders: Iterator[Path], observer: Observer
 ) -> Round | None:
     """The smallest broken round: one of the given, or a still smaller one that breaks as well."""
-    broken = [each for each in rounds if each.outcome == FAIL]
-    if not broken:
+    first = next((each for each in rounds if each.outcome == FAIL), None)
+    if first is None:
         return None
-    first = broken[0]
     for units, buyers in SMALLER:
         if buyers >= first.plan.buyers:
             break
         for _ in range(TRIES):
-            smaller = replace(first.plan, units=units, buyers=buyers)
             observer.step(f"looking for a smaller history: {buyers} buyers, {units} units")
+            smaller = replace(first.plan, units=units, buyers=buyers)
             try:
-                played = play(shop, smaller, next(folders))
+                played = _play(shop, smaller, folders, NOBODY)
             except CannotJudge:
                 return first
             if played.outcome == FAIL:

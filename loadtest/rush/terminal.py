@@ -6,7 +6,7 @@ import shutil
 import time
 from typing import TextIO
 
-from loadtest.rush.observer import Observer
+from loadtest.rush.plan import Observer
 from loadtest.rush.result import RushResult
 
 CLEAR = "\r\x1b[2K"
@@ -16,13 +16,13 @@ class Terminal:
     """Shows steps in one line that the next one replaces, or line by line in a file or a pipe.
 
     Attributes:
-        observer: shows the steps of a rush.
+        observer: shows the steps of a rush, and its rounds.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._live = stream.isatty()
-        self.observer = Observer(step=self.step)
+        self.observer = Observer(self.step, self.round)
 
     def step(self, text: str) -> None:
         """Show what is done next."""
@@ -46,7 +46,7 @@ class Terminal:
         """Show the last round."""
         number, last = len(result.rounds), result.rounds[-1]
         outcome = ", ".join(last.broken) or last.outcome
-        units = f"{last.sold} units of {last.books.total} sold"
+        units = f"{last.sold} units of {last.final.total} sold"
         self.line(f"round {number}: {last.plan.scene}, {units}; {outcome}")
 
     def _write(self, text: str) -> None:

@@ -140,6 +140,17 @@ def _buy(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]
     return 201, {"order": row.lastrowid, "units": held}
 
 
+def _cancel(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
+    order = (asked["order"],)
+    row = database.execute("SELECT units, sale FROM bought WHERE id = ?", order).fetchone()
+    time.sleep(ROUND_TRIP)
+    if row is None:
+        return 409, {"error": "no such order"}
+    database.execute("DELETE FROM bought WHERE id = ?", order)
+    database.execute("UPDATE sale SET left = left + ? WHERE id = ?", row)
+    return 200, {}
+
+
 def _books(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
     sale = (asked["sale"],)
     total, left = database.execute("SELECT total, left FROM sale WHERE id = ?", sale).fetchone()
@@ -153,6 +164,7 @@ _ACTIONS = {
     "/cart": _add,
     "/redeem": _redeem,
     "/buy": _buy,
+    "/cancel": _cancel,
     "/books": _books,
 }
 
@@ -161,7 +173,7 @@ class Adapter:
     """The shop as the proof sees it."""
 
     name, version = "unguarded", "1"
-    levels = frozenset({Level.STOCK, Level.VOUCHERS, Level.CARTS})
+    levels = frozenset({Level.STOCK, Level.VOUCHERS, Level.CARTS, Level.CANCEL})
 
     def __init__(self, url: str) -> None:
         self._address = address_of(url)
@@ -191,6 +203,10 @@ class Adapter:
         if response.status == 201:
             return Sold(str(said["order"]), said["units"])
         return Refused(said["error"]) if said else Unknown(f"status {response.status}")
+
+    def cancel(self, sale: str, buyer: str, order: str) -> Request:
+        """Give an order back."""
+        return _request("/cancel", order=int(order))
 
     def books(self, sale: str) -> Books:
         """Read the books."""

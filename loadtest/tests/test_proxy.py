@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from loadtest.faults.control import Control
 from loadtest.faults.fault import FaultFailed, wait_until
-from loadtest.faults.proxy import Control
 from loadtest.tests.test_frontend import COMMIT, START
 
 ROOT = Path(__file__).resolve().parents[2]

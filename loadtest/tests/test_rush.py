@@ -73,16 +73,20 @@ def judged(result: RushResult) -> dict[str, str]:
     return {identity: verdict for identity, verdict, _ in result.properties()}
 
 
-def test_an_unguarded_shop_is_broken_in_stock_vouchers_and_carts(unguarded: str) -> None:
+def test_an_unguarded_shop_is_broken_in_stock_vouchers_carts_and_cancellations(
+    unguarded: str,
+) -> None:
     result = rush(Adapter(unguarded), unguarded)
     assert (result.verdict, result.exit_code) == ("fail", 1)
     found = judged(result)
     assert {each for each, verdict in found.items() if verdict == "fail"} >= {"P1", "P22", "P23"}
     stock = result.rounds[0]
-    assert stock.sold > stock.books.total == 5
+    assert stock.sold > stock.final.total == 5
     assert sum(each.op == "order" for each in stock.calls) == 30
     text = "\n".join(result.lines())
-    assert text.startswith("BROKEN in 3 of 3 rounds · unguarded 1\n")
+    assert text.startswith("BROKEN in 4 of 4 rounds · unguarded 1\n")
+    cancelled = result.rounds[-1]
+    assert cancelled.broken == ["P2"], "units came back twice"
     assert "Not judged: P5: the shop does not offer repeats; " in text
 
 
@@ -103,6 +107,20 @@ def test_the_same_shop_with_its_transactions_holds(guarded: str) -> None:
     assert "P5" in result.not_judged()
 
 
+class NeverCancels(Adapter):
+    """Asks for the cancellation of an order that there is not."""
+
+    levels = frozenset({Level.STOCK, Level.CANCEL})
+
+    def cancel(self, sale: str, buyer: str, order: str) -> Request:
+        return super().cancel(sale, buyer, "0")
+
+
+def test_a_shop_that_cancels_nothing_cannot_be_judged_by_it(guarded: str) -> None:
+    result = rush(NeverCancels(guarded), guarded)
+    assert (result.exit_code, result.reason) == (2, "the shop cancelled none of its orders")
+
+
 class WithPayments(StockOnly):
     """The adapter of a shop that offers more than a rush tries."""
 
@@ -112,7 +130,7 @@ class WithPayments(StockOnly):
 def test_a_level_that_no_rush_tries_is_named_with_the_reason(guarded: str) -> None:
     result = rush(WithPayments(guarded), guarded)
     [line] = [each for each in result.lines() if each.startswith("Levels not tried: ")]
-    assert line.startswith("Levels not tried: pay, refund: a rush takes last steps")
+    assert line.startswith("Levels not tried: pay, refund: a rush takes last steps, and cancels")
     assert set(result.to_json()["levels_not_tried"]) == {"pay", "refund"}
     assert result.not_judged()["P11"] == "this round does not try it"
 
@@ -133,7 +151,12 @@ def test_the_command_prints_the_result_and_its_exit_code_says_it(
     assert f"Again: python -m loadtest.rush {' '.join(arguments)}" in printed
     document = json.loads((tmp_path / "out.json").read_text())
     assert document["verdict"] == "fail"
-    assert [each["scene"] for each in document["rounds"]] == ["stock", "vouchers", "carts"]
+    assert [each["scene"] for each in document["rounds"]] == [
+        "stock",
+        "vouchers",
+        "carts",
+        "cancel",
+    ]
     assert main([*arguments, "--measure"]) == 0
     assert "| last-byte |" in capsys.readouterr().out
 
@@ -141,9 +164,7 @@ def test_the_command_prints_the_result_and_its_exit_code_says_it(
 def lines_of(url: str, stream: io.StringIO) -> list[str]:
     """What a terminal shows of a rush of two rounds."""
     terminal = Terminal(stream)
-    size = {"rounds": 2, "shrink": False}
-    more = {"observer": terminal.observer, "after_round": terminal.round}
-    rush(StockOnly(url), url, **size, **more)
+    rush(StockOnly(url), url, rounds=2, shrink=False, observer=terminal.observer)
     terminal.clear()
     return stream.getvalue().split("\n")
 
@@ -191,8 +212,10 @@ def test_the_result_is_whole_at_80_columns_and_at_120(width: int, unguarded: str
     assert max(map(len, lines)) <= width
     assert not any("…" in line for line in lines if "round" not in line and " ms" not in line)
     heading = next(line for line in lines if line.startswith("round tried"))
-    rows = [line.split() for line in lines if re.match(r" +\d+ (stock|vouchers|carts) ", line)]
-    assert len(rows) == len(result.rounds) == 6
+    rows = [
+        line.split() for line in lines if re.match(r" +\d+ (stock|vouchers|carts|cancel) ", line)
+    ]
+    assert len(rows) == len(result.rounds) == 8
     assert {len(row[:9]) for row in rows} == {len(heading.split()) - 1}
 
 
@@ -221,6 +244,28 @@ def test_last_bytes_follow_when_all_the_others_have_arrived() -> None:
     assert len(seen) == 5
     answers = [each.response for each in replies]
     assert answers == [Response(200, {"set-cookie": "a\nb"}, b"fine")] * 5
+
+
+def test_an_answered_connection_is_closed_while_others_still_wait() -> None:
+    """A server that serves the next one only when the last one's client has closed, too."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            for _ in range(3):
+                connected, _ = listener.accept()
+                connected.settimeout(10)
+                while connected.recv(1000)[-1:] != b"y":
+                    pass
+                connected.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                assert connected.recv(1) == b""
+                connected.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        requests = [Request("POST", "/", {}, b"body")] * 3
+        replies = together(listener.getsockname(), requests, timeout=20)
+        thread.join()
+    assert [each.problem for each in replies] == [""] * 3
 
 
 def test_an_adapter_may_name_another_host_than_the_address() -> None:
@@ -349,7 +394,7 @@ def test_buyers_ask_again_after_an_error_and_what_they_were_not_told_is_no_phant
     result = rush(Fails(guarded), guarded)
     assert result.exit_code == 2, "nobody was told of an order"
     [played] = result.rounds
-    assert (played.repeats, played.sold) == (30, 5)
+    assert (played.asked_again, played.sold) == (30, 5)
     assert judged(result)["P4"] == judged(result)["P6"] == "pass"
 
 

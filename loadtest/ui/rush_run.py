@@ -16,12 +16,12 @@ from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, Broken, judge_so_far
 from loadtest.finished import Finished, Report, Tally
 from loadtest.report import Story
 from loadtest.rush import RushResult, rush_shop
-from loadtest.rush.observer import Observer
+from loadtest.rush.plan import Observer
 from loadtest.rush.result import history, summary
 from loadtest.rush.round import Round
 from loadtest.shop import Shop
 from loadtest.shops import load
-from loadtest.steps import RunFiles, write_report
+from loadtest.steps import write_report
 from loadtest.ui import other_shops
 from loadtest.ui.run import JUDGED, RUNNING
 from loadtest.ui.runs import RunFolder
@@ -104,8 +104,7 @@ class RushRun:
                     folder=self.folder.path,
                     owned=plan.owned,
                     repeat=plan.repeat,
-                    observer=Observer(self._say, report),
-                    after_round=self._so_far,
+                    observer=Observer(self._say, self._so_far, report),
                 )
                 self._say("stopping the shop")
         except RunImpossible as error:
@@ -155,7 +154,7 @@ class RushRun:
             "counts": {},
         }
         if shown is not None:
-            files = RunFiles(shown.folder)
+            files = shown.files
             rounds = {f"round {n}": summary(each) for n, each in enumerate(result.rounds, start=1)}
             story = Story(title, self.plan.repeat, rounds, shown.reason, shown.plan.buyers)
             write_report(self.folder.report, files, files.histories(), story, shown.verdict)
@@ -208,7 +207,7 @@ def _broken(played: Round) -> list[Broken]:
     """What a round has broken, as far as can be with the calls that show it."""
     findings = played.verdict.properties if played.verdict else []
     why = {each.id: each.detail for each in findings if each.verdict == FAIL}
-    files, others = RunFiles(played.folder), PROPERTIES.keys() - why.keys()
+    files, others = played.files, PROPERTIES.keys() - why.keys()
     shown = judge_so_far(files.histories(), [files.final], not_judged=others)
     known = {each.id for each in shown}
     return shown + [
@@ -240,11 +239,11 @@ def _figures(result: RushResult) -> dict[str, Any]:
     """The books of the worst round."""
     if not result.rounds or result.verdict == UNKNOWN:
         return {}
-    worst = max(result.rounds, key=lambda each: each.sold - each.books.total)
+    worst = max(result.rounds, key=lambda each: each.sold - each.final.total)
     return {
-        "total": worst.books.total,
-        "available": worst.books.available or 0,
+        "total": worst.final.total,
+        "available": worst.final.available or 0,
         "confirmed": worst.sold,
-        "oversold": max(0, worst.sold - worst.books.total),
-        "purchases": len(worst.books.orders),
+        "oversold": max(0, worst.sold - worst.final.total),
+        "purchases": len(worst.final.orders),
     }

@@ -19,7 +19,7 @@ from lab.shops.hosting import hosted
 from loadtest.address import RunImpossible
 from loadtest.history import OK
 from loadtest.rush import RushResult, rush_shop
-from loadtest.rush.plan import Scene
+from loadtest.rush.plan import SCENES
 from loadtest.rush.terminal import Terminal
 from loadtest.shop import Level
 from loadtest.shops import load
@@ -48,7 +48,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--level",
             action="append",
-            choices=[scene.value for scene in Scene],
+            choices=[scene.value for scene in SCENES],
             help="what buyers fight for, of what the shop offers; repeatable (all)",
         )
         parser.add_argument("--folder", type=Path, help="keep the histories and the books here")
@@ -83,10 +83,9 @@ class Command(BaseCommand):
                 *(options["stock"], options["buyers"], options["rounds"]),
                 host=url,
                 folder=options["folder"],
-                levels=[Level(each) for each in options["level"] or list(Scene)],
+                levels=[Level(each) for each in options["level"] or SCENES],
                 repeat=_again(name, row, options),
                 observer=doing,
-                after_round=terminal.round,
             )
             doing.step("stopping its servers")
         terminal.clear()
@@ -97,7 +96,7 @@ def sold_per_second(result: RushResult) -> list[float]:
     """Return, of each round of stock that sold, the purchases accepted per second."""
     rates = []
     for played in result.rounds:
-        if played.plan.scene is not Scene.STOCK:
+        if played.plan.scene is not Level.STOCK:
             continue
         sold = [call for call in played.calls if call.op == "order" and call.outcome == OK]
         if sold:

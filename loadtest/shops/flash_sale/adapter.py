@@ -91,12 +91,13 @@ class Adapter:
             for row in rows
             if isinstance(row, snapshot.Reservation) and row.state != snapshot.RELEASED
         }
-        orders = [
-            row for row in rows if isinstance(row, snapshot.Order) and row.reservation in held
-        ]
-        return Books(
-            item.total, item.available, {each.id: held[each.reservation] for each in orders}
-        )
+        ordered = [row for row in rows if isinstance(row, snapshot.Order)]
+        orders = {row.id: held[row.reservation] for row in ordered if row.reservation in held}
+        return Books(item.total, item.available, orders)
+
+    def cancel(self, sale: str, buyer: Buyer, order: str) -> Request:
+        """Cancel an unpaid order."""
+        return _with(requests.step(order, "cancel", None), buyer.token)
 
     def add_more(self, sale: str, buyer: Buyer) -> Request:
         """Ask for another unit under the purchase's own key."""
