@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
 from redis import Redis, RedisCluster
@@ -221,7 +221,14 @@ def circuit() -> Circuit:
 
 metrics.gauge("degraded", lambda: circuit().open)
 
-for _cached in (client, server, circuit):
+
+# A sale's batches all take the same few locks.
+@lru_cache(maxsize=1000)
+def _lock(name: str, lease: float) -> RedisLock:
+    return RedisLock(client(), name, lease=lease, renew=False)
+
+
+for _cached in (client, server, circuit, _lock):
     conf.REDIS_URL.on_change(_cached.cache_clear)
 
 
@@ -246,7 +253,7 @@ class DegradableLock:
 
     def make(self, of: int) -> RedisLock:
         """Return the plain lock, for a caller that cannot do without it."""
-        return RedisLock(client(), f"{self._kind}:{of}", lease=self.lease, renew=False)
+        return _lock(f"{self._kind}:{of}", self.lease)
 
     @contextmanager
     def hold(self, of: int) -> Iterator[int | None]:
@@ -254,10 +261,10 @@ class DegradableLock:
         # The holder may need a connection to finish: if callers that wait kept theirs, the pool
         # could run dry and they would all wait for each other.
         lend_connections()
-        lock = self.make(of)
+        lock = _lock(f"{self._kind}:{of}", self.lease)
         asked = time.perf_counter()
         try:
-            lease = circuit().ask(lambda: lock.acquire(timeout=self.timeout), otherwise=None)
+            lease = circuit().ask(partial(lock.acquire, self.timeout), otherwise=None)
         except LockTimeout:
             metrics.count(f"{self._prefix}lock_timeout")
             lease = None

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 from django.db import connection, transaction
@@ -133,24 +133,19 @@ def _write(
     for each in released:
         (gone if each.reservation in written_off else back)[each.item] += each.quantity
     parameters = {"items": [*(back | gone)], **_parameters(released)}
-    with sql.cursor() as cursor:
-        changes = [cursor.mogrify(RELEASE, parameters)]
-        for statement, moved in ((guard.WRITE_OFF, gone), (guard.PUT_BACK, back)):
-            changes += [
-                cursor.mogrify(statement, {"item": item, "units": moved[item]})
-                for item in sorted(moved)
-            ]
-        if commit:
-            try:
-                lock = cursor.mogrify(LOCK_ITEMS_ON_SALE, parameters)
-                execute_and_commit(cursor, [lock, *changes])
+    changes: list[tuple[LiteralString, dict[str, Any]]] = [(RELEASE, parameters)]
+    for statement, moved in ((guard.WRITE_OFF, gone), (guard.PUT_BACK, back)):
+        changes += [(statement, {"item": item, "units": moved[item]}) for item in sorted(moved)]
+    if commit:
+        try:
+            with execute_and_commit([(LOCK_ITEMS_ON_SALE, parameters), *changes]) as cursor:
                 return _levels(cursor, back)
-            except ConditionFailed:
-                with connection.wrap_database_errors:
-                    cursor.execute("ROLLBACK TO SAVEPOINT release")
-        lock = cursor.mogrify(guard.LOCK_ITEMS, parameters)
-        with connection.wrap_database_errors:
-            cursor.execute(";".join([lock, *changes]).encode())
+        except ConditionFailed:
+            with connection.cursor() as again:
+                again.execute("ROLLBACK TO SAVEPOINT release")
+    with connection.wrap_database_errors, sql.cursor() as cursor:
+        message = [cursor.mogrify(*each) for each in [(guard.LOCK_ITEMS, parameters), *changes]]
+        cursor.execute(";".join(message).encode())
         levels = _levels(cursor, back)
     for item, level in levels.items():
         hint().announce(item, level)

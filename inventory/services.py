@@ -11,37 +11,16 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
-from inventory.outcomes import Granted, KeyReused, Level, OnGranted, Outcome, Purchase
+from inventory.outcomes import Granted, KeyReused, Level, Purchase
 from inventory.release import Released, releasing
 from inventory.selling import guard
 from inventory.selling.cart import NotReserved, reserve_inside, reserve_many
 from inventory.selling.hint import hint
 from inventory.selling.rules import Known
-from inventory.selling.seller import seller
+from inventory.selling.seller import reserve
 
 State = Reservation.State
 RECLAIM = StockMovement.Reason.RECLAIM
-
-
-def reserve(purchase: Purchase, on_granted: OnGranted) -> Outcome:
-    """Reserve units for a buyer, and commit.
-
-    Args:
-        purchase: the request.
-        on_granted: opens what the shop needs (its order), in the transaction that reserves.
-            Pass the same function object each time: only purchases with the same function are
-            combined.
-
-    Returns:
-        Granted, SoldOut, LimitReached or KeyReused.
-
-    Raises:
-        Busy: overload, or the database is unreachable; nothing was written.
-        OutcomeUnknown: it may have been sold; a retry with the same key gets the result.
-        NoSuchItem: no such item.
-        Exception: any exception of `on_granted`; nothing was written for this purchase.
-    """
-    return seller().sell(purchase, on_granted)
 
 
 def find(purchase: Purchase) -> Granted | KeyReused | None:

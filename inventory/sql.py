@@ -32,19 +32,12 @@ AnyField: TypeAlias = "Field[Any, Any]"
 PLAIN = (Field.pre_save, DateField.pre_save, DateTimeField.pre_save, TimeField.pre_save)
 """`pre_save` methods that return the instance's value unchanged (dates: unless `auto_now`)."""
 
-_encode = json.JSONEncoder(check_circular=False, allow_nan=False, separators=(",", ":")).encode
+rows = json.JSONEncoder(check_circular=False, allow_nan=False, separators=(",", ":")).encode
+"""Return rows, each a dictionary of columns, as one JSON parameter for `json_to_recordset`.
 
-
-def rows(values: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as one JSON parameter, for `json_to_recordset`.
-
-    JSON quotes every value, so no text can end its field or its row. The server refuses NUL and
-    half a surrogate pair, which no text of PostgreSQL can hold.
-
-    Args:
-        values: each row's columns by name: numbers, texts, booleans, None or what JSON nests.
-    """
-    return _encode(values)
+JSON quotes every value, so no text can end its field or its row. The server refuses NUL and half a
+surrogate pair, which no text of PostgreSQL can hold.
+"""
 
 
 def cursor() -> psycopg.ClientCursor:
@@ -63,7 +56,9 @@ def send(
     parameters: Mapping[str, Any],
 ) -> psycopg.ClientCursor:
     """Execute a statement with rows, its parameter `rows`; return the cursor at its result."""
-    return cursor().execute(statement, {"rows": rows(values), **parameters})
+    connection.ensure_connection()
+    sending = psycopg.ClientCursor(connection.connection)
+    return sending.execute(statement, {"rows": rows(values), **parameters})
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +173,7 @@ class Statement:
         self, values: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
     ) -> psycopg.ClientCursor:
         """Execute it for rows, which are its parameter `rows`; return the cursor at its result."""
-        return send(self.for_rows(len(values)), values, parameters)
+        return send(self._fixed or self.for_rows(len(values)), values, parameters)
 
     def forget(self) -> None:
         """Rebuild the statement on next use, after a test has changed a model."""

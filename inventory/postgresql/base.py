@@ -27,8 +27,6 @@ import psycopg
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql import base
-from django.db.backends.signals import connection_created
-from django.dispatch import receiver
 from django.utils.functional import cached_property
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
@@ -105,6 +103,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """
         self.__dict__.pop("pool", None)
         pool = self.pool
+        _connected.set(True)
         connection = super().get_new_connection(conn_params)
         while pool and feature_flags().connections and not is_alive(connection):
             metrics.count("connections_dead")
@@ -155,11 +154,6 @@ def commit_bounded(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
 
 _connected: ContextVar[bool] = ContextVar("connected", default=False)
 """Whether this thread has connected since it last returned its connections to the pool."""
-
-
-@receiver(connection_created)
-def _note_connection(**_: Any) -> None:
-    _connected.set(True)
 
 
 def lend_connections() -> None:

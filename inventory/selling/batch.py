@@ -137,7 +137,8 @@ def sell(
     with committing():
         written = (write_batch or write)(tickets, token)
         open_all(written.granted, on_granted)
-    written.decision.answer_repeats()
+    if written.decision.repeats:
+        written.decision.answer_repeats()
     if written.granted:
         hooks.failpoint(AFTER_COMMIT)
     return written.level
@@ -173,10 +174,9 @@ def read_and_decide(
     tickets: Sequence[PurchaseTicket], token: int | None, statement: LiteralString = LOCK_AND_READ
 ) -> tuple[Decision, Level]:
     """Read the data for a decision, and decide; the level is that before the batch."""
-    purchases = [ticket.request for ticket in tickets]
-    item = purchases[0].item
+    item = tickets[0].request.item
     with connection.wrap_database_errors:
-        cursor = sql.send(statement, asked(purchases), {"item": item})
+        cursor = sql.send(statement, asked(tickets), {"item": item})
         row = cursor.fetchone()
         if row is None:
             raise NoSuchItem(item)
@@ -189,9 +189,13 @@ def read_and_decide(
     return decide(tickets, available, known, used), Level(available, version)
 
 
-def asked(purchases: Sequence[Purchase]) -> list[dict[str, int | str]]:
+def asked(tickets: Sequence[PurchaseTicket]) -> list[dict[str, int | str]]:
     """Return the rows of `READ_BATCH`."""
-    return [{"buyer": each.buyer, "key": each.key.hex, "scope": each.scope} for each in purchases]
+    return [
+        {"buyer": each.buyer, "key": each.key.hex, "scope": each.scope}
+        for ticket in tickets
+        for each in (ticket.request,)
+    ]
 
 
 def known_and_used(
@@ -233,17 +237,16 @@ def insert(
     Returns:
         The answers, in order of arrival; and the cursor at the result of the first part.
     """
-    purchases = [ticket.request for ticket in decision.granted]
-    cursor = statement.send([row_of(each) for each in purchases], take)
+    rows = [row_of(ticket.request) for ticket in decision.granted]
+    cursor = statement.send(rows, take)
     row = cursor.fetchone()
     assert row is not None
     reservations, written_for, quotas = row
-    if quotas != len({(each.scope, each.buyer) for each in purchases}):
+    if quotas != len({(each["scope"], each["buyer"]) for each in rows}):
         raise LimitRaced("the buyer's limit is being used in another purchase")
-    buyers = [each.buyer for each in purchases]
-    assert written_for == buyers, "INSERT ... SELECT ... ORDER BY kept another order"
     granted = []
-    for ticket, reservation in zip(decision.granted, reservations, strict=True):
+    for ticket, reservation, buyer in zip(decision.granted, reservations, written_for, strict=True):
+        assert buyer == ticket.request.buyer, "INSERT ... SELECT ... ORDER BY kept another order"
         ticket.answer = Granted(ticket.request, reservation)
         granted.append(ticket.answer)
     return granted, cursor

@@ -8,8 +8,9 @@ before the connection failed (10 of 10 trials that cut off the reply).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 from django.db import (
@@ -71,22 +72,26 @@ def committing() -> Iterator[None]:
         raise
 
 
-def execute_and_commit(cursor: psycopg.ClientCursor, statements: Iterable[str]) -> None:
+def execute_and_commit(statements: Iterable[tuple[Any, Mapping[str, Any]]]) -> psycopg.ClientCursor:
     """Execute statements and COMMIT in one message, inside a block of `transaction.atomic()`.
 
     The rows that they lock are locked for as long as the server needs, and for no round trip.
 
     Args:
-        cursor: afterwards positioned at the result of the first statement.
-        statements: with their parameters filled in.
+        statements: each with its parameters.
+
+    Returns:
+        The cursor at the result of the first statement.
 
     Raises:
         ConditionFailed: a call of `inventory_require` failed; the caller must roll back.
         CommitUnknown: the connection failed.
     """
+    cursor = psycopg.ClientCursor(connection.connection)
+    message = ";".join([*(cursor.mogrify(*statement) for statement in statements), "COMMIT"])
     try:
         with connection.wrap_database_errors, commit_bounded(connection):
-            cursor.execute(";".join([*statements, "COMMIT"]).encode())
+            return cursor.execute(message.encode())
     except (OperationalError, InterfaceError) as error:
         raise CommitUnknown(str(error)) from error
     except DatabaseError as error:

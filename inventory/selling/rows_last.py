@@ -107,9 +107,8 @@ def foresee(tickets: Sequence[PurchaseTicket]) -> list[Foreseen]:
         What was seen per item.
     """
     by_item = of_items(tickets)
-    asked = batch.asked([ticket.request for ticket in tickets])
     with connection.wrap_database_errors:
-        cursor = sql.send(READ, asked, {"items": [*by_item], "number": len(tickets)})
+        cursor = sql.send(READ, batch.asked(tickets), {"items": [*by_item], "number": len(tickets)})
         available: dict[int, int] = dict(cursor.fetchall())
         cursor.nextset()
         known, used = batch.known_and_used(cursor)
@@ -153,12 +152,10 @@ def take_and_commit(granted: Sequence[Granted]) -> dict[int, Level]:
         ids = {"id": grant.reservation, "item": purchase.item}
         rows.append({**ids, **batch.row_of(purchase)})
     take = {"items": [*units], "units": [*units.values()], "reason": Reason.SALE}
-    locks = [guard.LOCK_ITEMS] if len(units) > 1 else []
-    with sql.cursor() as cursor:
-        statements = [cursor.mogrify(text, take) for text in (*locks, guard.TAKE_OR_FAIL)]
-        reserve = COUNT_AND_RESERVE.for_rows(len(granted))
-        statements.append(cursor.mogrify(reserve, {"rows": sql.rows(rows)}))
-        execute_and_commit(cursor, statements)
+    reserve = COUNT_AND_RESERVE.for_rows(len(granted)), {"rows": sql.rows(rows)}
+    # Several rows are locked in order of id first.
+    locks = [(guard.LOCK_ITEMS, take)] if len(units) > 1 else []
+    with execute_and_commit([*locks, (guard.TAKE_OR_FAIL, take), reserve]) as cursor:
         for _ in locks:
             cursor.nextset()
         row = cursor.fetchone()

@@ -50,7 +50,7 @@ class Sells(Protocol):
     """What the setting `INVENTORY_SELLER` names or makes: `Seller`, or one with its interface."""
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
-        """Sell to one buyer and commit; see `Seller.sell`."""
+        """Sell to one buyer and commit; see `reserve`."""
 
 
 class Seller:
@@ -61,14 +61,14 @@ class Seller:
 
     Attributes:
         name: the label of its purchases in `purchase_seconds`.
-        joins_items: whether several items may share a transaction; not where a subclass writes in
-            another way.
+        write: how a subclass decides and writes a batch; None: as `batch.write`, and several items
+            may share a transaction.
     """
 
     name: ClassVar[str] = "combining"
-    joins_items: ClassVar[bool] = True
 
     def __init__(self) -> None:
+        self.write: batch.Write | None = None
         self._sold_out = SoldOutItems(hint())
         self._queue: CombiningQueue[Purchase, Outcome] = CombiningQueue(
             max_batch=conf.MAX_BATCH.get(),
@@ -80,18 +80,7 @@ class Seller:
         self._several = SeveralItems(self._sold_out)
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
-        """Sell to one buyer and commit.
-
-        Args:
-            purchase: the request.
-            on_granted: opens what the shop needs, in the same transaction.
-
-        Raises:
-            Busy: overload, or the database is unreachable; nothing was written.
-            OutcomeUnknown: it may have been sold; a retry with the same key gets the result.
-            NoSuchItem: no such item.
-            Exception: any exception of `on_granted`; nothing was written.
-        """
+        """Sell to one buyer and commit; see `reserve`."""
         began = time.perf_counter()
         try:
             outcome = self._refuse_or_queue(purchase, on_granted)
@@ -120,8 +109,8 @@ class Seller:
                 return
         self._served.add(key)
         try:
-            waiting = len(tickets) or self._queue.waiting(key)
-            if self.joins_items and waiting <= FEW and len(self._served) > 1:
+            others = self.write is None and len(self._served) > 1
+            if others and (len(tickets) or self._queue.waiting(key)) <= FEW:
                 unsold = self._several.sell(tickets or turn.drain(), key.on_granted)
                 if unsold.tickets:
                     self._sell_locked(key, turn, unsold.tickets)
@@ -156,7 +145,7 @@ class Seller:
             for attempt in Attempts():
                 with attempt:
                     fence = token if attempt.fenced else None
-                    level = self._sell_batch(tickets, key.on_granted, fence)
+                    level = batch.sell(tickets, key.on_granted, fence, self.write)
             self._committed(key.item, tickets, level)
             lend_connections()
         except (Busy, OutcomeUnknown, NoSuchItem) as error:
@@ -171,11 +160,6 @@ class Seller:
             middle = len(tickets) // 2
             self._sell_or_split(key, tickets[:middle], token)
             self._sell_or_split(key, tickets[middle:], token)
-
-    def _sell_batch(
-        self, tickets: Sequence[PurchaseTicket], on_granted: OnGranted, token: int | None
-    ) -> Level:
-        return batch.sell(tickets, on_granted, token)
 
     def _sell_without(
         self,
@@ -208,6 +192,27 @@ def _is_known(ticket: PurchaseTicket) -> bool:
     """Whether a decided ticket's key had been used before its batch, or twice in it."""
     answer = ticket.answer
     return isinstance(answer, KeyReused) or (isinstance(answer, Granted) and answer.replayed)
+
+
+def reserve(purchase: Purchase, on_granted: OnGranted) -> Outcome:
+    """Reserve units for a buyer, and commit.
+
+    Args:
+        purchase: the request.
+        on_granted: opens what the shop needs (its order), in the transaction that reserves.
+            Pass the same function object each time: only purchases with the same function are
+            combined.
+
+    Returns:
+        Granted, SoldOut, LimitReached or KeyReused.
+
+    Raises:
+        Busy: overload, or the database is unreachable; nothing was written.
+        OutcomeUnknown: it may have been sold; a retry with the same key gets the result.
+        NoSuchItem: no such item.
+        Exception: any exception of `on_granted`; nothing was written for this purchase.
+    """
+    return seller().sell(purchase, on_granted)
 
 
 @cache

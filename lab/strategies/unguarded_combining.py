@@ -11,7 +11,7 @@ from typing import LiteralString
 
 from django.db import connection
 
-from inventory.outcomes import Granted, Level, OnGranted, PurchaseTicket
+from inventory.outcomes import Granted, Level, PurchaseTicket
 from inventory.selling import batch, guard
 from inventory.selling.batch import Written
 from lab.models import UnenforcedItem
@@ -35,18 +35,6 @@ SELECT available, version FROM changed
 """
 
 
-class UnguardedCombining(Combining):
-    """Replaces ``combining`` where the lab's environment turns the guard off."""
-
-    summary = "requests combined per process, without the guard: oversells without the lock"
-    joins_items = False
-
-    def _sell_batch(
-        self, tickets: Sequence[PurchaseTicket], on_granted: OnGranted, token: int | None
-    ) -> Level:
-        return batch.sell(tickets, on_granted, token, write)
-
-
 def write(tickets: Sequence[PurchaseTicket], token: int | None) -> Written:
     """Decide on data read without a lock, and overwrite the current value."""
     decision, level = batch.read_and_decide(tickets, token, READ_ITEM + ";" + batch.READ_BATCH)
@@ -67,3 +55,13 @@ def take(item: int, units: int, read: int) -> Level:
         level = Level(*cursor.fetchone())
     UnenforcedItem.add(item)
     return level
+
+
+class UnguardedCombining(Combining):
+    """Replaces ``combining`` where the lab's environment turns the guard off."""
+
+    summary = "requests combined per process, without the guard: oversells without the lock"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.write = write

@@ -132,7 +132,7 @@ class ApiHandler:
             return None
         route, ids = match
         start = time.perf_counter()
-        with Serving(route.operation.share):
+        with route.serving:
             reply: Reply | HttpResponseBase = route.view.call(request, **ids)  # type: ignore[attr-defined]
         seconds = time.perf_counter() - start
         status = reply.status if isinstance(reply, Reply) else reply.status_code
@@ -191,11 +191,12 @@ class Serving:
 
 
 class Route(NamedTuple):
-    """An operation's path as the URLconf writes it, its view, and its description."""
+    """An operation's path as the URLconf writes it, its view, its description and its share."""
 
     path: str
     view: View
     operation: Operation
+    serving: Serving
 
 
 def routes(patterns: Iterable[Any], prefix: str = "/") -> Iterator[Route]:
@@ -205,7 +206,8 @@ def routes(patterns: Iterable[Any], prefix: str = "/") -> Iterator[Route]:
         if isinstance(entry, URLResolver):
             yield from routes(entry.url_patterns, path)
         elif isinstance(entry, URLPattern) and hasattr(entry.callback, "operation"):
-            yield Route(path, entry.callback, entry.callback.operation)
+            operation: Operation = entry.callback.operation
+            yield Route(path, entry.callback, operation, Serving(operation.share))
 
 
 class RouteTable:

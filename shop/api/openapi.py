@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -14,7 +14,7 @@ from django.urls import get_resolver
 from django.utils.translation import override
 
 from shop.api import problems
-from shop.api.handler import routes
+from shop.api.handler import Route, routes
 from shop.api.operations import JSON_LINES, Answer, Operation
 from shop.api.schemas import Id, Key, Problem, Request
 from shop.refusals import PROBLEMS
@@ -93,9 +93,9 @@ SERVERS_OWN = {
 def document() -> Json:
     """Describe every operation that a URL leads to."""
     routed = list(routes(get_resolver().url_patterns))
-    schemas = _Schemas([kind for _, _, operation in routed for kind in _types(operation)])
-    codes = [_codes(path, operation) for path, _, operation in routed]
-    used = {operation.tag for _, _, operation in routed}
+    schemas = _Schemas([kind for route in routed for kind in _types(route.operation)])
+    codes = [_codes(route) for route in routed]
+    used = {route.operation.tag for route in routed}
     return {
         "openapi": "3.1.0",
         "info": {"title": settings.SHOP_NAME, **INFO},
@@ -104,8 +104,8 @@ def document() -> Json:
             {"name": name, "description": text} for name, text in TAGS.items() if name in used
         ],
         "paths": {
-            _template(path): {operation.method.lower(): _operation(path, view, operation, schemas)}
-            for path, view, operation in routed
+            _template(route.path): {route.operation.method.lower(): _operation(route, schemas)}
+            for route in routed
         },
         "components": {
             "securitySchemes": {"buyer": BUYER},
@@ -155,17 +155,16 @@ def _ids(path: str) -> list[str]:
     return re.findall(r"<int:(\w+)>", path)
 
 
-def _operation(
-    path: str, view: Callable[..., Any], operation: Operation, schemas: _Schemas
-) -> Json:
-    summary, _, text = inspect.cleandoc(view.__doc__ or "").partition("\n\n")
+def _operation(route: Route, schemas: _Schemas) -> Json:
+    operation = route.operation
+    summary, _, text = inspect.cleandoc(route.view.__doc__ or "").partition("\n\n")
     found = {
-        "operationId": _operation_id(view.__name__),
+        "operationId": _operation_id(route.view.__name__),
         "summary": summary.removesuffix("."),
         "description": text,
         "tags": [operation.tag],
         "security": [{"buyer": []}] if operation.buyer else [],
-        "parameters": list(_parameters(path, operation, schemas)),
+        "parameters": list(_parameters(route, schemas)),
         "responses": {
             **{
                 str(status): _good(answer, schemas, operation.max_age)
@@ -173,7 +172,7 @@ def _operation(
             },
             **{
                 str(status): {"$ref": f"#/components/responses/{_name(codes)}"}
-                for status, codes in _by_status(_codes(path, operation)).items()
+                for status, codes in _by_status(_codes(route)).items()
             },
             **{status: {"$ref": f"#/components/responses/{status}"} for status in SERVERS_OWN},
         },
@@ -192,8 +191,9 @@ def _operation_id(name: str) -> str:
     return first + "".join(word.capitalize() for word in others)
 
 
-def _parameters(path: str, operation: Operation, schemas: _Schemas) -> Iterator[Json]:
-    for name in _ids(path):
+def _parameters(route: Route, schemas: _Schemas) -> Iterator[Json]:
+    operation = route.operation
+    for name in _ids(route.path):
         yield {"name": name, "in": "path", "required": True, "schema": schemas[Id]}
     if operation.key:
         required = operation.key == "required"
@@ -231,8 +231,9 @@ def _good(answer: Answer, schemas: _Schemas, max_age: int) -> Json:
     return found
 
 
-def _codes(path: str, operation: Operation) -> list[str]:
+def _codes(route: Route) -> list[str]:
     """Every code that an operation may be refused with, in the order of `PROBLEMS`."""
+    operation = route.operation
     found = {*operation.problems, "internal_error", "unknown_host"}
     found.add("busy" if operation.only_reads else "outcome_unknown")
     if operation.buyer:
@@ -245,7 +246,7 @@ def _codes(path: str, operation: Operation) -> list[str]:
         found |= {"invalid_request", *operation.body.codes.values()}
     if operation.query:
         found.add("invalid_request")
-    if _ids(path):
+    if _ids(route.path):
         found.add("not_found")
     return [code for code in PROBLEMS if code in found]
 

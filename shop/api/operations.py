@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -33,7 +33,7 @@ JSON_LINES = "application/x-ndjson"
 MAX_BODY = 16 * 1024
 """Bytes. The largest real request has a few hundred."""
 
-B = TypeVar("B")
+Q = TypeVar("Q")
 
 # msgspec names the member in its message: "… missing required field `quantity`" or
 # "Expected `int`, got `str` - at `$.lines[0].quantity`".
@@ -41,8 +41,6 @@ MEMBER = re.compile(r"required field `(\w+)`|\.(\w+)(?:\[\d+\])*`$")
 
 Result = HttpResponseBase | tuple[int, Any]
 """What an operation's function returns: a status and a document, or a whole response."""
-
-Arguments = Callable[[HttpRequest], dict[str, Any]]
 
 encode = msgspec.json.Encoder().encode
 
@@ -101,7 +99,7 @@ class Operation:
 
     def __call__(self, function: Callable[..., Result]) -> Callable[..., HttpResponseBase]:
         """Make the view; its attribute `call` is what our own handler calls."""
-        read = self._reader()
+        decode = msgspec.json.Decoder(self.body).decode if self.body else None
 
         def call(request: HttpRequest, **ids: int) -> Reply | HttpResponseBase:
             if request.method != self.method:
@@ -111,7 +109,7 @@ class Operation:
             try:
                 if ids and max(ids.values()) > MAX_ID:
                     raise Refusal("not_found")
-                result = function(request, **ids, **read(request))
+                result = function(request, **ids, **self._arguments(request, decode))
                 if isinstance(result, HttpResponseBase):
                     return result
                 status, document = result
@@ -145,35 +143,31 @@ class Operation:
         """Whether it changes nothing."""
         return self.method == "GET" or self.share is READERS
 
-    def _reader(self) -> Arguments:
-        """Make the function that reads a request's arguments."""
-        body: Callable[[HttpRequest], Any] | None = None
-        query: Callable[[HttpRequest], Any] | None = None
-        if self.body:
-            body = BodyReader(self.body).read
+    def _arguments(
+        self, request: HttpRequest, decode: Callable[[bytes], Any] | None
+    ) -> dict[str, Any]:
+        """Read a request's arguments; `decode` reads its body."""
+        arguments: dict[str, Any] = {}
+        if self.buyer:
+            arguments["buyer"] = buyer_of(request)
+        if self.key:
+            arguments["key"] = idempotency_key(request)
+            if self.key == "required" and arguments["key"] is None:
+                raise Refusal("idempotency_key_missing")
+        if self.method == "POST":
+            # An incomplete request is not executed, even if its body is not used.
+            body = raw_body(request)
+            if self.signed_body:
+                arguments["body"] = body
+            elif decode and self.body:
+                body = body or b"{}"
+                try:
+                    arguments["body"] = decode(body)
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    arguments["body"] = _read_slowly(body, self.body)
         if self.query:
-            query = QueryReader(self.query).read
-
-        def read(request: HttpRequest) -> dict[str, Any]:
-            arguments: dict[str, Any] = {}
-            if self.buyer:
-                arguments["buyer"] = buyer_of(request)
-            if self.key:
-                arguments["key"] = idempotency_key(request)
-                if self.key == "required" and arguments["key"] is None:
-                    raise Refusal("idempotency_key_missing")
-            if body is not None:
-                arguments["body"] = body(request)
-            elif self.method == "POST":
-                # An incomplete request is not executed, even if its body is not used.
-                raw = raw_body(request)
-                if self.signed_body:
-                    arguments["body"] = raw
-            if query is not None:
-                arguments["query"] = query(request)
-            return arguments
-
-        return read
+            arguments["query"] = _query_of(request, self.query)
+        return arguments
 
 
 def buyer_of(request: HttpRequest) -> int:
@@ -232,64 +226,37 @@ def raw_body(request: HttpRequest) -> bytes:
     return body
 
 
-class BodyReader(Generic[B]):
-    """Reads the JSON bodies of one operation.
+def _read_slowly(body: bytes, kind: type[Request]) -> Request:
+    """Decode a body as JSON Schema does, to which 1.0 is an integer, or say what is wrong.
 
-    Args:
-        kind: what they contain.
+    Raises:
+        Refusal: 400 if it is no JSON, 422 if it is not what the schema says.
     """
-
-    def __init__(self, kind: type[B]) -> None:
-        self.kind = kind
-        self._decode: Callable[[bytes], B] = msgspec.json.Decoder(kind).decode
-        self._codes = kind.codes if issubclass(kind, Request) else {}
-
-    def read(self, request: HttpRequest) -> B:
-        """Decode a request's body.
-
-        Raises:
-            Refusal: 413 if it is too large, 400 if it is not whole or no JSON, 422 if it is not
-                what the schema says.
-        """
-        raw = raw_body(request) or b"{}"
-        try:
-            return self._decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._read_slowly(raw)
-
-    def _read_slowly(self, raw: bytes) -> B:
-        """Decode as JSON Schema does, to which 1.0 is an integer, or say what is wrong."""
-        try:
-            document = ANY_JSON.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise Refusal("malformed") from None
-        try:
-            return msgspec.convert(document, self.kind)
-        except msgspec.ValidationError as error:
-            match = MEMBER.search(str(error))
-            member = (match[1] or match[2]) if match else ""
-            code = self._codes.get(member, "invalid_request")
-            raise Refusal(code, detail=str(error)) from None
+    try:
+        document = ANY_JSON.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Refusal("malformed") from None
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        match = MEMBER.search(str(error))
+        member = (match[1] or match[2]) if match else ""
+        code = kind.codes.get(member, "invalid_request")
+        raise Refusal(code, detail=str(error)) from None
 
 
-class QueryReader(Generic[B]):
-    """Reads the query strings of one operation; each parameter is a list, separated by commas."""
+def _query_of(request: HttpRequest, kind: type[Q]) -> Q:
+    """Decode a query string; each parameter is a list, separated by commas.
 
-    def __init__(self, kind: type[B]) -> None:
-        self.kind = kind
-
-    def read(self, request: HttpRequest) -> B:
-        """Decode a request's query string.
-
-        Raises:
-            Refusal: 422 if it is not what the schema says.
-        """
-        texts = request.GET.dict()
-        lists = {name: text.split(",") if text else [] for name, text in texts.items()}
-        try:
-            return msgspec.convert(lists, self.kind, strict=False)
-        except msgspec.ValidationError as error:
-            raise Refusal("invalid_request", detail=str(error)) from None
+    Raises:
+        Refusal: 422 if it is not what the schema says.
+    """
+    texts = request.GET.dict()
+    lists = {name: text.split(",") if text else [] for name, text in texts.items()}
+    try:
+        return msgspec.convert(lists, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Refusal("invalid_request", detail=str(error)) from None
 
 
 def _number(text: str) -> Any:

@@ -116,13 +116,6 @@ class Part(Request):
         | UnsetType
     ) = UNSET
 
-    def __post_init__(self) -> None:
-        """Refuse contradictions, and a line alone: it would return the whole order."""
-        if self.sale is not UNSET and self.quantity is UNSET:
-            raise ValueError("Object missing required field `quantity`")
-        if self.all is False or (self.all is True and self.quantity is not UNSET):
-            raise ValueError("`all` must be true, and without `quantity`")
-
 
 class Credentials(Request):
     """A buyer's name and password."""

@@ -177,8 +177,8 @@ def cancel_order(
     again, if the sale wants that. Cancelling all of it twice is cancelling once; a part needs an
     `Idempotency-Key`. What a payment under way takes goes back by itself.
     """
-    found = _own_order(order, buyer)
-    return 200, order_document(orders.cancel(found, _part(body, key)))
+    part = _part(body, key)
+    return 200, order_document(orders.cancel(_own_order(order, buyer), part))
 
 
 @Operation(
@@ -203,8 +203,8 @@ def refund_order(
     again, if the sale wants that. Returning all of it twice is returning once; a part needs an
     `Idempotency-Key`. After a 503, the same call finds out what became of it.
     """
-    found = _own_order(order, buyer)
-    return 200, order_document(payments.refund(found, _part(body, key)))
+    part = _part(body, key)
+    return 200, order_document(payments.refund(_own_order(order, buyer), part))
 
 
 @Operation(
@@ -281,10 +281,17 @@ def _own_order(order: int, buyer: int) -> Order:
 def _part(body: schemas.Part, key: UUID | None) -> Part | None:
     """The part that the body speaks of; None for all of it.
 
-    A part needs a key: without one, a repeated request would give another unit back.
+    A part needs a key: without one, a repeated request would give another unit back. A line alone
+    is refused, since it would return the whole order.
     """
     if body.quantity is UNSET:
+        if body.sale is not UNSET:
+            raise Refusal("invalid_quantity", detail="`sale` needs `quantity`")
+        if body.all is False:
+            raise Refusal("invalid_request", detail="`all` must be true")
         return None
+    if body.all is not UNSET:
+        raise Refusal("invalid_request", detail="`all` must be without `quantity`")
     if key is None:
         raise Refusal("idempotency_key_missing")
     return Part(body.quantity, key, None if body.sale is UNSET else body.sale)

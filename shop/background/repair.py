@@ -17,9 +17,9 @@ from inventory.models import OutboxMessage
 from shop import orders
 from shop.audit import money
 from shop.background import follow_up
-from shop.payments import provider_calls, recovery
+from shop.payments import paying, recovery
 from shop.payments.models import Payment, Refund
-from shop.payments.provider import PaymentUnknown
+from shop.payments.provider import PaymentUnknown, provider
 
 
 def repair() -> Iterator[str]:
@@ -47,8 +47,8 @@ def _ask_about_disputed() -> Iterator[str]:
     """Record what the provider knows and the shop has missed."""
     try:
         for order in money.disputed():
-            for intent in provider_calls.ask_provider().find(order):
-                provider_calls.record(intent)
+            for intent in provider().find(order):
+                paying.record(intent)
             yield f"recorded the provider's state of order {order}"
     except PaymentUnknown as error:
         yield f"the provider does not answer; its ledger was not compared ({error})"

@@ -100,9 +100,11 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int, details: Details = NO_D
         raise _not_sold(error, buyer) from error
     if not isinstance(outcome, Granted):
         raise _refusal(outcome, purchase.item)
+    if not outcome.replayed:
+        return Bought(outcome.opened, replayed=False)
     if outcome.opened is None:
         return _order_of([outcome], purchase)
-    return _same(Bought(outcome.opened, outcome.replayed), purchase)
+    return _same(Bought(outcome.opened, replayed=True), purchase)
 
 
 def check_out(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.contrib.postgres.functions import TransactionNow
 from django.db import connection, transaction
+from msgspec import Struct
 
 from inventory import outbox
 from inventory.hooks import hooks
@@ -70,8 +70,7 @@ FROM opening
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """A new order of one line, with the attributes of `Order`: a model instance, one per
     purchase of a batch, would cost ten times as much.
     """
@@ -99,23 +98,22 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
     Raises:
         Declined: some of the sales are not open.
     """
-    details = [_details(grant.purchase) for grant in granted]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "reservation": grant.reservation,
             "sale": each.scope,
             "buyer": each.buyer,
             "quantity": each.quantity,
             "hold": each.hold.total_seconds(),
-            "details": stated,
+            "details": _details(each),
         }
-        for grant, stated in zip(granted, details, strict=True)
-        for each in [grant.purchase]
+        for grant in granted
+        for each in (grant.purchase,)
     ]
     with connection.wrap_database_errors:
-        row = OPEN_ORDERS.send(rows, {"parent": hooks.parent() or None}).fetchone()
-    assert row is not None
-    ids, reservations, amounts, currencies, now = row
+        found = OPEN_ORDERS.send(rows, {"parent": hooks.parent() or None}).fetchone()
+    assert found is not None
+    ids, reservations, amounts, currencies, now = found
     values = zip(ids or (), amounts or (), currencies or (), strict=True)
     opened = dict(zip(reservations or (), values, strict=True))
     if len(opened) < len(granted):
@@ -125,9 +123,9 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
     return [
         Opened(
             *(pk, each.scope, each.quantity, amount, currency),
-            *(now + each.hold, now, stated),
+            *(now + each.hold, now, row["details"]),
         )
-        for grant, stated in zip(granted, details, strict=True)
+        for grant, row in zip(granted, rows, strict=True)
         for each, (pk, amount, currency) in [(grant.purchase, opened[grant.reservation])]
     ]
 

@@ -112,11 +112,6 @@ class Refund(models.Model):
     def __str__(self) -> str:
         return f"refund {self.pk} ({self.get_reason_display()}): {self.state}"
 
-    @property
-    def provider_key(self) -> str:
-        """Return the idempotency key sent to the provider."""
-        return f"{self.key}-{self.tries}"
-
 
 class WebhookEvent(models.Model):
     """An event that was applied. Its row is written with its effect, so each takes effect once."""

@@ -1,4 +1,10 @@
-"""Pay orders: record the payment, call the provider, record its answer."""
+"""Pay orders: record the payment, call the provider, record its answer.
+
+The provider is called outside transactions and without a connection, so that no row is locked and
+no other request waits while it answers. Each call was recorded before (`shop/payments/models.py`):
+after a crash at any point, it can be repeated under the same key. All but the two `record`
+functions raise `PaymentUnknown` if no definite answer comes.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +12,13 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
+from inventory.postgresql.base import lend_connections
 from shop.orders import states
 from shop.orders.models import Order
 from shop.orders.transitions import ORDER_LOCK, WrongState, take
-from shop.payments import provider_calls, settlement
+from shop.payments import settlement
 from shop.payments.models import Payment
+from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown, provider
 from shop.refusals import Refusal
 
 Status = Order.Status
@@ -32,7 +40,7 @@ def pay(order: Order) -> Order:
     with ORDER_LOCK.hold(order.pk):
         payment = _begin(order)
         if payment is not None:
-            provider_calls.advance(payment)
+            advance(payment)
             payment.refresh_from_db()
     order.refresh_from_db()
     if order.status not in {Status.AWAITING_PAYMENT, *SETTLED}:
@@ -104,3 +112,86 @@ def accept_nothing(order: Order) -> None:
         if not settlement.confirm(order):
             raise WrongState(Status.EXPIRED)
         take(states.PAY, [order.pk])
+
+
+def advance(payment: Payment) -> None:
+    """Charge a payment while its order can be paid; otherwise make sure that nothing is taken."""
+    (charge if settlement.payable(payment.order_id) else give_up)(payment)
+
+
+def charge(payment: Payment) -> None:
+    """Take the money, or get the result of an earlier attempt."""
+    try:
+        intent = _intent(payment)
+    except PaymentDeclined:
+        record_failure(payment)
+        return
+    if intent.status == "requires_capture":
+        try:
+            lend_connections()
+            intent = provider().capture(intent.id, key=f"{payment.key}-capture")
+        except PaymentDeclined:
+            # Refused, or an earlier call was first: the payment's state says which.
+            intent = look(payment)
+            if intent.status == "requires_capture":
+                record_failure(payment)
+                return
+    record(intent)
+
+
+def give_up(payment: Payment) -> None:
+    """Make sure that nothing will be taken, or find that it was."""
+    try:
+        intent = _intent(payment)
+    except PaymentDeclined:
+        record_failure(payment)
+        return
+    if intent.status == "requires_capture":
+        try:
+            lend_connections()
+            intent = provider().cancel(intent.id, key=f"{payment.key}-cancel")
+        except PaymentDeclined:
+            # A concurrent capture was first.
+            intent = look(payment)
+    record(intent)
+
+
+def record(intent: Intent) -> None:
+    """Record the provider's state of a payment."""
+    with transaction.atomic():
+        if intent.status == "captured":
+            settlement.captured(intent)
+        elif intent.status in {"failed", "cancelled"}:
+            settlement.failed(intent)
+
+
+def record_failure(payment: Payment) -> None:
+    """Record that the provider refused a payment."""
+    with transaction.atomic():
+        settlement.declined(payment)
+
+
+def _intent(payment: Payment) -> Intent:
+    """Return the provider's payment; create it there first if necessary."""
+    if payment.intent:
+        return look(payment)
+    order = payment.order  # read before the call, which has no connection
+    lend_connections()
+    intent = provider().create_intent(
+        order=order.pk,
+        amount=payment.amount,
+        currency=order.currency,
+        key=payment.key,
+    )
+    Payment.objects.filter(pk=payment.pk, intent="").update(intent=intent.id)
+    payment.intent = intent.id
+    return intent
+
+
+def look(payment: Payment) -> Intent:
+    """Return a payment's current state; a repeated key would get the first answer again."""
+    lend_connections()
+    for intent in provider().find(payment.order_id):
+        if intent.id == payment.intent:
+            return intent
+    raise PaymentUnknown(f"the provider has lost {payment.intent}")

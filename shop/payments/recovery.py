@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from inventory import outbox
 from shop.orders.models import Order
-from shop.payments import provider_calls
+from shop.payments import paying, refunding
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import PaymentUnknown
 
@@ -37,8 +37,8 @@ def settle(*, limit: int = 100) -> int:
     """
     # The first look at a payment of an ended order is due at once.
     over = ~Q(order__status=Order.Status.AWAITING_PAYMENT) & Q(attempts=0)
-    asked = _each(Payment, Q(not_before__lte=Now()) | over, provider_calls.advance, limit)
-    return asked + _each(Refund, Q(not_before__lte=Now()), provider_calls.give_back, limit)
+    asked = _each(Payment, Q(not_before__lte=Now()) | over, paying.advance, limit)
+    return asked + _each(Refund, Q(not_before__lte=Now()), refunding.give_back, limit)
 
 
 def _each(kind: type[Row], due: Q, ask: Callable[[Row], None], limit: int) -> int:

@@ -6,17 +6,21 @@ the order: repeated requests find that one refund and get its answer.
 
 from __future__ import annotations
 
+from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
 from inventory import services
 from inventory.models import Reservation
+from inventory.postgresql.base import lend_connections
 from shop.orders import states
 from shop.orders.models import Order, OrderEvent
 from shop.orders.partial import Part, keeps_units, line_of, note_part, was_given_back
 from shop.orders.transitions import ORDER_LOCK, WrongState, lock, take
-from shop.payments import provider_calls
+from shop.payments import settlement
 from shop.payments.models import Payment, Refund
+from shop.payments.paying import look
+from shop.payments.provider import PaymentDeclined, provider
 from shop.payments.settlement import finish, record_refund
 from shop.refusals import Refusal
 
@@ -57,7 +61,7 @@ def retry(failed: Refund) -> None:
     again = Refund.objects.filter(pk=failed.pk, state=Refund.State.FAILED)
     if again.update(state=Refund.State.PENDING, tries=F("tries") + 1, number="", not_before=Now()):
         failed.refresh_from_db()
-        provider_calls.give_back(failed)
+        give_back(failed)
 
 
 def _return_all(order: Order) -> None:
@@ -123,4 +127,33 @@ def _record_refund(order: Order, amount: int | None, key: str) -> None:
 def _give_back_money(order: Order) -> None:
     pending = Refund.objects.filter(payment__order=order, state=Refund.State.PENDING)
     for each in pending.select_related("payment").order_by("pk"):
-        provider_calls.give_back(each)
+        give_back(each)
+
+
+def give_back(refund: Refund) -> None:
+    """Refund money, or get the result of an earlier attempt."""
+    payment = refund.payment
+    lend_connections()  # as for every call of the provider: see `paying`
+    try:
+        answer = provider().refund(
+            payment.intent, amount=refund.amount, key=f"{refund.key}-{refund.tries}"
+        )
+    except PaymentDeclined:
+        with transaction.atomic():
+            settlement.bounced(refund)
+        return
+    Refund.objects.filter(pk=refund.pk, number="").update(number=answer.id)
+    with transaction.atomic():
+        settlement.refunded(answer)
+    if answer.status == "pending" and refund.number:
+        _look_for(refund)
+
+
+def _look_for(refund: Refund) -> None:
+    """Settle a refund by the total refunded: its webhook may be lost, and its key repeats the
+    first answer.
+    """
+    payment = Payment.objects.get(pk=refund.payment_id)
+    if look(payment).refunded == payment.owed_back:
+        with transaction.atomic():
+            settlement.arrived(refund)

@@ -14,7 +14,7 @@ from shop.audit.report import mismatches
 from shop.catalogue.models import Sale
 from shop.orders import states
 from shop.orders.models import Order
-from shop.payments import provider_calls, recovery, settlement
+from shop.payments import paying, recovery, settlement
 from shop.payments.models import Payment, Refund
 from shop.tests.catalogue import an_order
 from shop.tests.provider import FakeProvider
@@ -47,7 +47,7 @@ def deliver(fake_provider: FakeProvider, times: int = 1) -> None:
         for refund in given:
             calls_in_transaction(settlement.refunded, refund)
         for intent in taken:
-            provider_calls.record(intent)
+            paying.record(intent)
 
 
 def deliver_what_is_known(fake_provider: FakeProvider, times: int = 1) -> None:

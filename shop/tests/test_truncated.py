@@ -109,7 +109,7 @@ def api_tries(ann: Buyer) -> dict[str, Try]:
     }
     unpaid = {"pay_order": ann.order(a_sale()), "cancel_order": ann.order(a_sale())}
     tries = {}
-    for path, view, operation in routes(get_resolver().url_patterns):
+    for path, view, operation, _ in routes(get_resolver().url_patterns):
         name = view.__name__
         if operation.method != "POST":
             continue

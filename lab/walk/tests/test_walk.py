@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from inventory import sql
+from inventory.selling.hint import register_of
 from lab.environment import PROJECT
 from lab.walk.requests import Caller, walk_all
 from lab.walk.walk import walking
@@ -17,18 +17,18 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_a_walk_has_the_files_of_the_product_in_their_order_and_no_others():
     with walking("example") as walk:
-        sql.rows([{"number": 1}])
+        register_of(1)
         money.to_minor(Decimal(1), "EUR")
-        sql.rows([{"number": 3}])
-    assert list(walk.calls) == ["inventory/sql.py", "shop/money.py"]
-    assert walk.calls["inventory/sql.py"] == 2
+        register_of(3)
+    assert list(walk.calls) == ["inventory/selling/hint.py", "shop/money.py"]
+    assert walk.calls["inventory/selling/hint.py"] == 2
     assert walk.moves == 3
 
 
 def test_calls_after_a_walk_are_not_recorded():
     with walking("example") as walk:
         pass
-    sql.rows([{"number": 1}])
+    register_of(1)
     assert (walk.calls, walk.moves) == ({}, 0)
 
 

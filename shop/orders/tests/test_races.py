@@ -28,7 +28,8 @@ from shop.orders import Part, WrongState
 from shop.orders.models import Order
 from shop.orders.states import Step
 from shop.orders.transitions import ORDER_LOCK
-from shop.payments.models import Payment, Refund
+from shop.payments.models import Payment
+from shop.payments.provider import ProviderRefund
 from shop.refusals import Refusal
 from shop.tests.catalogue import a_sale
 from shop.tests.money import check, come_to_rest, deliver, make_due, sweep
@@ -217,7 +218,13 @@ def test_without_the_lock_of_the_order_the_keys_alone_prevent_a_second_refund(
 def test_without_lock_and_key_two_refunds_at_once_are_given_twice(
     no_lock, fake_provider, monkeypatch
 ):
-    monkeypatch.setattr(Refund, "provider_key", property(lambda refund: str(uuid4())))
+    refund = fake_provider.refund
+
+    def refund_without_key(intent: str, *, amount: int, key: str) -> ProviderRefund:
+        answer: ProviderRefund = refund(intent, amount=amount, key=f"{key}-{uuid4()}")
+        return answer
+
+    monkeypatch.setattr(fake_provider, "refund", refund_without_key)
     sale, refunds = race_of_two_refunds(fake_provider)
     assert refunds == [99_900, 99_900]
     with pytest.raises(AssertionError, match="was kept"):

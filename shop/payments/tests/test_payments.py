@@ -11,7 +11,7 @@ from inventory.tests.helpers import at_once, kinds
 from shop import orders, payments
 from shop.orders import WrongState
 from shop.orders.models import Order
-from shop.payments import provider_calls, settlement
+from shop.payments import paying, settlement
 from shop.payments.models import Payment
 from shop.payments.provider import Intent, PaymentUnknown
 from shop.tests.catalogue import a_sale, an_order
@@ -103,7 +103,7 @@ def test_a_payment_whose_order_ended_in_a_crash_takes_nothing_or_gives_it_back(
 def test_an_event_of_an_unrecorded_payment_must_be_sent_again(sale):
     mine = an_order(sale)
     with pytest.raises(settlement.NotYet):
-        provider_calls.record(Intent("pi_77", mine.pk, 99_900, "CNY", "captured"))
+        paying.record(Intent("pi_77", mine.pk, 99_900, "CNY", "captured"))
 
 
 # --- late captures -----------------------------------------------------------------------------

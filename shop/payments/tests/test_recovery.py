@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 from shop import orders, payments
 from shop.orders import WrongState
 from shop.orders.models import Order
-from shop.payments import provider_calls, recovery
+from shop.payments import paying, recovery
 from shop.payments.models import Payment
 from shop.payments.provider import PaymentUnknown
 from shop.tests.catalogue import a_sale, an_order
@@ -33,14 +33,14 @@ def test_a_payment_that_cannot_be_settled_keeps_no_other_from_being(
     fake_provider, monkeypatch, caplog
 ):
     bad, good = two_without_an_answer(fake_provider)
-    advance = provider_calls.advance
+    advance = paying.advance
 
     def fail_for_one(payment: Payment) -> None:
         if payment.order_id == bad.pk:
             raise ZeroDivisionError
         advance(payment)
 
-    monkeypatch.setattr(provider_calls, "advance", fail_for_one)
+    monkeypatch.setattr(paying, "advance", fail_for_one)
     recovery.settle()
     assert "could not be settled" in caplog.text
     states = dict(Order.objects.values_list("pk", "status"))
