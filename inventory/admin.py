@@ -30,17 +30,10 @@ MAX_UNITS = 1_000_000_000
 class WrittenByServices:
     """Rows that only services write: all permissions to edit are denied."""
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Deny."""
+    def _never(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Deny."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Deny."""
-        return False
+    has_add_permission = has_change_permission = has_delete_permission = _never
 
 
 class ReadOnly(WrittenByServices, admin.ModelAdmin):  # type: ignore[type-arg]

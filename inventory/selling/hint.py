@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -209,23 +210,19 @@ class BuyersOfItem:
         return None if len(found) > MAX_HOLDERS else found
 
 
+@dataclass(slots=True)
 class Refusing:
     """An item that is sold out, from when its hint was read.
 
-    Args:
-        seen: the hint.
+    Attributes:
+        until: of the monotonic clock: until then, no unit is added.
         buyers: of the item, who may repeat a purchase.
         due: of the monotonic clock: when to read it again.
     """
 
-    __slots__ = ("_until", "buyers", "due")
-
-    def __init__(self, seen: Sighting, buyers: frozenset[int], due: float) -> None:
-        self._until, self.buyers, self.due = seen.until, buyers, due
-
-    def refuses(self, buyer: int) -> bool:
-        """Whether a buyer may be refused now, without reading the hint again."""
-        return time.monotonic() < self._until and buyer not in self.buyers
+    until: float
+    buyers: frozenset[int]
+    due: float
 
 
 class SoldOutItems:
@@ -248,13 +245,13 @@ class SoldOutItems:
 
     def refuses(self, purchase: Purchase) -> bool:
         """Whether to refuse a purchase at once, by a hint that was read a moment ago."""
-        refusing = self._refusing.get(purchase.item)
-        if refusing is not None and time.monotonic() >= refusing.due:
+        refusing, now = self._refusing.get(purchase.item), time.monotonic()
+        if refusing is not None and now >= refusing.due:
             # One request in a while reads it again, without queueing. The others go on being
             # refused by what was read before, also while the answer is under way.
-            refusing.due = time.monotonic() + LOOK_AGAIN
-            refusing = self._look(purchase.item)
-        if refusing is None or not refusing.refuses(purchase.buyer):
+            refusing.due = now + LOOK_AGAIN
+            refusing, now = self._look(purchase.item), time.monotonic()
+        if refusing is None or now >= refusing.until or purchase.buyer in refusing.buyers:
             return False
         metrics.count("refused_by_hint")
         return True
@@ -295,7 +292,7 @@ class SoldOutItems:
             return None
         before = self._refusing.get(item)
         due = before.due if before else time.monotonic() + LOOK_AGAIN
-        found = self._refusing[item] = Refusing(seen, buyers, due)
+        found = self._refusing[item] = Refusing(seen.until, buyers, due)
         return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from inventory.metrics import metrics
 from inventory.outcomes import Granted, Level, SoldOut
 from inventory.redis import client
 from inventory.selling import hint as module
-from inventory.selling.hint import Hint, Refusing, Sighting, hint, register_of
+from inventory.selling.hint import Hint, Refusing, SoldOutItems, hint, register_of
 from inventory.selling.seller import Seller, seller
 from inventory.tests.helpers import new_purchase, sell
 
@@ -105,10 +106,11 @@ def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(s
 def test_what_was_read_is_trusted_for_a_while_and_never_for_who_has_bought(monkeypatch):
     now = 100.0
     monkeypatch.setattr("inventory.selling.hint.time.monotonic", lambda: now)
-    refusing = Refusing(Sighting(Level(0, 7), now + module.TRUST), frozenset({1}), now)
-    assert [refusing.refuses(buyer) for buyer in (1, 2)] == [False, True]
+    items = SoldOutItems(hint())
+    items._refusing[ITEM] = Refusing(now + module.TRUST, frozenset({1}), due=math.inf)
+    assert [items.refuses(new_purchase(ITEM, buyer)) for buyer in (1, 2)] == [False, True]
     now += module.TRUST
-    assert not refusing.refuses(2)
+    assert not items.refuses(new_purchase(ITEM, 2))
 
 
 def test_a_change_that_ends_a_hint_waits_until_nobody_trusts_it(register, naps):
