@@ -177,8 +177,8 @@ def cancel_order(
     again, if the sale wants that. Cancelling all of it twice is cancelling once; a part needs an
     `Idempotency-Key`. What a payment under way takes goes back by itself.
     """
-    part = _part(body, key)
-    return 200, order_document(orders.cancel(_own_order(order, buyer), part))
+    found, part = _own_part(order, buyer, key, body)
+    return 200, order_document(orders.cancel(found, part))
 
 
 @Operation(
@@ -203,8 +203,8 @@ def refund_order(
     again, if the sale wants that. Returning all of it twice is returning once; a part needs an
     `Idempotency-Key`. After a 503, the same call finds out what became of it.
     """
-    part = _part(body, key)
-    return 200, order_document(payments.refund(_own_order(order, buyer), part))
+    found, part = _own_part(order, buyer, key, body)
+    return 200, order_document(payments.refund(found, part))
 
 
 @Operation(
@@ -278,20 +278,22 @@ def _own_order(order: int, buyer: int) -> Order:
     return found
 
 
-def _part(body: schemas.Part, key: UUID | None) -> Part | None:
-    """The part that the body speaks of; None for all of it.
+def _own_part(
+    order: int, buyer: int, key: UUID | None, body: schemas.Part
+) -> tuple[Order, Part | None]:
+    """The buyer's order, and the part of it that the body speaks of; None for all of it.
 
     A part needs a key: without one, a repeated request would give another unit back. A line alone
     is refused, since it would return the whole order.
     """
+    whole = body.quantity is UNSET
+    if whole and body.sale is not UNSET:
+        raise Refusal("invalid_quantity", detail="`sale` needs `quantity`")
+    if body.all is False or (body.all is True and not whole):
+        raise Refusal("invalid_request", detail="`all` must be true, and without `quantity`")
+    found = _own_order(order, buyer)
     if body.quantity is UNSET:
-        if body.sale is not UNSET:
-            raise Refusal("invalid_quantity", detail="`sale` needs `quantity`")
-        if body.all is False:
-            raise Refusal("invalid_request", detail="`all` must be true")
-        return None
-    if body.all is not UNSET:
-        raise Refusal("invalid_request", detail="`all` must be without `quantity`")
+        return found, None
     if key is None:
         raise Refusal("idempotency_key_missing")
-    return Part(body.quantity, key, None if body.sale is UNSET else body.sale)
+    return found, Part(body.quantity, key, None if body.sale is UNSET else body.sale)
