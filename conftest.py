@@ -68,9 +68,6 @@ _separate_parallel_workers()
 os.environ["SHOP_DEMO"] = str(int(OF_TESTS[-1] != SETTINGS))
 os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
 django.setup()
-# Workers of pytest-xdist inherit the environment. With this variable set, pytest-django would read
-# their settings before this file has given each its own Redis databases.
-del os.environ["DJANGO_SETTINGS_MODULE"]
 
 from django.db import connections  # noqa: E402 - needs Django
 from pytest_django import DjangoDbBlocker  # noqa: E402
@@ -103,6 +100,12 @@ def _sessions(database: Any) -> int:
     with database._nodb_cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", [name])
         return int(cursor.fetchone()[0])
+
+
+def pytest_configure() -> None:
+    # Workers of pytest-xdist inherit the environment. With this variable set, pytest-django would
+    # read their settings before this file has given each its own Redis databases.
+    del os.environ["DJANGO_SETTINGS_MODULE"]
 
 
 def pytest_collection_finish() -> None:
