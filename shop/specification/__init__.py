@@ -1,2 +1,1 @@
-"""What the shop promises, as a model that runs: no database, no HTTP. Read `order`, then `shop`.
-Tests drive it beside the real shop (`shop/tests/specification`), and a proof's solo buyers."""
+"""What the shop promises, as a model that runs, without database or HTTP: `order`, then `shop`."""

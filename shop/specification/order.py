@@ -13,15 +13,11 @@ AWAITING = "awaiting_payment"
 class Refused(Exception):
     """The shop says no: a code, about what, and figures; or else, another no that is as true."""
 
-    def __init__(self, code: str, about: Sale | None = None, **figures: int) -> None:
+    def __init__(
+        self, code: str, about: Sale | None = None, or_else: Refused | None = None, **figures: int
+    ) -> None:
         super().__init__(code)
-        self.code, self.about, self.figures = code, about, figures
-        self.or_else: Refused | None = None
-
-    def or_(self, other: Refused) -> Refused:
-        """Allow another refusal as well."""
-        self.or_else = other
-        return self
+        self.code, self.about, self.or_else, self.figures = code, about, or_else, figures
 
 
 @dataclass(eq=False)
@@ -111,11 +107,6 @@ class Order:
         self.amount = sum(line.price * line.quantity for line in self.lines)
 
     @property
-    def kept(self) -> int:
-        """Return the units that the buyer did not give back."""
-        return sum(line.kept for line in self.lines)
-
-    @property
     def refunded(self) -> int:
         """Return how much has arrived at the buyer's again."""
         return sum(refund.amount for refund in self.refunds if refund.state == "done")
@@ -161,7 +152,7 @@ class Order:
     def cancel(self, part: Part | None = None) -> None:
         """Cancel it, or a part, with the last of which it ends. Repeating it changes nothing."""
         self.amount -= self.give_back("cancelled", part, AWAITING) if part else 0
-        if self.status == AWAITING and not (part and self.kept):
+        if self.status == AWAITING and not (part and any(line.kept for line in self.lines)):
             self.end("cancelled", "cancelled")
         elif not part and self.status != "cancelled":
             raise Refused(f"order_{self.status}")
@@ -184,7 +175,7 @@ class Order:
                 raise Refused("idempotency_key_reused")
             return 0
         if self.status != status:
-            raise Refused("invalid_quantity").or_(Refused(f"order_{self.status}"))
+            raise Refused("invalid_quantity", or_else=Refused(f"order_{self.status}"))
         if part.units > line.kept:
             raise Refused("invalid_quantity")
         self.parts[part.key] = (how, line, part.units)

@@ -29,8 +29,7 @@ class Shop:
 
     def held(self, sale: Sale, orders: list[Order]) -> int:
         """Return the units of a sale in some orders."""
-        lines = [(order, line) for order in orders for line in order.lines]
-        return sum(order.live(line) for order, line in lines if line.sale is sale)
+        return sum(o.live(line) for o in orders for line in o.lines if line.sale is sale)
 
     def available(self, sale: Sale) -> int:
         """Return the units for sale: what is there, less what buyers have."""
@@ -74,15 +73,13 @@ class Shop:
         return self.orders[-1], False
 
     def _check(self, buyer: str, sale: Sale, units: int, *, cart: bool) -> None:
-        left, available = self.left_for(buyer, sale), self.available(sale)
-        coming = self.may_come_back(sale)
-        sold_out = Refused("sold_out", sale, available=available, may_come_back=coming)
+        left, free = self.left_for(buyer, sale), self.available(sale)
+        sold_out = Refused("sold_out", sale, available=free, may_come_back=self.may_come_back(sale))
         if units > left:
-            refused = Refused("limit_reached", sale, left=left)
             # Who never bought may be told that nothing is left before the limit is looked at.
-            new = not cart and not available and not self.of(buyer)
-            raise refused.or_(sold_out) if new else refused
-        if units > available:
+            new = not cart and not free and not self.of(buyer)
+            raise Refused("limit_reached", sale, sold_out if new else None, left=left)
+        if units > free:
             raise sold_out
 
     def put_into_cart(self, browser: str, sale: Sale, units: int) -> None:
@@ -127,23 +124,21 @@ class Shop:
 
     def ask(self, order: Order, money: Money) -> None:
         """Have the provider move money, or say what became of it; an ended order is not charged."""
-        self._expect_answer("silent")
+        if self.mood == "silent":
+            raise Refused("outcome_unknown")
         if money.there == "nothing" and not money.payment and order.shown(self.now) != AWAITING:
             money.there = "cancelled"
         elif money.there == "nothing" or money.payment:
             if money.there == "nothing":
                 money.there = {"works": "working", "declines": "declined"}.get(self.mood, "done")
-            self._expect_answer("mute")
+            if self.mood == "mute":
+                raise Refused("outcome_unknown")
         others = [each for each in order.refunds if each.payment is money.payment]
         if money.acknowledged and any(each.there != "done" for each in others):
             return  # it only says how much of the payment went back in all
         money.acknowledged = bool(money.payment) and money.there != "declined"
         if money.there != "working":
             self.hear(order, money, money.there)
-
-    def _expect_answer(self, without: str) -> None:
-        if self.mood == without:
-            raise Refused("outcome_unknown")
 
     def hear(self, order: Order, money: Money, news: str) -> None:
         """Take the provider's news. Money that was taken is never overlooked, and counts once."""
@@ -156,11 +151,8 @@ class Shop:
             self._finish(order)
         elif not done:
             order.note("payment_failed", None, money.amount)
-        elif order.status == AWAITING:
-            order.step("paid", "paid")
-            self._owe(order, money, money.amount - order.amount, "too_much")
-        elif order.status == "expired" and self._can_have(order):
-            order.step("paid_late", "paid")
+        elif order.status == AWAITING or (order.status == "expired" and self._can_have(order)):
+            order.step("paid" if order.status == AWAITING else "paid_late", "paid")
             self._owe(order, money, money.amount - order.amount, "too_much")
         else:
             self._owe(order, money, money.amount, "too_late")
@@ -181,7 +173,7 @@ class Shop:
     def refund(self, order: Order, part: Part | None = None) -> None:
         """Return a paid order, or a part of it. Repeating it changes nothing."""
         worth = order.give_back("returned", part, "paid") if part else 0
-        if order.status == "paid" and not (part and order.kept):
+        if order.status == "paid" and not (part and any(line.kept for line in order.lines)):
             order.end("returned", "refund_pending")
             worth = order.amount
         elif not part and order.status not in ("refund_pending", "refunded"):
@@ -207,11 +199,11 @@ class Shop:
     def settle(self) -> None:
         """Ask the provider about all that has no answer yet: payments, then refunds."""
         for kind in ("payments", "refunds"):
-            for order in self.orders:
-                for each in getattr(order, kind):
-                    with suppress(Refused):
-                        if each.state == "pending":
-                            self.ask(order, each)
+            found = [(order, each) for order in self.orders for each in getattr(order, kind)]
+            for order, money in found:
+                with suppress(Refused):
+                    if money.state == "pending":
+                        self.ask(order, money)
 
     def follow_up(self) -> None:
         """Owe the mails that follow what happened."""
@@ -220,16 +212,3 @@ class Shop:
                 if kind in MAILS:
                     order.mails.setdefault(MAILS[kind], False)
             order.news.clear()
-
-    def waiting(self, sale: Sale | None = None) -> dict[str, list[int]]:
-        """Return since when each thing waits that operators watch; perhaps of one sale's orders."""
-        orders = [o for o in self.orders if sale in (None, *(line.sale for line in o.lines))]
-        late = [o for o in orders if o.status == AWAITING and o.pay_before < self.now]
-        lines = [(o, line) for o in late for line in o.lines if line.kept]
-        refunds = [refund for order in orders for refund in order.refunds]
-        return {
-            "expiry": [o.pay_before for o, line in lines if sale in (None, line.sale)],
-            "payment": [p.begun for o in orders for p in o.payments if p.state == "pending"],
-            "refund": [refund.begun for refund in refunds if refund.state == "pending"],
-            "refused": [refund.begun for refund in refunds if refund.state == "failed"],
-        }

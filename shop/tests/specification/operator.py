@@ -17,7 +17,7 @@ from shop.payments.models import Refund as RefundRow
 from shop.specification.order import AWAITING, Money, Order, Sale
 from shop.tests.specification.doors import asked
 from shop.tests.specification.page import Node, forms, read, rows
-from shop.tests.specification.words import figure, overdue
+from shop.tests.specification.words import figure, overdue, pending_since
 from shop.tests.specification.world import World
 
 REASONS = {
@@ -313,7 +313,7 @@ class Operator:
         for book, sale in zip(books, self.model.sales, strict=True):
             one = self.audit(f"--sale={self.world.rows[sale].pk}")
             assert (one["items"], one["problems"]) == ([book], [])
-            assert one["overdue"] == list(overdue(self.model.now, self.model.waiting(sale)))
+            assert one["overdue"] == list(overdue(self.model.now, pending_since(self.model, sale)))
         with redirect_stdout(StringIO()) as printed:
             call_command("audit")
         written = printed.getvalue()

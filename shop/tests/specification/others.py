@@ -24,6 +24,7 @@ from shop.payments.provider import PaymentUnknown
 from shop.specification.order import AWAITING, Money, Order, Part
 from shop.tests.specification import rest
 from shop.tests.specification.acts import NUMBER, Acts, News, act
+from shop.tests.specification.words import pending_since
 from shop.tests.specification.world import Crash, key_of
 
 FORGED = {"signature": 401, "body": 401, "secret": 401, "none": 401, "unknown": 503, "new": 200}
@@ -262,7 +263,7 @@ class OthersActs(Acts):
     @act(2, needs="an order")
     def the_operator_repairs(self) -> str:
         """Run the audit with --repair, which does at once all that is to be done."""
-        waits = self.model.waiting()
+        waits = pending_since(self.model)
         crowded = [o for o in self.model.orders if sum(r.state == "pending" for r in o.refunds) > 1]
         if (waits["payment"] and waits["refund"]) or crowded:
             return ""  # the order of its questions decides
@@ -271,7 +272,7 @@ class OthersActs(Acts):
 
     def unanswered(self) -> int:
         """Return how many payments and refunds have no answer."""
-        waits = self.model.waiting()
+        waits = pending_since(self.model)
         return len(waits["payment"]) + len(waits["refund"])
 
     def _repair(self, woken: int = 0) -> None:

@@ -135,7 +135,7 @@ def _check_metrics(world: World, dead: int, alerts: int) -> None:
 def waiting(world: World, dead: int) -> dict[str, list[int]]:
     """Return since when all that waits has waited, messages as well."""
     mails = [] if dead else list(world.mails.values())
-    return {**world.model.waiting(), "outbox": world.outbox, "mail": mails}
+    return {**words.pending_since(world.model), "outbox": world.outbox, "mail": mails}
 
 
 def figures(order: Order) -> list[str]:

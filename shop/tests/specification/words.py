@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from shop.specification.order import AWAITING, Sale
+from shop.specification.shop import Shop
+
 CHINESE = {
     "Alpha": "甲",
     "Gamma": "丙",
@@ -249,6 +252,20 @@ CHINESE_SYMBOLS = {"CNY": "¥", "EUR": "€", "JPY": "JP¥", "KWD": "KWD"}
 def said(text: str, *figures: object, chinese: bool, **named: object) -> str:
     """Return a text in one of the two languages, with its figures."""
     return (CHINESE.get(text, text) if chinese else text).format(*figures, **named)
+
+
+def pending_since(shop: Shop, sale: Sale | None = None) -> dict[str, list[int]]:
+    """Return since when each thing waits that operators watch; perhaps of one sale's orders."""
+    orders = [o for o in shop.orders if sale in (None, *(line.sale for line in o.lines))]
+    late = [o for o in orders if o.status == AWAITING and o.pay_before < shop.now]
+    lines = [(o, line) for o in late for line in o.lines if line.kept]
+    refunds = [refund for order in orders for refund in order.refunds]
+    return {
+        "expiry": [o.pay_before for o, line in lines if sale in (None, line.sale)],
+        "payment": [p.begun for o in orders for p in o.payments if p.state == "pending"],
+        "refund": [refund.begun for refund in refunds if refund.state == "pending"],
+        "refused": [refund.begun for refund in refunds if refund.state == "failed"],
+    }
 
 
 def overdue(now: int, waits: Mapping[str, list[int]]) -> Iterator[str]:
