@@ -69,10 +69,11 @@ class Link:
         self.muted = False
         self._frontend = Frontend() if proxy.postgres else None
         self._cut = False
+        self._early = b""
         self._late: deque[tuple[float, bytes]] = deque()
 
     async def connect(self) -> None:
-        """Connect to the server, then start reading from the client."""
+        """Connect to the server."""
         assert self.client is not None
         if self.proxy.mode == "reset":
             self.reset()
@@ -82,13 +83,20 @@ class Link:
             await loop.create_connection(lambda: Server(self), "127.0.0.1", self.proxy.port)
         except OSError:
             self.reset()
-            return
-        if not self.client.is_closing():
-            self.client.resume_reading()
+
+    def connected(self, server: asyncio.Transport) -> None:
+        """Forward what the client has sent until now, and its end if it has left."""
+        assert self.client is not None
+        self.server = server
+        self.from_client(self._early)
+        if self.client.is_closing():
+            server.close()
 
     def from_client(self, data: bytes) -> None:
         """Forward the client's data, unless it is a COMMIT to lose."""
         if self.server is None:
+            # Not by pausing the client: until Python 3.11.3, a paused one is read all the same.
+            self._early += data
             return
         commit = self._frontend is not None and self._frontend.commits(data)
         if commit and self.proxy.cuts > 0:
@@ -163,7 +171,6 @@ class Client(_Half):
         self.link.client = transport
         self.link.proxy.links.add(self.link)
         self.link.proxy.counts["connections"] += 1
-        transport.pause_reading()
         self._connecting = asyncio.ensure_future(self.link.connect())
 
     def data_received(self, data: bytes) -> None:  # noqa: D102
@@ -175,7 +182,7 @@ class Server(_Half):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
         assert isinstance(transport, asyncio.Transport)
-        self.link.server = transport
+        self.link.connected(transport)
 
     def data_received(self, data: bytes) -> None:  # noqa: D102
         self.link.from_server(data)
