@@ -137,6 +137,8 @@ def replay_step(page: Page) -> int:
 
 def test_a_file_that_is_no_replay_is_refused_with_a_reason(open_page):
     page = open_page("/room/replay/")
+    # Until then, the page's script does not listen.
+    expect(page.locator("[data-title]")).to_have_text("naive")
     for text, why in NO_REPLAYS.items():
         file = {"name": "x.json", "mimeType": "application/json", "buffer": text.encode()}
         page.get_by_label("A report or a replay").set_input_files([file])
