@@ -17,7 +17,7 @@ own and `sale` its line's; the lines of a cart share `cart`, the cart's key. Whe
 an order or a sale, its second line repeats what it shows (of a sale: its price and the units that
 are available):
 
-    "shown":{"amount":99900,"currency":"CNY","status":"paid","refunded":0,"returned":0}
+    "shown":{"amount":99900,"currency":"CNY","status":"new","refunded":0,"returned":0}
     "shown":{"amount":99900,"currency":"CNY","status":"open","available":12}
 
 A page's second line names the orders to which the page links (`orders`). The first line of a

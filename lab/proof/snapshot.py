@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -11,6 +12,7 @@ from django.db import connection, transaction
 
 from lab.proof import sales
 from loadtest.checker import snapshot
+from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
 from shop.mails.rendering import Kind
 
 FOLLOW_UP = (str(Kind.CONFIRMATION),)
@@ -138,7 +140,7 @@ def lines(sales: Sequence[int], *, items_only: bool = False) -> Iterator[str]:
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        yield from snapshot.lines(_header(), _rows(tables, sales))
+        yield from snapshot.lines(_header(), chain(LIFECYCLE, _rows(tables, sales)))
 
 
 def read_item(sale: int) -> snapshot.Item:

@@ -145,7 +145,9 @@ class Evidence:
             return "the snapshot does not tell when orders were opened and were to be paid"
         if self.value("SELECT count(*) FROM opened WHERE currency = ''"):
             return "the snapshot does not tell the currency of orders"
-        moved = self.value("SELECT count(*) FROM opened WHERE status <> 'awaiting_payment'")
+        if self.value("SELECT count(*) FROM opened WHERE stock IS NULL"):
+            return "the snapshot does not tell what the statuses of its orders mean"
+        moved = self.value("SELECT count(*) FROM opened WHERE stock <> 'held'")
         if moved and not self.value("SELECT count(*) FROM event"):
             return f"the snapshot tells no events, though {moved} orders are paid or have ended"
         return ""

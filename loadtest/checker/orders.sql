@@ -10,32 +10,32 @@ FROM snapshot WHERE clock > 0;
 CREATE TABLE opened AS
 SELECT id, min(buyer) AS buyer, min(status) AS status, min(created) AS created,
        min(pay_before) AS pay_before, min(currency) AS currency, min(to_pay) AS to_pay,
-       min(refunded) AS refunded, sum(amount) AS total, count(*) AS lines
-FROM "order" WHERE snapshot = 0 GROUP BY id;
+       min(refunded) AS refunded, sum(amount) AS total, count(*) AS lines, stock, paid
+FROM "order" LEFT JOIN status ON status.name = "order".status
+WHERE "order".snapshot = 0 GROUP BY id;
 CREATE UNIQUE INDEX opened_id ON opened (id);
-CREATE INDEX event_order ON event (order_id, id);
+
+-- The events, with what they mean.
+CREATE TABLE happened AS
+SELECT event.id, order_id, name, at, amount, quantity, sale, op, before, after, mail
+FROM event JOIN step ON step.event = event.name;
+CREATE INDEX happened_order ON happened (order_id, id);
 CREATE INDEX call_order ON call (order_id) WHERE order_id IS NOT NULL;
 CREATE INDEX payment_order ON payment (order_id);
-
--- The steps of an order; other events leave its status as it is.
-CREATE TABLE step (event TEXT PRIMARY KEY, before TEXT, after TEXT);
-INSERT INTO step VALUES
-    ('paid', 'awaiting_payment', 'paid'), ('paid_late', 'expired', 'paid'),
-    ('fulfilled', 'paid', 'fulfilled'), ('expired', 'awaiting_payment', 'expired'),
-    ('cancelled', 'awaiting_payment', 'cancelled'), ('returned', 'paid', 'refund_pending'),
-    ('refunded', 'refund_pending', 'refunded');
 
 -- Every status that an order had, from `entered` until `left` (NULL: it still has it), and the
 -- event that led to it. An event is a little older than the commit that shows its effect.
 CREATE TABLE state AS
-SELECT order_id, number, event, before, status, entered,
-       lead(entered) OVER history AS "left", lag(status) OVER history AS came_from
+SELECT order_id, number, event, op, before, status, stock, entered,
+       lead(entered) OVER history AS "left", lag(status) OVER history AS came_from,
+       lag(stock) OVER history AS had
 FROM (
-    SELECT id AS order_id, -1 AS number, '' AS event, '' AS before, 'awaiting_payment' AS status,
-           created AS entered FROM opened
+    SELECT id AS order_id, -1 AS number, '' AS event, '' AS op, '' AS before,
+           (SELECT name FROM status ORDER BY rank LIMIT 1) AS status, created AS entered
+    FROM opened
     UNION ALL
-    SELECT order_id, event.id, event, before, after, at FROM event JOIN step ON event = event.name
-)
+    SELECT order_id, id, name, op, before, after, at FROM happened WHERE after <> ''
+) LEFT JOIN status ON status.name = status
 WINDOW history AS (PARTITION BY order_id ORDER BY number);
 CREATE INDEX state_order ON state (order_id, status);
 
@@ -43,20 +43,20 @@ CREATE INDEX state_order ON state (order_id, status);
 -- been given back of it.
 CREATE TABLE amounts AS
 SELECT id AS order_id, total AS amount FROM opened UNION
-SELECT order_id, total - sum(event.amount) OVER (PARTITION BY order_id ORDER BY event.id)
-FROM event JOIN opened ON opened.id = order_id WHERE name = 'part_cancelled';
+SELECT order_id, total - sum(amount) OVER (PARTITION BY order_id ORDER BY happened.id)
+FROM happened JOIN opened ON opened.id = order_id WHERE op = 'cancel' AND quantity > 0;
 CREATE INDEX amounts_order ON amounts (order_id, amount);
 CREATE TABLE given_back AS
 SELECT id AS order_id, 0 AS amount FROM opened UNION
-SELECT order_id, sum(event.amount) OVER (PARTITION BY order_id ORDER BY event.id)
-FROM event WHERE name = 'money_back';
+SELECT order_id, sum(amount) OVER (PARTITION BY order_id ORDER BY id)
+FROM happened WHERE op = 'give_back';
 CREATE INDEX given_back_order ON given_back (order_id, amount);
 
 -- Units of each line that were given back in parts.
 CREATE TABLE parts AS
-SELECT order_id, sale, sum(quantity) FILTER (WHERE name = 'part_cancelled') AS cancelled,
-       sum(quantity) FILTER (WHERE name = 'part_returned') AS returned, sum(quantity) AS units
-FROM event WHERE name IN ('part_cancelled', 'part_returned') GROUP BY order_id, sale;
+SELECT order_id, sale, sum(quantity) FILTER (WHERE op = 'cancel') AS cancelled,
+       sum(quantity) FILTER (WHERE op = 'refund') AS returned, sum(quantity) AS units
+FROM happened WHERE op IN ('cancel', 'refund') AND quantity > 0 GROUP BY order_id, sale;
 CREATE UNIQUE INDEX parts_line ON parts (order_id, sale);
 
 -- The terms that a sale may have had from `since` until `until`. A change whose
@@ -99,21 +99,22 @@ WITH line AS (
     SELECT purchase.buyer, o.sale, o.id AS order_id, taken.quantity, taken.start AS since, min(
         coalesce((
             SELECT min(1000 * (entered - skew.low) + 2000000000) FROM state, skew
-            WHERE order_id = o.id AND event IN ('expired', 'cancelled', 'returned')
+            WHERE order_id = o.id AND stock = 'released'
         ), 9223372036854775807), coalesce((
             SELECT min("end") FROM call WHERE call.order_id = o.id AND op IN ('cancel', 'refund')
             AND call.quantity = 0 AND outcome = 'ok'
         ), 9223372036854775807)) AS ended,
-        EXISTS (SELECT 1 FROM state WHERE order_id = o.id AND event = 'paid_late') AS again
+        EXISTS (SELECT 1 FROM state WHERE order_id = o.id AND had = 'released'
+                AND stock <> 'released') AS again
     FROM "order" AS o JOIN purchase ON purchase.key = o.key JOIN taken ON taken.key = o.key
     WHERE o.snapshot = 0
 )
 SELECT buyer, sale, quantity AS units, since,
        CASE WHEN again THEN 9223372036854775807 ELSE ended END AS until FROM line
 UNION ALL
-SELECT buyer, line.sale, -event.quantity, 1000 * (at - skew.low) + 2000000000,
+SELECT buyer, line.sale, -part.quantity, 1000 * (at - skew.low) + 2000000000,
        CASE WHEN again THEN 9223372036854775807 ELSE ended END
-FROM line JOIN event ON event.order_id = line.order_id AND event.sale = line.sale
-    AND name IN ('part_cancelled', 'part_returned')
+FROM line JOIN happened AS part ON part.order_id = line.order_id AND part.sale = line.sale
+    AND op IN ('cancel', 'refund') AND part.quantity > 0
 CROSS JOIN skew WHERE skew.low IS NOT NULL;
 CREATE INDEX holding_buyer ON holding (buyer, sale);

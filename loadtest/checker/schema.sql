@@ -36,6 +36,18 @@ CREATE TABLE "order" (
     quantity INTEGER, amount INTEGER, status TEXT, created INTEGER, currency TEXT, to_pay INTEGER,
     refunded INTEGER, pay_before INTEGER
 );
+-- The shop's names, the same in each snapshot.
+CREATE TABLE status (
+    snapshot INTEGER, name TEXT PRIMARY KEY ON CONFLICT IGNORE, rank INTEGER, stock TEXT,
+    paid INTEGER
+);
+CREATE TABLE step (
+    snapshot INTEGER, event TEXT PRIMARY KEY ON CONFLICT IGNORE, op TEXT, before TEXT, after TEXT,
+    mail TEXT
+);
+CREATE TABLE mail (
+    snapshot INTEGER, name TEXT PRIMARY KEY ON CONFLICT IGNORE, subject TEXT, deadline INTEGER
+);
 CREATE TABLE event (
     snapshot INTEGER, id INTEGER, order_id TEXT, name TEXT, at INTEGER, amount INTEGER,
     quantity INTEGER, sale TEXT

@@ -29,6 +29,7 @@ from msgspec import Meta, Struct
 HELD, CONFIRMED, RELEASED = "held", "confirmed", "released"
 
 State = Annotated[str, Meta(pattern=f"^({HELD}|{CONFIRMED}|{RELEASED})$")]
+Op = Literal["", "cancel", "refund", "expire", "owe", "give_back", "stuck"]
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """A whole number as a database stores it."""
 
@@ -131,8 +132,46 @@ class Order(Row, frozen=True):
     pay_before: Whole = 0
 
 
+class Status(Row, frozen=True):
+    """A status that orders of this shop can have; the first one by `rank` is that of a new order.
+
+    Orders never go back to a lower `rank`. `stock` is the state of their reservations, and `paid`
+    says whether the shop has their money. A refusal that tells a status has the code `order_` and
+    its name.
+    """
+
+    name: str
+    rank: Whole
+    stock: State
+    paid: bool
+
+
+class Step(Row, frozen=True):
+    """What an event of this name means; the shop names them as it likes.
+
+    `op` is what it does: `cancel` or `refund` (the order, or the units of a part), `expire`, `owe`
+    (money has to go back), `give_back` (it went back), `stuck` (it cannot go back by itself).
+    `before` and `after` are the statuses that it leads from and to, empty where the status stays.
+    `mail` is the name of the mail that its buyer gets.
+    """
+
+    event: str
+    op: Op = ""
+    before: str = ""
+    after: str = ""
+    mail: str = ""
+
+
+class Mail(Row, frozen=True):
+    """What the mails of a name must say: `subject` in their subject, and until when to pay."""
+
+    name: str
+    subject: str
+    deadline: bool = False
+
+
 class Event(Row, frozen=True):
-    """What happened to an order after it was opened, such as `paid` or `part_cancelled`.
+    """What happened to an order after it was opened; `name` is that of a `Step`, or says nothing.
 
     `amount` (minor units), `quantity` and `sale` (of the line) are those of a part; 0 and empty
     where an event has none. `at` is in microseconds since 1970 by the database's clock, and ids

@@ -83,7 +83,7 @@ class Charts:
             return None
         levels = [(each.confirmed, each.held, max(each.available, 0)) for each in stock]
         top = ticks(max(*(each.total for each in stock), *(sum(level) for level in levels), 1))
-        keys = Key("confirmed", "paid"), Key("held", "held"), Key("available", "available")
+        keys = Key("confirmed", "paid for"), Key("held", "held"), Key("available", "available")
         chart = self._chart("stock", "Stock, in units", *keys)
         places = self._places(stock)
         _stack(chart, places, levels, top[-1], 1.0)

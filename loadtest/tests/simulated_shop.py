@@ -12,7 +12,7 @@ from itertools import count
 from random import Random
 
 from loadtest.checker import snapshot as s
-from loadtest.checker.properties.delivery import MAILS, WORDS
+from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
 from loadtest.tests.simulated_order import (
     CURRENCY,
     Line,
@@ -25,6 +25,8 @@ from loadtest.tests.simulated_order import (
 )
 
 FIRST_TOKEN = 1_000
+MAILS = {each.event: each.mail for each in LIFECYCLE if isinstance(each, s.Step) and each.mail}
+SUBJECTS = {each.name: each.subject for each in LIFECYCLE if isinstance(each, s.Mail)}
 
 
 Later = Callable[[int, Callable[[], None]], None]
@@ -269,7 +271,7 @@ class Shop:
             )
             until = datetime.fromtimestamp(clock(order.pay_before) / 1_000_000, UTC)
             text = f"{', '.join(lines)}, {_money(order.amount)}; pay by {until:%Y-%m-%d %H:%M}"
-            subject = f"Order {order.id}: {WORDS[name]}"
+            subject = f"Order {order.id}: {SUBJECTS[name]}"
             to = f"{order.buyer}@example.com"
             self.deliveries.append(s.Delivery(message, to, subject, text, name, order.id))
 

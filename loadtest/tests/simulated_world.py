@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from loadtest.checker import snapshot as s
 from loadtest.history import INVOKE
 from loadtest.shops.flash_sale.answers import classify
+from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
 from loadtest.tests.simulated_order import clock
 
 SALE, ITEM = "1", "7"
@@ -117,10 +118,11 @@ class World:
         for parity, path in enumerate(histories):
             mine = (each.json(self.tick) for each in lines if len(each.call) % 2 == parity)
             path.write_text("".join(f"{each}\n" for each in mine))
-        s.write(folder / "final", self._header(self.end, "confirmation"), self.rows)
+        final = [*LIFECYCLE, *self.rows]
+        s.write(folder / "final", self._header(self.end, "confirmation"), final)
         during = [folder / f"during-{number}" for number, _ in enumerate(self.during)]
         for path, (taken_at, rows) in zip(during, self.during, strict=True):
-            s.write(path, self._header(taken_at), rows)
+            s.write(path, self._header(taken_at), [*LIFECYCLE, *rows])
         files: dict[str, Sequence[s.Row]] = {
             "ledger": self.ledger,
             "deliveries": self.deliveries,

@@ -48,13 +48,12 @@ class AtMostOneCharge(Property):
             SELECT "order", price, state,
                    iif(kept, kept || ' of it is kept', 'nothing of it is with the shop') AS what
             FROM (
-                SELECT o.id AS "order", o.status AS state, sum(o.amount) AS price, coalesce(
+                SELECT id AS "order", status AS state, total AS price, paid, coalesce(
                     (SELECT sum(CASE operation WHEN 'capture' THEN p.amount ELSE -p.amount END)
-                     FROM payment AS p WHERE p.order_id = o.id), 0) AS kept
-                FROM "order" AS o WHERE o.snapshot = 0 GROUP BY o.id
+                     FROM payment AS p WHERE p.order_id = opened.id), 0) AS kept
+                FROM opened
             )
-            WHERE (state IN ('paid', 'fulfilled', 'refund_pending') AND price > 0 AND kept = 0)
-                OR (state IN ('awaiting_payment', 'expired', 'cancelled', 'refunded') AND kept > 0)
+            WHERE (paid AND price > 0 AND kept = 0) OR (NOT paid AND kept > 0)
             """,
         ),
     )

@@ -24,7 +24,7 @@ class Hold(Property):
     planted = "expired too early"
     counts = """
         SELECT (SELECT count(*) FROM opened) AS orders,
-               (SELECT count(*) FROM event WHERE name = 'expired') AS expired
+               (SELECT count(*) FROM happened WHERE op = 'expire') AS expired
     """
     good = "{orders} orders, {expired} expired in time"
     checks = (
@@ -52,7 +52,7 @@ class Hold(Property):
             """
             SELECT id AS "order", entered, pay_before, (pay_before - entered) / 1e6 AS early
             FROM state JOIN opened ON opened.id = order_id
-            WHERE event = 'expired' AND entered < pay_before
+            WHERE op = 'expire' AND entered < pay_before
             """,
         ),
         Check(
@@ -62,7 +62,7 @@ class Hold(Property):
             SELECT id AS "order", pay_before, late / 1e6 AS seconds FROM (
                 SELECT id, pay_before, clock - max(pay_before,
                     coalesce((SELECT max("end") / 1000 + skew.high FROM fault, skew), 0)) AS late
-                FROM opened JOIN snapshot ON number = 0 WHERE status = 'awaiting_payment'
+                FROM opened JOIN snapshot ON number = 0 WHERE stock = 'held'
             ) WHERE late > :expiry_us
             """,
         ),
@@ -84,7 +84,8 @@ class Hold(Property):
         Check(
             "order {order} is {state}, and all its units were cancelled in parts",
             """
-            SELECT id AS "order", status AS state FROM opened WHERE status <> 'cancelled' AND (
+            SELECT id AS "order", status AS state FROM opened
+            WHERE status NOT IN (SELECT after FROM step WHERE op = 'cancel') AND (
                 SELECT sum(quantity) FROM sold WHERE sold.order_id = id) = (
                 SELECT sum(cancelled) FROM parts WHERE parts.order_id = id)
             """,
@@ -106,17 +107,14 @@ class Hold(Property):
             """
             SELECT o.id AS "order", o.status AS state, o.sale, r.state AS held, r.quantity,
                    r.returned, coalesce(parts.units, 0) AS parts
-            FROM "order" AS o
+            FROM "order" AS o JOIN opened ON opened.id = o.id
             JOIN reservation AS r ON r.snapshot = 0 AND r.id = o.reservation
             LEFT JOIN parts ON parts.order_id = o.id AND parts.sale = o.sale
             WHERE o.snapshot = 0 AND (
                 coalesce(parts.units, 0) > r.quantity
-                OR CASE WHEN o.status NOT IN ('awaiting_payment', 'paid', 'fulfilled')
-                    THEN r.state <> 'released'
+                OR CASE WHEN stock = 'released' THEN r.state <> 'released'
                 WHEN r.state = 'released' THEN coalesce(parts.units, 0) <> r.quantity
-                ELSE r.state
-                    <> CASE o.status WHEN 'awaiting_payment' THEN 'held' ELSE 'confirmed' END
-                    OR r.returned <> coalesce(parts.units, 0) END)
+                ELSE r.state <> stock OR r.returned <> coalesce(parts.units, 0) END)
             """,
         ),
     )

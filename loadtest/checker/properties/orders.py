@@ -14,10 +14,8 @@ def _parts(outcomes: str) -> str:
             WHERE op IN ('cancel', 'refund') AND quantity > 0 AND {outcomes}
             GROUP BY order_id, op, quantity
             UNION ALL
-            SELECT order_id, iif(name = 'part_cancelled', 'cancel', 'refund'), quantity, 0,
-                   count(*)
-            FROM event WHERE name IN ('part_cancelled', 'part_returned')
-            GROUP BY order_id, name, quantity
+            SELECT order_id, op, quantity, 0, count(*) FROM happened
+            WHERE op IN ('cancel', 'refund') AND quantity > 0 GROUP BY order_id, op, quantity
         ) GROUP BY order_id, op, quantity
     )"""
 

@@ -38,12 +38,12 @@ _PARTS = (
     Check(
         "order {order}, {name}: {quantity} of sale {sale} for {amount}, which was {line}",
         """
-        SELECT event.order_id AS "order", name, event.quantity, event.sale, event.amount,
+        SELECT part.order_id AS "order", name, part.quantity, part.sale, part.amount,
                coalesce(sold.amount || ' for ' || sold.quantity, 'not in it') AS line
-        FROM event JOIN opened ON opened.id = event.order_id
-        LEFT JOIN sold ON sold.order_id = event.order_id AND sold.sale = event.sale
-        WHERE name IN ('part_cancelled', 'part_returned')
-            AND (event.amount * sold.quantity = sold.amount * event.quantity) IS NOT 1
+        FROM happened AS part JOIN opened ON opened.id = part.order_id
+        LEFT JOIN sold ON sold.order_id = part.order_id AND sold.sale = part.sale
+        WHERE op IN ('cancel', 'refund') AND part.quantity > 0
+            AND (part.amount * sold.quantity = sold.amount * part.quantity) IS NOT 1
         """,
     ),
     Check(
@@ -83,7 +83,8 @@ _ANSWERS = (
         FROM call JOIN opened ON opened.id = call.order_id
         WHERE outcome = 'ok' AND (returned > whole
             OR (returned < call.quantity AND op IN ('cancel', 'refund'))
-            OR (returned < whole AND shown_status IN ('cancelled', 'expired')))
+            OR (returned < whole AND shown_status IN (
+                SELECT after FROM step WHERE op IN ('cancel', 'expire'))))
         """,
     ),
     Check(
@@ -125,17 +126,17 @@ _CAPTURES = (
 _MONEY = """
     WITH money AS (
         SELECT opened.id AS "order", opened.status AS state, opened.refunded AS told,
-            iif(opened.status IN ('paid', 'fulfilled'), to_pay - coalesce((
-                SELECT sum(event.amount) FROM event
-                WHERE event.order_id = opened.id AND name = 'part_returned'), 0), 0) AS due,
+            iif(stock = 'confirmed', to_pay - coalesce((
+                SELECT sum(part.amount) FROM happened AS part
+                WHERE part.order_id = opened.id AND op = 'refund' AND quantity > 0), 0), 0) AS due,
             sum(payment.amount) FILTER (WHERE operation = 'capture') AS captured,
             coalesce(sum(payment.amount) FILTER (WHERE operation = 'refund'), 0) AS back,
-            (SELECT max(at) FROM event WHERE event.order_id = opened.id
-             AND name IN ('part_returned', 'returned', 'money_owed')) AS owed_since,
-            (SELECT count(*) FROM event WHERE event.order_id = opened.id
-             AND name = 'refund_failed') AS failed
+            (SELECT max(at) FROM happened WHERE happened.order_id = opened.id
+             AND op IN ('refund', 'owe')) AS owed_since,
+            (SELECT count(*) FROM happened WHERE happened.order_id = opened.id
+             AND op = 'stuck') AS failed
         FROM payment JOIN opened ON opened.id = payment.order_id
-        WHERE opened.status <> 'awaiting_payment' GROUP BY opened.id HAVING captured IS NOT NULL
+        WHERE stock <> 'held' GROUP BY opened.id HAVING captured IS NOT NULL
     )
     SELECT "order", state, captured, back, due, told FROM money
 """

@@ -19,12 +19,6 @@ from loadtest.checker.properties.property import Check, Need, Property
 from loadtest.checker.verdict import Problem
 from loadtest.shop import Level
 
-# How far an order has come in each status.
-_RANKS = """
-    ('awaiting_payment', 0), ('expired', 1), ('cancelled', 1), ('paid', 2), ('fulfilled', 3),
-    ('refund_pending', 3), ('refunded', 4)
-"""
-
 _REFUSALS = """
     SELECT call.start, call."end", call.quantity, call.key FROM call
     JOIN sale ON sale.snapshot = 0 AND sale.id = call.sale
@@ -146,24 +140,23 @@ class RealTimeOrder(Property):
             certain=True,
         ),
         # Orders only go forward: who has been told of a step is not told of an earlier one later.
-        # A refusal tells of a status too (`order_paid`); past its deadline an order may be called
-        # expired before it is, so that says nothing.
+        # A refusal tells of a status too; past its deadline an order may be called expired before
+        # it is, so that says nothing.
         Check(
             "order {order} was told to be {state} at {start}, after {after} at {told}",
-            f"""
-            WITH rank (status, number) AS (VALUES {_RANKS}),
-            seen AS (
-                SELECT call.rowid AS row, order_id, rank.status, number, start, "end" FROM call
-                JOIN rank ON rank.status = iif(outcome = 'ok', shown_status, substr(code, 7))
-                WHERE outcome = 'ok'
-                    OR (code LIKE 'order~_%' ESCAPE '~' AND code <> 'order_expired')
+            """
+            WITH seen AS (
+                SELECT call.rowid AS row, order_id, name AS status, rank, start, "end" FROM call
+                JOIN status ON iif(outcome = 'ok', shown_status = name,
+                    code = 'order_' || name
+                    AND name NOT IN (SELECT after FROM step WHERE op = 'expire'))
             ),
-            first AS (SELECT row, order_id, status, number, min("end") AS told FROM seen
-                GROUP BY order_id, number)
+            first AS (SELECT row, order_id, status, rank, min("end") AS told FROM seen
+                GROUP BY order_id, rank)
             SELECT seen.order_id AS "order", seen.status AS state, seen.start,
                    first.status AS after, told, first.row || ',' || seen.row AS calls
             FROM seen JOIN first ON first.order_id = seen.order_id
-                AND first.number > seen.number AND told < seen.start
+                AND first.rank > seen.rank AND told < seen.start
             """,
             certain=True,
         ),

@@ -93,14 +93,14 @@ class Conservation(Property):
             WITH gone AS (
                 SELECT o.item,
                     iif(restock_cancelled, 0, coalesce(parts.cancelled, 0)
-                        + iif(ended.event = 'cancelled', o.quantity - coalesce(parts.units, 0), 0))
+                        + iif(ended.op = 'cancel', o.quantity - coalesce(parts.units, 0), 0))
                     + iif(restock_returned, 0, coalesce(parts.returned, 0)
-                        + iif(ended.event = 'returned', o.quantity - coalesce(parts.units, 0), 0))
+                        + iif(ended.op = 'refund', o.quantity - coalesce(parts.units, 0), 0))
                     AS units
                 FROM "order" AS o JOIN sale ON sale.snapshot = 0 AND sale.id = o.sale
                 LEFT JOIN parts ON parts.order_id = o.id AND parts.sale = o.sale
                 LEFT JOIN state AS ended ON ended.order_id = o.id
-                    AND ended.event IN ('cancelled', 'returned')
+                    AND ended.op IN ('cancel', 'refund')
                 WHERE o.snapshot = 0
             )
             SELECT item.id AS item,

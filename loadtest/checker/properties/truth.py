@@ -177,7 +177,7 @@ _DECLINED_AND_CAPTURED = Check(
     """,
 )
 
-# `order_paid` and the like; past its deadline an order may be called expired.
+# A refusal that tells a status; past its deadline an order may be called expired.
 _NEVER_IN_THAT_STATE = Check(
     "a {op} of order {order} was refused ({code}), which it was not; it is {state}",
     f"""
@@ -186,7 +186,7 @@ _NEVER_IN_THAT_STATE = Check(
     JOIN owner ON owner.order_id = call.order_id AND owner.buyer = call.buyer
     CROSS JOIN skew
     WHERE outcome = 'fail' AND code LIKE 'order~_%' ESCAPE '~' AND NOT (
-        code = 'order_expired' AND (
+        substr(code, 7) IN (SELECT after FROM step WHERE op = 'expire') AND (
             skew.high IS NULL OR pay_before <= call."end" / 1000 + skew.high)
     ) AND NOT EXISTS (
         SELECT 1 FROM state WHERE state.order_id = call.order_id

@@ -1,4 +1,4 @@
-"""pretix over its REST API: one order of one ticket from one quota."""
+"""pretix over its REST API: one order of one ticket from one quota, which may be cancelled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Adapter(WithoutSteps):
     """Sells one quota of one event; a sale is `event/item/quota`, a buyer is a mail address."""
 
     name, version = "pretix", "2026.8.0"
-    levels = frozenset({Level.STOCK})
+    levels = frozenset({Level.STOCK, Level.CANCEL})
 
     def __init__(self, host: str) -> None:
         self._api = Api(host)
@@ -48,6 +48,10 @@ class Adapter(WithoutSteps):
         if response.status == 400 and "quota" in str(answer):
             return Refused(answer["positions"][0]["item"][0])
         return Unknown(f"{response.status} {response.body[:80]!r}")  # 409: a lock's time-out
+
+    def cancel(self, sale: str, buyer: str, order: str) -> Request:  # noqa: D102
+        path = f"{EVENTS}{sale.partition('/')[0]}/orders/{order}/mark_canceled/"
+        return call("POST", path, {"send_email": False}, authorization=TOKEN)
 
     def books(self, sale: str) -> Books:  # noqa: D102
         event, item, quota = sale.split("/")
