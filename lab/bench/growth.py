@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lab.bench.bars import Panel
 from lab.bench.report import Benchmark, Document
 from lab.bench.rows import Row
-from loadtest.chart import Panel
 
 BASE = {"concurrency": 128, "items": 1, "units": 1}
 """Each axis changes one of these."""

@@ -13,7 +13,8 @@ from typing import Any
 import urllib3
 
 from development.embedded import ServerUrls
-from lab.bench import targets
+from lab.bench import client, targets
+from lab.bench.bars import Panel
 from lab.bench.report import Benchmark, Document
 from lab.bench.rows import ENOUGH_STOCK, Row, Server
 from lab.bench.run import Bench, purchases
@@ -24,8 +25,6 @@ from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import open_sale
-from loadtest import bench_client
-from loadtest.chart import Panel
 from loadtest.faults.redis import RedisPaused
 
 ANSWER_TIMEOUT = 15.0
@@ -90,7 +89,7 @@ def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[st
     fault = RedisPaused(testbed.target, Random(0))
     try:
         fault.inject()
-        load = bench_client.run(
+        load = client.run(
             "127.0.0.1",
             testbed.stack.port,
             purchases([sale.pk], tokens),

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lab import environment
-from loadtest.chart import Panel, draw
+from lab.bench.bars import Panel, draw
 
 Document = Mapping[str, Any]
 """A result: `rows`, `machine`, `command`, `date`, and what else the benchmark has."""

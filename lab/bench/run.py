@@ -13,12 +13,13 @@ from uuid import uuid4
 
 import psutil
 
+from lab.bench import client
+from lab.bench.bars import Panel
 from lab.bench.report import Benchmark, Document, interleaved
 from lab.bench.rows import RATIOS, Row, Server
 from lab.bench.targets import Target
 from lab.stack.stack import Stack
-from loadtest import bench_client, open_files
-from loadtest.chart import Panel
+from loadtest import open_files
 
 DRAIN = 15.0
 """Seconds to wait for the last answers; the slowest strategies have long queues."""
@@ -115,7 +116,7 @@ class Bench:
             self._sales[row] = target.open_sales(row)
         sales = self._sales[row]
         books, before = target.books(sales), target.clock.read()
-        load = bench_client.run(
+        load = client.run(
             "127.0.0.1",
             target.stack.port,
             purchases(sales or [1], target.tokens, row.units),

@@ -17,11 +17,11 @@ import pytest
 
 from development.embedded import EmbeddedServers, ServerUrls, private_servers
 from development.private import private_folder
+from lab.bench import client
 from lab.bench.run import purchases
 from lab.stack.stack import Stack
 from lab.tests.composed import Answer, ask
 from lab.tests.managed import manage
-from loadtest import bench_client
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -90,7 +90,7 @@ def shops(urls: list[ServerUrls]) -> Iterator[Shops]:
 
 
 def rush(shop: Stack, sale: int, tokens: list[str]) -> dict[int, int]:
-    found = bench_client.run(
+    found = client.run(
         "127.0.0.1", shop.port, purchases([sale], tokens), connections=8, count=3 * STOCK
     )
     assert found.errors == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import log10
 
@@ -49,12 +48,6 @@ class Latencies:
             if number and seen >= wanted:
                 return min(edge(step + 1), self.longest)
         return None
-
-    def steps(self) -> Iterator[tuple[float, float, int]]:
-        """Yield (from ms, to ms, count), from the first filled bucket to the last."""
-        filled = [step for step, number in enumerate(self.buckets) if number]
-        for step in range(filled[0], filled[-1] + 1) if filled else ():
-            yield edge(step), edge(step + 1), self.buckets[step]
 
 
 def edge(step: int) -> float:

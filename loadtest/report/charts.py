@@ -8,13 +8,11 @@ from math import ceil, floor, log10
 from typing import Any
 
 from loadtest.chart import Chart, Key, Mark, Point, area, bar, line, stairs, ticks
-from loadtest.chart import upright as upright_line
-from loadtest.report.bins import Latencies
 from loadtest.report.gather import Evidence, Stock
 
 # The share of a chart for the final read: one part in this many.
 _AFTER = 30
-# Marks in the distribution, with their names.
+# Of the latency, with their names.
 _PERCENTILES = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"))
 
 
@@ -62,7 +60,7 @@ class Charts:
 
     def all(self) -> list[Chart]:
         """Draw those for which there are data."""
-        charts = self._stock(), self._rate(), self._latency(), _distribution(self._evidence)
+        charts = self._stock(), self._rate(), self._latency()
         return [chart for chart in charts if chart]
 
     def _chart(self, identity: str, title: str, *keys: Key) -> Chart:
@@ -154,6 +152,7 @@ class Charts:
         chart.left = [
             ((power - low) / (high - low), duration(10.0**power)) for power in range(low, high + 1)
         ]
+        chart.note = f"All together: {_percentiles(self._evidence)}."
         self.values["latency"] = {"at": [round(place, 4) for place in middles], "values": shown}
         return chart
 
@@ -176,44 +175,10 @@ def _stack(
         lower = upper
 
 
-def _distribution(evidence: Evidence) -> Chart | None:
+def _percentiles(evidence: Evidence) -> str:
     latencies = evidence.delays if evidence.open_loop else evidence.latencies
-    steps = list(latencies.steps())
-    if not steps:
-        return None
-    low, high = log10(steps[0][0]), log10(steps[-1][1])
-    top = ticks(max(count for _, _, count in steps))
-    chart = Chart(
-        "distribution", "Distribution of the latency of purchases", _percentile_keys(latencies)
-    )
-    for start, end, count in steps:
-        left, right = _log_place(start, low, high), _log_place(end, low, high)
-        title = f"{duration(start)} to {duration(end)}: {number(count)}"
-        chart.marks.append(bar(left, right, count / top[-1], "ok", title))
-    for share, name in _PERCENTILES:
-        value = latencies.percentile(share) or 0.1
-        chart.marks.append(
-            upright_line(_log_place(value, low, high), "mark", f"{name}: {duration(value)}")
-        )
-    chart.left = _left(top)
-    # Each power of ten, and values between them if there are few.
-    between = (1, 2, 5) if high - low < 2.5 else (1,)
-    powers = range(floor(low), ceil(high) + 1)
-    marks = [10.0**power * each for power in powers for each in between]
-    chart.below = [
-        (_log_place(mark, low, high), duration(mark))
-        for mark in marks
-        if low - 1e-9 <= log10(mark) <= high + 1e-9
-    ]
-    return chart
-
-
-def _percentile_keys(latencies: Latencies) -> list[Key]:
-    keys = [
-        Key("mark", f"{name} {duration(latencies.percentile(share))}")
-        for share, name in _PERCENTILES
-    ]
-    return [*keys, Key("none", f"longest {duration(latencies.longest)}")]
+    shares = (f"{name} {duration(latencies.percentile(share))}" for share, name in _PERCENTILES)
+    return f"{', '.join(shares)}, longest {duration(latencies.longest)}"
 
 
 def _left(values: list[float]) -> list[tuple[float, str]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lab.bench.bars import Panel
 from lab.bench.locks.contenders import CEILING, OURS
 from lab.bench.report import Benchmark, Document
-from loadtest.chart import Panel
 
 
 def table(document: Document) -> Iterator[Sequence[str]]:

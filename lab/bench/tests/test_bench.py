@@ -19,7 +19,7 @@ from django.db import connection
 from development.embedded import ServerUrls
 from inventory.models import Item
 from lab import environment
-from lab.bench import growth, judged, report, targets
+from lab.bench import client, growth, judged, report, targets
 from lab.bench.growth import GROWTH
 from lab.bench.judged import STRATEGIES
 from lab.bench.locks.report import LOCKS
@@ -28,7 +28,6 @@ from lab.bench.rows import PEERS, Row, Server, peer
 from lab.bench.run import PURCHASES, Bench, purchases
 from lab.stack import entry
 from lab.strategies import CLASSES
-from loadtest import bench_client
 from shop.audit import examine
 
 STOCK = 30
@@ -141,9 +140,7 @@ def test_peers_sell_exactly_their_stock(urls: ServerUrls, name: str) -> None:
         assert ask(shop, sale + 1, uuid4(), 1)[0] == 404
         assert shop.books([sale]) == targets.Books(1, 0)
         requests = purchases([sale], shop.tokens)
-        load = bench_client.run(
-            "127.0.0.1", shop.stack.port, requests, connections=8, count=3 * STOCK
-        )
+        load = client.run("127.0.0.1", shop.stack.port, requests, connections=8, count=3 * STOCK)
         assert (load.statuses, load.errors) == ({201: STOCK - 2, 409: 2 * STOCK + 2}, 0)
         assert ask(shop, sale, key, 2) == (200, order)
         assert shop.books([sale]) == targets.Books(STOCK - 1, 0)

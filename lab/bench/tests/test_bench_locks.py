@@ -11,9 +11,9 @@ import pytest
 import redis
 
 from lab import environment
+from lab.bench import bars
 from lab.bench.locks import contenders, measure, report
 from lab.bench.locks.contenders import CEILING, OURS
-from loadtest import chart
 from locking.backends.redis_transport import Spinner
 from locking.tests.servers import Valkey
 
@@ -138,6 +138,6 @@ def test_the_distance_to_the_ceiling_is_explained() -> None:
 
 
 def test_an_outlier_does_not_flatten_the_chart() -> None:
-    assert chart._scale([1.0, 2.0, 3.0]) == 3.0
-    assert chart._scale([1.0, 2.0, 300.0]) == 3.0
-    assert chart._scale([5.0]) == 5.0
+    assert bars._scale([1.0, 2.0, 3.0]) == 3.0
+    assert bars._scale([1.0, 2.0, 300.0]) == 3.0
+    assert bars._scale([5.0]) == 5.0

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from loadtest import bench_client, open_files
+from lab.bench import client
+from loadtest import open_files
 from loadtest.framing import request_bytes
 from loadtest.tests.trivial_server import answering, response
 
@@ -43,7 +44,7 @@ def test_every_request_of_the_iterator_is_sent_once_and_answered_once() -> None:
         return response("201 Created")
 
     with answering(reply) as port:
-        result = bench_client.run("127.0.0.1", port, numbered(500), connections=20)
+        result = client.run("127.0.0.1", port, numbered(500), connections=20)
     assert result.statuses == {201: 500}
     assert result.errors == 0
     assert len(seen.bodies) == 500
@@ -55,9 +56,7 @@ def test_answers_are_counted_by_status() -> None:
         return response("409 Conflict") if number % 4 == 0 else response("201 Created")
 
     with answering(reply) as port:
-        result = bench_client.run(
-            "127.0.0.1", port, itertools.repeat(GET), connections=1, count=100
-        )
+        result = client.run("127.0.0.1", port, itertools.repeat(GET), connections=1, count=100)
     assert result.statuses == {201: 75, 409: 25}
     summary = result.summary()
     assert summary["requests"] == 100
@@ -77,7 +76,7 @@ def test_two_thousand_connections_are_all_used() -> None:
     threading.stack_size(256 * 1024)
     try:
         with answering(reply) as port:
-            result = bench_client.run(
+            result = client.run(
                 "127.0.0.1", port, itertools.repeat(GET), connections=2000, count=4000
             )
     finally:
@@ -89,9 +88,7 @@ def test_two_thousand_connections_are_all_used() -> None:
 def test_time_ends_a_run_and_what_is_under_way_is_waited_for() -> None:
     with answering(lambda *_: response()) as port:
         started = time.monotonic()
-        result = bench_client.run(
-            "127.0.0.1", port, itertools.repeat(GET), connections=4, seconds=0.3
-        )
+        result = client.run("127.0.0.1", port, itertools.repeat(GET), connections=4, seconds=0.3)
         assert time.monotonic() - started >= 0.3
     assert result.errors == 0
     assert len(result.latencies_ns) == result.statuses[200] > 0
@@ -101,7 +98,7 @@ def test_time_ends_a_run_and_what_is_under_way_is_waited_for() -> None:
 def test_a_connection_that_the_server_closes_is_opened_again() -> None:
     closing = response(head="Connection: close\r\n")
     with answering(lambda *_: closing) as port:
-        result = bench_client.run("127.0.0.1", port, numbered(50), connections=5)
+        result = client.run("127.0.0.1", port, numbered(50), connections=5)
     assert result.statuses == {200: 50}
     assert result.errors == 0
 
@@ -114,7 +111,7 @@ def test_a_request_that_is_never_answered_is_an_error_and_not_sent_again() -> No
         return None if number == 3 else response()
 
     with answering(reply) as port:
-        result = bench_client.run("127.0.0.1", port, numbered(30), connections=1)
+        result = client.run("127.0.0.1", port, numbered(30), connections=1)
     assert result.statuses == {200: 20}
     assert result.errors == 10
     assert set(seen.bodies.values()) == {1}
@@ -122,11 +119,11 @@ def test_a_request_that_is_never_answered_is_an_error_and_not_sent_again() -> No
 
 def test_an_answer_that_is_none_or_takes_too_long_is_an_error() -> None:
     with answering(lambda *_: b"SSH-2.0-x\r\n") as port:
-        result = bench_client.run("127.0.0.1", port, numbered(3), connections=1)
+        result = client.run("127.0.0.1", port, numbered(3), connections=1)
     assert (result.statuses, result.errors) == ({}, 3)
     gate = threading.Event()
     with answering(lambda *_: response(), delay=gate) as port:
-        result = bench_client.run("127.0.0.1", port, numbered(2), connections=2, timeout=0.2)
+        result = client.run("127.0.0.1", port, numbered(2), connections=2, timeout=0.2)
         gate.set()
     assert (result.statuses, result.errors) == ({}, 2)
 
@@ -134,7 +131,7 @@ def test_an_answer_that_is_none_or_takes_too_long_is_an_error() -> None:
 def test_answers_that_come_in_pieces_and_long_ones_are_put_together() -> None:
     long = b"x" * 300_000
     with answering(lambda *_: response(body=long)) as port:
-        result = bench_client.run("127.0.0.1", port, numbered(20), connections=2)
+        result = client.run("127.0.0.1", port, numbered(20), connections=2)
     assert result.statuses == {200: 20}
 
 
@@ -148,7 +145,7 @@ def test_a_request_larger_than_the_socket_takes_at_once_is_sent_whole() -> None:
     body = b"y" * 20_000_000
     with answering(reply) as port:
         requests = iter([request_bytes("POST", "/", "127.0.0.1", body=body)])
-        result = bench_client.run("127.0.0.1", port, requests, connections=1, timeout=60)
+        result = client.run("127.0.0.1", port, requests, connections=1, timeout=60)
     assert result.statuses == {200: 1}
     assert seen.bodies == {body: 1}
 
@@ -157,4 +154,4 @@ def test_a_server_that_is_not_there_is_an_error_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(ConnectionRefusedError):
-        bench_client.run("127.0.0.1", port, numbered(1), connections=1)
+        client.run("127.0.0.1", port, numbered(1), connections=1)
