@@ -25,6 +25,9 @@ _CACHE_KIB = 64 * 1024
 _HERE = Path(__file__).parent
 FINAL = 0
 
+ALLOWED = {"expiry_us": 15_000_000, "refund_us": 30_000_000}
+"""How long after its deadline an order may expire (P16), and until money is back (P14), in µs."""
+
 # The columns of `Shown` for an answer that shows nothing.
 _NOTHING_SHOWN = (None, "", "", None, None, None)
 
@@ -85,21 +88,13 @@ class Evidence:
         self,
         *,
         enough: Mapping[str, int],
-        recovery_seconds: float,
-        settled_seconds: float,
-        expiry_seconds: float,
-        refund_seconds: float,
         allows_errors: bool = False,
         specification: Specification | None = None,
     ) -> None:
-        """What P13, P12, P16 and P14 ask for; see `judge`."""
+        """See `judge`."""
         self.enough = dict(enough)
         self.allows_errors = allows_errors
         self.specification = specification
-        self.recovery_ns = int(recovery_seconds * 1e9)
-        self.settled_ns = int(settled_seconds * 1e9)
-        self._expiry_us = int(expiry_seconds * 1e6)
-        self._refund_us = int(refund_seconds * 1e6)
         self.is_final = False
         self.has_ledger = False
         self.has_deliveries = False
@@ -125,12 +120,7 @@ class Evidence:
         """The rows of a query by the names of its columns; it may use what the run allows."""
         found = self._database.execute(
             query,
-            {
-                "has_faults": self.has_faults,
-                "follow_up": json.dumps(self.follow_up),
-                "expiry_us": self._expiry_us,
-                "refund_us": self._refund_us,
-            },
+            {"has_faults": self.has_faults, "follow_up": json.dumps(self.follow_up), **ALLOWED},
         )
         names = [column[0] for column in found.description]
         return (dict(zip(names, row, strict=True)) for row in found)

@@ -28,10 +28,6 @@ def judge(
     properties: Collection[str] = tuple(PROPERTIES),
     not_judged: Mapping[str, str] = MappingProxyType({}),
     enough: Mapping[str, int] = ENOUGH,
-    recovery_seconds: float = 5.0,
-    settled_seconds: float = 3.0,
-    expiry_seconds: float = 15.0,
-    refund_seconds: float = 30.0,
     allows_errors: bool = False,
     specification: Specification | None = None,
 ) -> Verdict:
@@ -44,11 +40,8 @@ def judge(
     those that the run can say something about: leaving one out is a decision of the caller, while
     one that is asked for and cannot be judged is unknown, and so is then the whole. `enough` is
     what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under faults at least one unknown
-    answer too. `recovery_seconds` is what P12 allows from a fault's end to the first ok on a quick
-    machine, `settled_seconds` the time from that ok on after which it counts bad answers.
-    `allows_errors` says that a server error is one more unknown answer, and the buyer asked again.
-    `expiry_seconds` is what P16 allows from an order's deadline to its expiry, `refund_seconds`
-    what P14 allows until money is back. `specification` is the shop's own, by which P21 judges.
+    answer too. `allows_errors` says that a server error is one more unknown answer, and the buyer
+    asked again. `specification` is the shop's own, by which P21 judges.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
     `OSError` for those that cannot be read, `ValueError` for a property that does not exist.
@@ -57,13 +50,7 @@ def judge(
         raise ValueError(f"no such property: {', '.join(sorted(strange))}")
     wanted = [each for each in PROPERTIES if each in properties and each not in not_judged]
     with Evidence(
-        enough=enough,
-        recovery_seconds=recovery_seconds,
-        settled_seconds=settled_seconds,
-        expiry_seconds=expiry_seconds,
-        refund_seconds=refund_seconds,
-        allows_errors=allows_errors,
-        specification=specification,
+        enough=enough, allows_errors=allows_errors, specification=specification
     ) as evidence:
         evidence.load_history([Path(path) for path in histories])
         if snapshot is not None:

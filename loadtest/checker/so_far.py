@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -17,15 +16,6 @@ from loadtest.history import NEVER, OK
 
 # Purchases shown before the first one too many, at most.
 BEFORE = 5
-
-# Properties that ask for these are judged at the end.
-_NOTHING_ASKED: dict[str, Any] = {
-    "enough": {},
-    "recovery_seconds": 0,
-    "settled_seconds": 0,
-    "expiry_seconds": 0,
-    "refund_seconds": 0,
-}
 
 
 class Step(Struct, frozen=True):
@@ -72,7 +62,7 @@ def judge_so_far(
     Raises:
         HistoryError, SnapshotError, OSError: as `judge`.
     """
-    with Evidence(**_NOTHING_ASKED) as evidence:
+    with Evidence(enough={}) as evidence:
         # A fault is logged when it is over.
         evidence.has_faults = faults
         evidence.load_history([Path(path) for path in histories])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -81,8 +81,7 @@ def test_what_is_injected_is_healed_and_logged_as_the_checker_reads_it(
     lines = logged(log)
     assert len(lines) == len(trouble.injected)
     assert all(line["did"] and not line["error"] for line in lines)
-    limits: dict[str, Any] = {"recovery_seconds": 5, "settled_seconds": 3, "expiry_seconds": 15}
-    with Evidence(enough={}, refund_seconds=30, **limits) as evidence:
+    with Evidence(enough={}) as evidence:
         evidence.load_faults(log)
         assert evidence.value('SELECT count(*) FROM fault WHERE start <= "end"') == len(lines)
 

@@ -24,6 +24,12 @@ NOT_SERVED = ("busy", CONNECTION_REFUSED)
 PAGE, RESTOCK = "page", "restock"
 KINDS = ("API", "pages")
 
+FIRST_OK = 5_000_000_000
+"""Nanoseconds from a fault's end to the first ok, on a quick machine."""
+
+SETTLED = 3_000_000_000
+"""Nanoseconds from that ok on after which bad answers count."""
+
 HUNG = 8_000_000_000
 """Nanoseconds after which an open call counts as bad, whatever interrupts it then. A client waits
 for longer, and a busy machine answers sooner. What the next fault or the end of the load interrupts
@@ -54,7 +60,7 @@ class Recovery(Property):
         if not faults:
             return self.unknown("no fault was injected")
         problems, waits, untested, cut_short = [], [], [], []
-        allowed = evidence.recovery_ns + _slack(evidence)
+        allowed = FIRST_OK + _slack(evidence)
         load_end = _load_end(evidence)
         for name, _, end in faults:
             wait = _wait(evidence, end)
@@ -94,7 +100,7 @@ class Recovery(Property):
 def aftermaths(evidence: Evidence) -> list[Aftermath]:
     """Count the answers after each fault: from when the shop is settled to the next fault.
 
-    It is settled `settled_ns` after the first ok. After the last fault, to the end of the load.
+    It is settled `SETTLED` after the first ok. After the last fault, to the end of the load.
     """
     windows = evidence.rows(
         """
@@ -106,7 +112,7 @@ def aftermaths(evidence: Evidence) -> list[Aftermath]:
     found = []
     for name, start, end, until in windows:
         wait = _wait(evidence, end)
-        since = end + evidence.settled_ns + (0 if wait in (None, NEVER) else wait)
+        since = end + SETTLED + (0 if wait in (None, NEVER) else wait)
         rates = _rates(evidence, since, until)
         found.append(Aftermath(name, start, rates, during=_rates(evidence, start, since)))
     return found
@@ -134,7 +140,7 @@ def _slack(evidence: Evidence) -> int:
         """,
         OK,
     )
-    return min(SLACK * (longest or 0), evidence.recovery_ns)
+    return min(SLACK * (longest or 0), FIRST_OK)
 
 
 def _rates(evidence: Evidence, since: int, until: int) -> dict[str, Rate]:
