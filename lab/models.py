@@ -60,12 +60,3 @@ class UnenforcedItem(models.Model):
         here instead of there, and do not race.
         """
         UnenforcedItem.objects.bulk_create([UnenforcedItem(item_id=item)], ignore_conflicts=True)
-
-
-class StockUnit(models.Model):
-    """A unit put on sale for the strategy ``unit_rows``; deleted when it is sold."""
-
-    item = models.ForeignKey(Item, on_delete=models.CASCADE)
-
-    def __str__(self) -> str:
-        return f"a unit of item {self.item_id}"

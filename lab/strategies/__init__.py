@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import cache
 
 from inventory import conf
-from lab.strategies.advisory import Advisory
 from lab.strategies.base import Strategy
 from lab.strategies.combining import Combining
 from lab.strategies.guard_orm import GuardOrm
@@ -19,7 +18,6 @@ from lab.strategies.preload import Preload
 from lab.strategies.redis_lock import RedisPyLock
 from lab.strategies.row_lock import RowLock
 from lab.strategies.unguarded import Unguarded
-from lab.strategies.unit_rows import UnitRows
 from lab.strategies.version import Version
 
 ALL: tuple[type[Strategy], ...] = (
@@ -28,9 +26,7 @@ ALL: tuple[type[Strategy], ...] = (
     RowLock,
     Preload,
     GuardOrm,
-    Advisory,
     Version,
-    UnitRows,
     RedisPyLock,
     Unguarded,
     Naive,
