@@ -33,10 +33,6 @@ def on_files(files: Files, config: Any) -> Files:
     pages = {"settings": _settings(), "api": _api(), "changelog": changelog}
     for name, content in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content=content))
-    from course.docs import pictures
-
-    for path, picture in pictures().items():
-        files.append(File.generated(config, path, content=picture))
     return files
 
 

@@ -98,6 +98,6 @@ def test_a_folder_is_a_lesson_in_the_list_the_command_and_the_documents(capsys):
     assert "The failure does not occur." in out
     written = docs.with_chapters(f"# Course\n\n{docs.MARKER}\n")
     assert "## 99. A toy lock" in written
-    assert "![Two look before one takes](locks/toy-lock-race.svg)" in written
+    assert "### Two look before one takes\n\n```text\n" in written
     mine = judge(lesson.find("99"), LOCK, "my_lock.py")
     assert mine.wrong.startswith("B never got the lock")
