@@ -96,14 +96,13 @@ class Exploration:
 
 @dataclass(slots=True)
 class Tally:
-    """The totals of many schedules.  `violations` and `refusals` have the seeds."""
+    """The totals of many schedules.  `violations` has the seeds."""
 
     schedules: int = 0
     steps: int = 0
     overlaps: int = 0
     refused: int = 0
     violations: list[tuple[int, Wrong]] = field(default_factory=list)
-    refusals: list[int] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
         """Add the totals of `other`."""
@@ -112,7 +111,6 @@ class Tally:
         self.overlaps += other.overlaps
         self.refused += other.refused
         self.violations += other.violations
-        self.refusals = sorted(self.refusals + other.refusals)[:1]
 
 
 def run_seed(what: Exploration, seed: int) -> tuple[Run, Schedule]:
@@ -132,8 +130,6 @@ def run_chunk(what: Exploration, first: int, count: int) -> Tally:
             tally.steps += run.steps
             tally.overlaps += run.overlaps
             tally.refused += run.refused
-            if run.refused and not tally.refusals:
-                tally.refusals.append(seed)
             wrong = first_wrong(what, run)
             if wrong is not None:
                 tally.violations.append((seed, wrong))
@@ -178,32 +174,8 @@ def _run_job(job: tuple[Exploration, int, int]) -> Tally:
     return run_chunk(*job)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The seed, what it shows, the shortest schedule that causes it, and that schedule's run."""
-
-    seed: int
-    what: str
-    schedule: Schedule
-    run: Run
-
-
-def finding(what: Exploration, tally: Tally) -> Finding | None:
-    """Return the violation, or else a schedule in which the fence refuses a write."""
-    if tally.violations:
-        seed, wrong = min(tally.violations)
-        return Finding(
-            seed, str(wrong), *shortest(what, seed, lambda run: first_wrong(what, run) is wrong)
-        )
-    if tally.refusals:
-        seed = tally.refusals[0]
-        schedule, run = shortest(what, seed, lambda run: run.refused > 0)
-        return Finding(seed, "a stale write refused", schedule, run)
-    return None
-
-
-def shortest(what: Exploration, seed: int, fails: Callable[[Run], bool]) -> tuple[Schedule, Run]:
-    """Return the shortest schedule of a seed that still `fails`, and its run."""
+def shortest(what: Exploration, seed: int, wrong: Wrong) -> tuple[Schedule, Run]:
+    """Return the shortest schedule of a seed in which this check fails first, and its run."""
     with inside_simulation(production.MODULES):
         _, schedule = run_seed(what, seed)
-    return shrink(what.experiment(seed), schedule, fails)
+    return shrink(what.experiment(seed), schedule, lambda run: first_wrong(what, run) is wrong)

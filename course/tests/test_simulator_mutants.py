@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from course.simulator.explore import Exploration, first_wrong, run_chunk, shortest
+from course.simulator.explore import Exploration, run_chunk, shortest
 from course.simulator.explored_locks import ExploredLock, mixed, mutex, read_write, semaphore
 from course.simulator.history import Wrong
 from course.simulator.simulation import run_schedule
@@ -190,7 +190,7 @@ def test_a_broken_lock_is_found(name):
     target, wrongs = BROKEN[name]
     what, seed, wrong = find(target)
     assert wrong in wrongs
-    schedule, run = shortest(what, seed, lambda run: first_wrong(what, run) is wrong)
+    schedule, run = shortest(what, seed, wrong)
     assert len(schedule) <= 6, "the schedule is too long to read"
     assert run.has(wrong)
 

@@ -7,8 +7,6 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from course.simulator.redis_model import RedisModel
-from locking.backends.redis_core import keys_of
-from locking.backends.redis_protocol import MUTEX
 
 # What lessons, locks and learners use of it, and all that is not fakeredis' own.
 COMMANDS = """
@@ -134,56 +132,6 @@ def test_the_model_answers_like_a_real_server(ask, model, seed):
         real = answer(ask, words)
         modelled = answer(model.execute, words)
         assert modelled == real, f"command {number}: {words}"
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_locks_scripts_do_on_the_model_what_they_do_on_a_real_server(store, seed):
-    """Random calls of the production lock's scripts by three holders; the queues must agree."""
-    dice = random.Random(seed)
-    keys = keys_of("lock", "stock")
-    holders = [f"token{number}:owner{number}" for number in range(3)]
-    fences: dict[str, tuple[int, int]] = {}
-    clock = [0]
-    model = RedisModel(lambda: clock[0])
-    for _ in range(300):
-        holder = dice.choice(holders)
-        real_fence, model_fence = fences.get(holder, (0, 0))
-        calls: list[tuple[str, ...]]
-        kind = dice.choice(["acquire", "acquire", "try", "release", "renew", "leave"])
-        if kind in ("acquire", "try"):
-            script = MUTEX.acquire
-            calls = [(holder, "60000", "f", "1" if kind == "acquire" else "0")] * 2
-        elif kind == "renew":
-            script, calls = MUTEX.renew, [(holder, "60000", "0")] * 2
-        elif kind == "release":
-            script = MUTEX.release
-            calls = [(holder, str(real_fence or 1), ""), (holder, str(model_fence or 1), "")]
-        else:
-            script, calls = MUTEX.release, [(holder, "0", f"f60000:{holder}")] * 2
-        # At one moment for both, however long the machine is busy in between.
-        transaction = store.pipeline().time().eval(script.source, len(keys), *keys, *calls[0])
-        (seconds, microseconds), real = transaction.execute()
-        clock[0] = seconds * 1_000_000 + microseconds
-        words = [word.encode() for word in (script.source, str(len(keys)), *keys, *calls[1])]
-        modelled = model.execute([b"EVAL", *words])
-        if isinstance(real, list) and real[0] and modelled[0]:
-            fences[holder] = (real[0], modelled[0])
-        assert shape(modelled) == shape(real), (kind, holder)
-        assert model.execute([b"LRANGE", keys[2].encode(), b"0", b"-1"]) == store.lrange(
-            keys[2], 0, -1
-        )
-        assert holder_in(model.execute([b"GET", keys[0].encode()])) == holder_in(store.get(keys[0]))
-
-
-def shape(answer):
-    """Return an answer without times and tokens, which differ between the two."""
-    if isinstance(answer, list):
-        return "granted" if answer[0] else ("waits", answer[2])
-    return answer
-
-
-def holder_in(value: bytes | None) -> bytes | None:
-    return value and value.split(b":", 1)[1]
 
 
 def test_a_key_ends_when_the_clock_says_so():

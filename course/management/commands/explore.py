@@ -1,6 +1,5 @@
 """`manage.py explore`: search for a schedule that breaks a production lock."""
 
-import json
 import os
 import shlex
 import sys
@@ -11,12 +10,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 from rich.progress import Progress
 
-from course.simulator.explore import DEFAULT_ACTS, Exploration, Finding, Tally, explore, finding
-from course.simulator.explored_locks import EXPLORED_LOCKS, VISITOR
-from course.simulator.history import Kind
-from course.simulator.schedule import ACTS, FAULTS, Act, to_json
-from course.simulator.simulation import Run
-from course.simulator.timeline import Row, as_json, print_timeline, rows, violations_json
+from course.simulator.explore import DEFAULT_ACTS, Exploration, Tally, explore, shortest
+from course.simulator.explored_locks import EXPLORED_LOCKS
+from course.simulator.schedule import ACTS, FAULTS, Act
+from course.simulator.timeline import print_timeline, rows
 
 
 class Command(BaseCommand):
@@ -37,7 +34,6 @@ class Command(BaseCommand):
         parser.add_argument(
             "--no-fence", action="store_true", help="let the guarded resource ignore the tokens"
         )
-        parser.add_argument("--json", action="store_true", help="print plain values")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Search, and print what was found."""
@@ -59,72 +55,33 @@ class Command(BaseCommand):
                 processes=options["processes"],
                 progress=lambda tally: progress.update(task, completed=tally.schedules),
             )
-        seconds = time.monotonic() - began
-        found = finding(what, tally)
-        if options["json"]:
-            json.dump(_values(tally, seconds, options, found), sys.stdout, indent=2)
-            sys.stdout.write("\n")
-        else:
-            _tell(tally, seconds, options, found)
-        if tally.violations:
-            sys.exit(1)
+        console = Console(highlight=False)
+        console.out(
+            f"\n{tally.schedules:,} schedules, {tally.steps:,} commands, "
+            f"{time.monotonic() - began:.0f} s.\n"
+            f"Holders that entered while an expired holder was still working: {tally.overlaps:,}.\n"
+            f"Stale writes that the fence refused: {tally.refused:,}."
+        )
+        if not tally.violations:
+            console.print("\nNo violation.", style="bold green")
+            return
+        _show_shortest(console, what, tally, options)
+        sys.exit(1)
 
 
-def _tell(tally: Tally, seconds: float, options: dict[str, Any], found: Finding | None) -> None:
-    console = Console(highlight=False)
-    console.out(
-        f"\n{tally.schedules:,} schedules, {tally.steps:,} commands, {seconds:.0f} s.\n"
-        f"Holders that entered while an expired holder was still working: {tally.overlaps:,}.\n"
-        f"Stale writes that the fence refused: {tally.refused:,}."
-    )
-    if found is not None:
-        console.print(f"\nThe shortest history of: {found.what}\n", style="bold")
-        for deviation in found.schedule:
-            console.out(f"  {deviation}")
-        console.print()
-        print_timeline(console, story(found.run))
-        console.out(f"\nRepeat it: {_repeat(found, options)}")
-    if tally.violations:
-        console.print("\nBROKEN", style="bold red")
-    else:
-        console.print("\nNo violation.", style="bold green")
-
-
-def story(run: Run) -> list[Row]:
-    """Return the history without late visitors, unless it shows a failure."""
-    lines = rows(run.history)
-    if any(line.kind is Kind.VIOLATION for line in lines):
-        return lines
-    return [line for line in lines if not line.who.startswith(VISITOR)]
-
-
-def _repeat(found: Finding, options: dict[str, Any]) -> str:
+def _show_shortest(
+    console: Console, what: Exploration, tally: Tally, options: dict[str, Any]
+) -> None:
+    seed, wrong = min(tally.violations)
+    schedule, run = shortest(what, seed, wrong)
+    console.print(f"\nThe shortest history of: {wrong}\n", style="bold")
+    for deviation in schedule:
+        console.out(f"  {deviation}")
+    console.print()
+    print_timeline(console, rows(run.history))
     fence = " --no-fence" if options["no_fence"] else ""
-    return (
-        f"python3 manage.py explore --lock {options['lock']} --schedules 1 --seed {found.seed} "
-        f"--faults {shlex.quote(options['faults'])}{fence}"
+    console.out(
+        f"\nRepeat it: python3 manage.py explore --lock {options['lock']} --schedules 1 "
+        f"--seed {seed} --faults {shlex.quote(options['faults'])}{fence}"
     )
-
-
-def _values(
-    tally: Tally, seconds: float, options: dict[str, Any], found: Finding | None
-) -> dict[str, Any]:
-    return {
-        "lock": options["lock"],
-        "seed": options["seed"],
-        "schedules": tally.schedules,
-        "commands": tally.steps,
-        "seconds": round(seconds, 1),
-        "overlaps": tally.overlaps,
-        "stale_writes_refused": tally.refused,
-        "violations": [{"seed": seed, "wrong": str(wrong)} for seed, wrong in tally.violations],
-        "finding": found
-        and {
-            "seed": found.seed,
-            "what": found.what,
-            "schedule": to_json(found.schedule),
-            "violations": violations_json(found.run.violations),
-            "events": as_json(story(found.run)),
-            "repeat": _repeat(found, options),
-        },
-    }
+    console.print("\nBROKEN", style="bold red")
