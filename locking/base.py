@@ -6,6 +6,7 @@ A handle names a lock; `acquire` returns a lease.  Errors and capabilities are i
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -16,6 +17,8 @@ from typing import Any, ClassVar, Self
 
 from locking.leases import Held, LeaseState
 from locking.terms import Capabilities, LockError, LockNotHeld, LockUnsupported
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -213,7 +216,7 @@ class Lock(Handle, ABC):
         return self.owner() is not None
 
     def __enter__(self) -> Lease:
-        lease: Lease = self._held.enter(sys._getframe(1), self._caller(), self.acquire())
+        lease: Lease = self._held.enter(sys._getframe(1), self.acquire())
         return lease
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
@@ -234,6 +237,13 @@ class Lock(Handle, ABC):
 
         The holder notices at its next renewal, extension or release.  `reason` is logged.
         """
+        held = self._evict()
+        if held:
+            logger.warning("the lock %r was revoked from its holder: %s", self.name, reason)
+        return held
+
+    def _evict(self) -> bool:
+        """Revoke the lock from its holder; return whether it was held."""
         raise LockUnsupported(f"{type(self).__name__} cannot revoke a lock")
 
     def resume(self, ident: str) -> Lease:
@@ -296,7 +306,7 @@ class AsyncLock(Handle, ABC):
         return self._enter(sys._getframe(1))
 
     async def _enter(self, frame: FrameType) -> Any:
-        return self._held.enter(frame, self._caller(), await self.acquire())
+        return self._held.enter(frame, await self.acquire())
 
     def __aexit__(
         self, kind: object, error: BaseException | None, traceback: object

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from math import inf
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from locking.terms import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks, LockLost, LockUnsupported
 
@@ -93,7 +93,7 @@ class LeaseState:
 
     __slots__ = (
         "__weakref__", "_deadline", "_granted_at", "_guard", "_handed_on", "_home", "_lost_reason",
-        "_over", "_released", "_releasing", "clock", "hooks", "name", "token",
+        "_over", "_released", "_releasing", "acquirer", "clock", "hooks", "name", "token",
     )  # fmt: skip
 
     def __init__(
@@ -122,7 +122,8 @@ class LeaseState:
         self._lost_reason = ""
         self._over: threading.Event | None = None
         self._guard = threading.Lock()
-        self._home: Callable[[], list[Any] | None] = nobody  # until its handle has recorded it
+        self._home: Callable[[], Held | None] = nobody  # until its handle has recorded it
+        self.acquirer: Callable[[], Any] = nobody
 
     def __del__(self) -> None:
         if self._releasing or self._home is nobody or self._handed_on or self._lost_reason:
@@ -240,11 +241,8 @@ class LeaseState:
     def _leave_home(self) -> None:
         """Let the handle no longer keep the lease alive."""
         home = self._home()
-        if home:
-            try:
-                home.remove(self)
-            except ValueError:
-                return  # another acquire has found it expired and removed it
+        if home is not None:
+            home.remove(self)
 
     def _note_release(self, ours: bool) -> None:
         if not ours:
@@ -256,21 +254,6 @@ class LeaseState:
             raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
 
 
-class _Owned(list[Any]):
-    """The leases that a handle keeps for one thread or task, the latest last."""
-
-    __slots__ = ("__weakref__",)
-
-
-class _Block(NamedTuple):
-    """An open `with` block of a handle: its frame and code, its thread or task, and its lease."""
-
-    frame: int
-    code: CodeType
-    caller: Callable[[], object]
-    lease: Any
-
-
 class Held:
     """The leases of a handle, by who acquired them and by `with` block.
 
@@ -279,30 +262,43 @@ class Held:
     weakly, so that all of them end when the program drops them.
     """
 
-    __slots__ = ("_blocks", "_by_caller", "_for_anyone", "_in_vain", "_latest")
+    __slots__ = ("__weakref__", "_blocks", "_in_vain", "_latest", "_leases", "_when_ended")
 
     def __init__(self) -> None:
-        self._by_caller: weakref.WeakKeyDictionary[Any, _Owned] = weakref.WeakKeyDictionary()
-        self._for_anyone = _Owned()
+        # list.append and list.remove are atomic, so no lock is needed.
+        self._leases: list[Any] = []
         self._latest: Callable[[], Any] = nobody
         self._in_vain: weakref.WeakSet[Any] | None = None
-        self._blocks: list[_Block] = []
+        self._blocks: list[tuple[int, CodeType, Any]] = []
+        itself = weakref.ref(self)
+
+        def forget(ended: Callable[[], Any]) -> None:
+            held = itself()
+            for lease in [] if held is None else list(held._leases):
+                if lease.acquirer is ended:
+                    lease._leave_home()
+
+        self._when_ended = forget
 
     def add(self, caller: object | None, lease: Any) -> None:
         """Record a granted lease; a `caller` of None: a task that did nothing but acquire it."""
-        if caller is None:
-            mine: _Owned | None = self._for_anyone
-        else:
-            mine = self._by_caller.get(caller)
+        for each in self._leases[:]:
+            if each.remaining() <= 0:
+                each._leave_home()
+        if caller is not None:
+            lease.acquirer = weakref.ref(caller, self._when_ended)
             if self._in_vain:
                 self._in_vain.discard(caller)
-        if mine is None:  # only the caller itself adds its first one
-            mine = self._by_caller[caller] = _Owned()
-        elif mine:
-            mine[:] = [each for each in mine if each.remaining() > 0]
-        mine.append(lease)
-        lease._home = weakref.ref(mine)
+        lease._home = weakref.ref(self)
+        self._leases.append(lease)
         self._latest = weakref.ref(lease)
+
+    def remove(self, lease: Any) -> None:
+        """Keep the lease no longer."""
+        try:
+            self._leases.remove(lease)
+        except ValueError:
+            return  # another thread has removed it
 
     def failed(self, caller: object) -> None:
         """Record that the caller asked and got nothing: it must not release another's lease."""
@@ -312,8 +308,13 @@ class Held:
 
     def own(self, caller: object) -> Any:
         """Return the latest lease that the caller acquired and that is not released, or None."""
-        mine = self._by_caller.get(caller) or self._for_anyone
-        return mine[-1] if mine else None
+        found = None
+        for lease in self._leases[::-1]:
+            if lease.acquirer() is caller:
+                return lease
+            if found is None and lease.acquirer is nobody:
+                found = lease
+        return found
 
     def latest(self, caller: object) -> Any:
         """Return the caller's latest lease, or else the handle's, which it may have been handed."""
@@ -324,17 +325,14 @@ class Held:
 
     def live(self) -> Any:
         """Return the handle's latest valid lease, whoever acquired it; None if there is none."""
-        found = self._latest()
-        if found is None or found.remaining() <= 0:  # then of a semaphore, which has several
-            every = [each for mine in list(self._by_caller.values()) for each in list(mine)]
-            every += self._for_anyone
-            valid = [each for each in every if each.remaining() > 0]
-            found = max(valid, key=lambda lease: lease.token or 0, default=None)
-        return found
+        for lease in (self._latest(), *self._leases[::-1]):
+            if lease is not None and lease.remaining() > 0:
+                return lease
+        return None
 
-    def enter(self, frame: FrameType, caller: object, lease: Any) -> Any:
+    def enter(self, frame: FrameType, lease: Any) -> Any:
         """Record that the frame's `with` block of the handle begins; return its lease."""
-        self._blocks.append(_Block(id(frame), frame.f_code, weakref.ref(caller), lease))
+        self._blocks.append((id(frame), frame.f_code, lease))
         return lease
 
     def leave(self, frame: FrameType, caller: object) -> Any:
@@ -344,9 +342,9 @@ class Held:
         another frame: then the block is the latest of the caller, or else the handle's oldest.
         """
         blocks = self._blocks[::-1]
-        here = [each for each in blocks if (each.frame, each.code) == (id(frame), frame.f_code)]
-        found = here or [each for each in blocks if each.caller() is caller] or blocks[-1:]
+        here = [each for each in blocks if each[:2] == (id(frame), frame.f_code)]
+        found = here or [each for each in blocks if each[2].acquirer() is caller] or blocks[-1:]
         if not found:
             return None
         self._blocks.remove(found[0])
-        return found[0].lease
+        return found[0][2]

@@ -17,8 +17,6 @@ from locking.backends.redis import BlockingRemote
 from locking.backends.redis_async import AsyncRemote
 from locking.backends.redis_core import Remote
 from locking.backends.redis_protocol import Script, text
-from locking.backends.redis_transport import transport_for
-from locking.backends.redis_transport_async import async_transport_for
 
 CLAIM = 60.0
 """Seconds within which a consumer must acknowledge popped ids: longer than the work on a batch,
@@ -109,7 +107,7 @@ class DelayQueue(_Queue):
     """A queue of ids; `client` is a blocking client of redis-py or valkey-py, or a URL."""
 
     def __init__(self, client: Any, name: str, *, claim: float = CLAIM) -> None:
-        super().__init__(BlockingRemote(name, _keys(name), transport_for(client)), claim)
+        super().__init__(BlockingRemote(client, name, _keys(name)), claim)
 
     def __len__(self) -> int:
         """Return how many ids wait, due or not."""
@@ -121,7 +119,7 @@ class AsyncDelayQueue(_Queue):
     """The same queue for asyncio: each method returns what to await."""
 
     def __init__(self, client: Any, name: str, *, claim: float = CLAIM) -> None:
-        super().__init__(AsyncRemote(name, _keys(name), async_transport_for(client)), claim)
+        super().__init__(AsyncRemote(client, name, _keys(name)), claim)
 
 
 def _keys(name: str) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from redis.connection import Encoder, parse_url
 from redis.exceptions import ConnectionError, RedisClusterException  # noqa: A004
 from redis.retry import Retry
 
-from locking.backends.redis_transport import DEFAULT_TIMEOUT
+from locking.backends._drivers import DEFAULT_TIMEOUT
 
 SCHEMES = ("redis", "rediss", "unix")
 

@@ -57,27 +57,20 @@ class _Entry:
 
 
 class _Server:
-    """The leases on one server, and the thread that renews them.
+    """The leases on one server, by key, and the thread that renews them.
 
     The thread and its event are created at first use: after a fork, and after gevent has patched
     `threading`, even if this module was imported before.
     """
 
-    __slots__ = ("entries", "wakes_at", "workers")
+    __slots__ = ("entries", "guard", "is_served", "wake_up", "wakes_at")
 
     def __init__(self) -> None:
         self.entries: dict[Hashable, _Entry] = {}
-        self.wakes_at = inf
-        self.workers: dict[str, _Worker] = {}
-
-
-class _Worker:
-    def __init__(self, renewer: Renewer, server: _Server) -> None:
+        self.guard = threading.Lock()
+        self.is_served = False
         self.wake_up = threading.Event()
-        self.stopped = False
-        self.thread = threading.Thread(
-            target=renewer._work, args=(self, server), name="lock-renewal", daemon=True
-        )
+        self.wakes_at = inf
 
 
 class Renewer:
@@ -96,7 +89,6 @@ class Renewer:
     def _forget(self) -> None:
         # A forked child inherits neither its parent's leases nor its threads.
         self._servers: dict[int, _Server] = {}
-        self._server_of: dict[Hashable, _Server] = {}
 
     def register(self, key: Hashable, lease: Renewable, due: float) -> None:
         """Renew `lease` from `due` (monotonic) on; `key` identifies it for `cancel`."""
@@ -104,57 +96,53 @@ class Renewer:
         ident = id(lease.server)
         server = self._servers.get(ident) or self._servers.setdefault(ident, _Server())
         server.entries[key] = _Entry(lease, due)
-        self._server_of[key] = server
-        worker = server.workers.get("one")
-        if worker is None or worker.stopped:
-            worker = self._start_worker(server, worker)
         if due < server.wakes_at:
-            worker.wake_up.set()
+            self._rouse(server)
 
     def cancel(self, key: Hashable) -> None:
         """Stop renewing a lease; harmless if it is not registered."""
-        server = self._server_of.pop(key, None)
-        if server is not None:
+        for server in list(self._servers.values()):
             server.entries.pop(key, None)
 
-    def _start_worker(self, server: _Server, predecessor: _Worker | None) -> _Worker:
-        if predecessor is not None:
-            server.workers.pop("one", None)
-        # setdefault is atomic: of two concurrent threads, one starts the worker.
-        mine = _Worker(self, server)
-        worker = server.workers.setdefault("one", mine)
-        if worker is mine:
-            worker.thread.start()
-        return worker
+    def _rouse(self, server: _Server) -> None:
+        with server.guard:
+            if not server.is_served:
+                server.is_served = True
+                threading.Thread(
+                    target=self._serve, args=(server,), name="lock-renewal", daemon=True
+                ).start()
+        server.wake_up.set()
 
-    def _work(self, worker: _Worker, server: _Server) -> None:
+    def _serve(self, server: _Server) -> None:
         idle_since = self.clock.monotonic()
         try:
-            while server.workers.get("one") is worker:
+            while server.is_served:
                 # The order matters: a lease registered after `renew_due` has read the entries finds
                 # an infinite `wakes_at` and sets the event, which is not cleared before the wait.
-                worker.wake_up.clear()
+                server.wake_up.clear()
                 server.wakes_at = inf
-                server.wakes_at = wakes_at = self.renew_due(server)
+                wakes_at = self.renew_due(server)
                 now = self.clock.monotonic()
                 if server.entries:
                     idle_since = now
-                elif now - idle_since > MAX_IDLE and self._retire(worker, server):
-                    return
-                worker.wake_up.wait(max(0.0, wakes_at - now))
-        finally:
-            worker.stopped = True
+                elif now - idle_since > MAX_IDLE:
+                    self._retire(server)
+                    continue
+                server.wakes_at = wakes_at
+                server.wake_up.wait(max(0.0, wakes_at - now))
+        except BaseException:
+            server.is_served = False
+            server.wakes_at = inf
+            raise
 
-    def _retire(self, worker: _Worker, server: _Server) -> bool:
-        # A lease that is registered from now on finds the worker stopped and starts another.
-        worker.stopped = True
-        if server.entries:
-            worker.stopped = False
-            return False
-        for ident, known in list(self._servers.items()):
-            if known is server:
-                self._servers.pop(ident, None)
-        return True
+    def _retire(self, server: _Server) -> None:
+        # A lease that is registered meanwhile waits for the guard, and then starts a thread.
+        with server.guard:
+            server.is_served = bool(server.entries)
+        if not server.is_served:
+            for ident, known in list(self._servers.items()):
+                if known is server:
+                    self._servers.pop(ident, None)
 
     def renew_due(self, server: _Server) -> float:
         """Renew all due leases on a server; return when to run again (monotonic)."""
@@ -164,14 +152,13 @@ class Renewer:
         for key, entry in list(server.entries.items()):
             lease = entry.lease()
             if lease is None:
-                self.cancel(key)
+                server.entries.pop(key, None)
                 continue
             if entry.due <= now and responsive:
-                outcome, due = self._renew(lease)
-                entry.due = due
+                outcome, entry.due = self._renew(lease)
                 responsive = outcome is not Renewal.UNKNOWN
                 if outcome is Renewal.LOST:
-                    self.cancel(key)
+                    server.entries.pop(key, None)
             wakes_at = min(wakes_at, entry.due)
         return wakes_at
 

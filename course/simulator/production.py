@@ -11,7 +11,7 @@ how it `waits`: that of a blocking lock never waits in an event loop, so one `se
 from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from inspect import isawaitable
 from math import inf
 from typing import Any, TypeVar
@@ -29,6 +29,7 @@ from course.simulator.world import World
 from locking.backends.redis import RedisLock
 from locking.backends.redis_core import RedisHandle
 from locking.backends.redis_lease import RedisLeaseState
+from locking.backends.redis_protocol import BELL, WAITERS
 from locking.backends.redis_transport import NodeTransport
 from locking.renewal import Renewer
 from locking.terms import Clock, LockError
@@ -64,8 +65,8 @@ class SimulatedRenewer(Renewer):
 
 def load_scripts(server: RedisServer, kind: type[RedisHandle]) -> None:
     """Make the scripts of a lock known to the server."""
-    for script in asdict(kind.scripts).values():
-        server.load(f"{script['name']}.lua", script["source"])
+    for script in (*kind.scripts, WAITERS, BELL):
+        server.load(f"{script.name}.lua", script.source)
 
 
 def make_lock(

@@ -7,6 +7,12 @@ from course.lesson import Lesson, find, lessons
 from course.management.commands.lesson import praise
 from course.tests.command import lesson as command
 
+# A client that crashes in the simulation drops its lease.
+pytestmark = [
+    pytest.mark.usefixtures("dropped_leases"),
+    pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
+]
+
 FIRST = find("1")
 
 

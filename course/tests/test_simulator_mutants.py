@@ -1,6 +1,5 @@
 """The explorer finds a broken production lock as soon as a script is changed."""
 
-from dataclasses import replace
 from hashlib import sha1
 from typing import Any
 
@@ -31,8 +30,8 @@ Edit = tuple[str, str]
 
 def edited(scripts: Scripts, **edits: list[Edit]) -> Scripts:
     """Return the scripts with changes, by the script's name."""
-    return replace(
-        scripts, **{name: changed(getattr(scripts, name), one) for name, one in edits.items()}
+    return scripts._replace(
+        **{name: changed(getattr(scripts, name), one) for name, one in edits.items()}
     )
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from locking.backends._sockets import readable
+from locking.backends._sockets import watch
 from locking.backends._waiting import BackendLease, WaitingLock
 from locking.terms import LockTimeout, LockUnavailable
 
@@ -54,7 +54,7 @@ class Sessions(Generic[Connection]):
             except IndexError:
                 return self._connect()
             # Checked here, a restart of the server costs a reconnect instead of an error.
-            if not readable(self._fileno(connection)):
+            if not watch(self._fileno(connection))(0):
                 return connection
             self.discard(connection)
 
@@ -77,9 +77,6 @@ class Sessions(Generic[Connection]):
 class SessionLock(WaitingLock):
     """A lock on the database of `sessions`."""
 
-    server: ClassVar[str]
-    failures: ClassVar[tuple[type[Exception], ...]]
-    """The errors of a statement, after which its connection is closed."""
     refusals: ClassVar[tuple[type[Exception], ...]] = ()
     """The errors of a statement that has waited in vain for a lock."""
 
@@ -95,23 +92,22 @@ class SessionLock(WaitingLock):
 
         After an error, close it, and with it any lock it may hold.
         """
-        try:
+        with self.asking():
             connection = self.sessions.take()
-        except self.failures as error:
-            raise LockUnavailable(f"{self.server}: {error}".strip()) from error
         try:
-            try:
-                yield connection
-            except self.refusals as error:
-                connection.rollback()
-                raise LockTimeout(str(error).strip()) from error
+            with self.asking():
+                try:
+                    yield connection
+                except self.refusals as error:
+                    connection.rollback()
+                    raise LockTimeout(str(error).strip()) from error
         except LockTimeout:
             self.sessions.give_back(connection)
             raise
-        except self.failures as error:
+        except LockUnavailable:
             self.sessions.discard(connection)
             self.sessions.close()  # a restart of the server, for example, breaks all of them
-            raise LockUnavailable(f"{self.server}: {error}".strip()) from error
+            raise
         except BaseException:  # KeyboardInterrupt while waiting: the lock may have been granted
             self.sessions.discard(connection)
             raise

@@ -7,18 +7,10 @@ import socket
 from collections.abc import Callable
 
 
-def readable(fileno: int) -> bool:
-    """Return whether a socket has data to read.
-
-    An idle connection expects no answer, so readable means that the server has closed it.
-    """
-    return bool(watch(fileno)(0))
-
-
 def watch(fileno: int) -> Callable[[float], object]:
-    """Return a fast version of `readable` for one socket, which waits for the given milliseconds.
+    """Return a function that tells whether a socket has data to read within some milliseconds.
 
-    What it returns is true if there is data to read.
+    An idle connection expects no answer, so data means that the server has closed it.
     """
     if not hasattr(select, "poll"):  # Windows
         return lambda ms: select.select([fileno], [], [], ms / 1000)[0]

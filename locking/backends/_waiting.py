@@ -8,12 +8,22 @@ import socket
 import threading
 import uuid
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf
 from typing import Any, ClassVar
 
 from locking.base import Lease, Lock
 from locking.leases import MAX_LEASE, Held, lease_length, time_limit
-from locking.terms import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks, LockTimeout, LockUnsupported
+from locking.terms import (
+    NO_HOOKS,
+    SYSTEM_CLOCK,
+    Clock,
+    Hooks,
+    LockTimeout,
+    LockUnavailable,
+    LockUnsupported,
+)
 
 
 def default_owner() -> str:
@@ -35,6 +45,12 @@ class Deadline:
         """Return the seconds left, 0.0 after the deadline; `inf` if there is none."""
         return max(0.0, self._end - self._clock.monotonic())
 
+    def time_left(self) -> float:
+        """Return the seconds left; raise `LockTimeout` if there are none."""
+        if self.left() <= 0:
+            raise LockTimeout(f"not free within {self.elapsed():.3f} s")
+        return self.left()
+
     def elapsed(self) -> float:
         """Return the seconds since the acquire began."""
         return self._clock.monotonic() - self.began
@@ -50,10 +66,7 @@ class Deadline:
         jitter (half to all of the pause) keeps clients that failed together from retrying
         together; see "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
         """
-        left = self.left()
-        if left <= 0:
-            raise LockTimeout(f"not free within {self.elapsed():.3f} s")
-        pause = min(left, random.uniform(self._pause / 2, self._pause))
+        pause = min(self.time_left(), random.uniform(self._pause / 2, self._pause))
         self._pause = min(longest, self._pause * 2)
         return pause
 
@@ -61,6 +74,9 @@ class Deadline:
 class WaitingLock(Lock):
     """A `Lock` that reports the time of each `acquire`; a backend implements the last methods."""
 
+    server: ClassVar[str] = ""
+    failures: ClassVar[tuple[type[Exception], ...]] = ()
+    """The errors of the server's client that say nothing about the lock."""
     lease_seconds = inf
     """The length of a lease; one without an end lasts as long as a connection or a session."""
 
@@ -84,12 +100,22 @@ class WaitingLock(Lock):
         self.clock = clock
         self._held = Held()
 
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Report an error of the client as `LockUnavailable`."""
+        try:
+            yield
+        except self.failures as error:
+            detail = getattr(error, "detail_text", None) or str(error) or repr(error)
+            raise LockUnavailable(f"{self.server}: {detail.strip()}") from error
+
     def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> Lease:
         """See `Lock.acquire`."""
         deadline = Deadline(time_limit(timeout, blocking, self.timeout), self.clock)
         acquired, thread = False, threading.current_thread()
         try:
-            lease = self._acquire(deadline)
+            with self.asking():
+                lease = self._acquire(deadline)
             acquired = True
             self._held.add(thread, lease)
             return lease
@@ -156,9 +182,11 @@ class BackendLease(Lease):
         return lease_length(seconds, getattr(self._lock, "longest", MAX_LEASE))
 
     def _release(self) -> bool:
-        let_go: bool = self._lock._let_go(self)
+        with self._lock.asking():
+            let_go: bool = self._lock._let_go(self)
         return let_go
 
     def _extend(self, seconds: float) -> bool:
-        ours: bool = self._lock._prolong(self, seconds)
+        with self._lock.asking():
+            ours: bool = self._lock._prolong(self, seconds)
         return ours

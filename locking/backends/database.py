@@ -19,7 +19,6 @@ Sources: PostgreSQL manual, 13.3.5 "Advisory Locks" and 13.3.2 "Row-Level Locks"
 from __future__ import annotations
 
 import hashlib
-import logging
 from contextlib import suppress
 from math import inf
 from typing import Any, LiteralString
@@ -32,8 +31,6 @@ from locking.backends._sessions import SessionLease, SessionLock, Sessions
 from locking.backends._waiting import Deadline
 from locking.base import Lease
 from locking.terms import Capabilities
-
-logger = logging.getLogger(__name__)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -183,9 +180,8 @@ class AdvisoryLock(PostgresLock):
         with self._lent() as connection:
             return int(scalar(connection, WAITERS, advisory_key(self.name)))
 
-    def force_release(self, reason: str) -> bool:
+    def _evict(self) -> bool:
         """End the holder's connection; needs the holder's role or `pg_signal_backend`."""
-        logger.warning("revoking the lock %r: %s", self.name, reason)
         with self._lent() as connection:
             return bool(scalar(connection, EVICT, advisory_key(self.name)))
 

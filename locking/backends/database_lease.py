@@ -15,7 +15,6 @@ deletes the row; the row of a crashed holder stays until the next holder takes i
 
 from __future__ import annotations
 
-import logging
 import uuid
 from typing import LiteralString
 
@@ -25,8 +24,6 @@ from locking.backends._waiting import BackendLease, Deadline, LeasedLock
 from locking.backends.database import Connection, PostgresLock, advisory_key, scalar
 from locking.base import Lease
 from locking.terms import Capabilities, LockTimeout
-
-logger = logging.getLogger(__name__)
 
 SCHEMA = """
 CREATE SEQUENCE IF NOT EXISTS lock_fence;
@@ -108,9 +105,7 @@ class LeaseRowLock(LeasedLock, PostgresLock):
             lease = self._try(connection, holder)
             if lease is not None:
                 return lease
-            left = deadline.left()
-            if left <= 0:
-                raise LockTimeout(f"not free within {deadline.elapsed():.3f} s")
+            left = deadline.time_left()
             ends_in = scalar(connection, REMAINING, self.name) or 0.0
             for _ in connection.notifies(timeout=min(SLICE, left, max(0.0, ends_in)), stop_after=1):
                 pass
@@ -134,8 +129,6 @@ class LeaseRowLock(LeasedLock, PostgresLock):
             owner = scalar(connection, OWNER, self.name)
             return None if owner is None else str(owner)
 
-    def force_release(self, reason: str) -> bool:
-        """See `Lock.force_release`."""
-        logger.warning("revoking the lock %r: %s", self.name, reason)
+    def _evict(self) -> bool:
         with self._lent() as connection:
             return bool(connection.execute(EVICT, (self.name, self._channel())).rowcount == 1)

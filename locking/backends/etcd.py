@@ -17,11 +17,9 @@ its own.  The protocol is that of etcd's client/v3/concurrency.
 from __future__ import annotations
 
 import json
-import logging
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -33,9 +31,7 @@ from requests import RequestException
 
 from locking.backends._waiting import BackendLease, Deadline, LeasedLock
 from locking.base import Lease
-from locking.terms import Capabilities, LockTimeout, LockUnavailable
-
-logger = logging.getLogger(__name__)
+from locking.terms import Capabilities, LockUnavailable
 
 ROOT = "locks/"
 TIMEOUT = 2.0  # s; for an answer, also during an election
@@ -68,16 +64,6 @@ def etcd_client(
     return client
 
 
-@contextmanager
-def translated_errors() -> Iterator[None]:
-    """Translate the client's errors to `LockUnavailable`."""
-    try:
-        yield
-    except (Etcd3Exception, RequestException) as error:
-        detail = getattr(error, "detail_text", None) or error
-        raise LockUnavailable(f"etcd: {detail}") from error
-
-
 def to_base64(value: str | bytes) -> str:
     """Encode bytes for the JSON of the gateway."""
     return b64encode(value.encode() if isinstance(value, str) else value).decode()
@@ -99,6 +85,8 @@ class Place:
 class EtcdLock(LeasedLock):
     """A queue of keys under one prefix; the oldest holds the lock for `lease` seconds."""
 
+    server = "etcd"
+    failures = (Etcd3Exception, RequestException)
     capabilities = Capabilities(
         fence=True, fair=True, survives_server_restart=True, counts_waiters=True
     )
@@ -111,34 +99,27 @@ class EtcdLock(LeasedLock):
         self.prefix = f"{ROOT}{quote(name, safe='')}/"
 
     def _acquire(self, deadline: Deadline) -> Lease:
-        with translated_errors():
-            place = self._join()
-            try:
-                self._wait_for_turn(place, deadline)
-                return BackendLease(self, place, token=place.revision, sent_at=place.kept_at)
-            except BaseException:
-                self._revoke(place.lease)
-                raise
+        place = self._join()
+        try:
+            self._wait_for_turn(place, deadline)
+            return BackendLease(self, place, token=place.revision, sent_at=place.kept_at)
+        except BaseException:
+            self._revoke(place.lease)
+            raise
 
     def _let_go(self, lease: BackendLease) -> bool:
         place = lease.grant
         delete = {"request_delete_range": {"key": to_base64(place.key)}}
-        with translated_errors():
-            ours = self._if_there(place, delete)
+        ours = self._if_there(place, delete)
         self._revoke(place.lease)
         return ours
 
     def _prolong(self, lease: BackendLease, seconds: float) -> bool:
         # A keep-alive restarts only the original length and does not notice a deleted key.
         place = lease.grant
-        with translated_errors():
-            longer = self._grant(seconds)
-            put = {
-                "key": to_base64(place.key),
-                "value": to_base64(self.owner_name),
-                "lease": longer,
-            }
-            ours = self._if_there(place, {"request_put": put})
+        longer = self._grant(seconds)
+        put = {"key": to_base64(place.key), "value": to_base64(self.owner_name), "lease": longer}
+        ours = self._if_there(place, {"request_put": put})
         if ours:
             place.lease, longer = longer, place.lease
         self._revoke(longer)
@@ -155,7 +136,7 @@ class EtcdLock(LeasedLock):
         return bool(self._post("kv/txn", compare=[since], success=[operation]).get("succeeded"))
 
     def _revoke(self, lease: str) -> None:
-        with suppress(Etcd3Exception, RequestException):  # otherwise it expires
+        with suppress(*self.failures):  # otherwise it expires
             self._post("lease/revoke", ID=lease)
 
     def _join(self) -> Place:
@@ -178,13 +159,11 @@ class EtcdLock(LeasedLock):
                 before = self._before(place.revision)
                 if before is None:
                     return
-                left = deadline.left()
-                if left <= 0:
-                    raise LockTimeout(f"not free within {deadline.elapsed():.3f} s")
+                left = deadline.time_left()
                 key, revision = before
                 self._watch(key, revision + 1, min(left, self.lease_seconds / 3))
                 down_since = inf
-            except (Etcd3Exception, RequestException):
+            except self.failures:
                 now = self.clock.monotonic()
                 down_since = min(down_since, now)
                 if now - down_since > min(OUTAGE, self.lease_seconds):
@@ -249,20 +228,18 @@ class EtcdLock(LeasedLock):
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with translated_errors():
+        with self.asking():
             for entry in self._range(limit=1, sort_order="ASCEND").get("kvs", []):
                 return b64decode(entry["value"]).decode()
         return None
 
     def waiters(self) -> int:
         """See `Lock.waiters`."""
-        with translated_errors():
+        with self.asking():
             return max(0, int(self._range(count_only=True).get("count", 0)) - 1)
 
-    def force_release(self, reason: str) -> bool:
-        """See `Lock.force_release`."""
-        logger.warning("revoking the lock %r: %s", self.name, reason)
-        with translated_errors():
+    def _evict(self) -> bool:
+        with self.asking():
             for entry in self._range(limit=1, sort_order="ASCEND").get("kvs", []):
                 deleted = self._post("kv/deleterange", key=entry["key"])
                 return int(deleted.get("deleted", 0)) == 1

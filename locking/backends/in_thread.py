@@ -24,7 +24,8 @@ class ThreadLease(AsyncLease):
 
     def __init__(self, lease: Lease) -> None:
         self.inner = lease
-        self._home: Callable[[], list[Any] | None] = nobody  # `Held` sets it
+        self.acquirer: Callable[[], Any] = nobody  # `Held` sets both
+        self._home: Callable[[], Held | None] = nobody
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -34,10 +35,13 @@ class ThreadLease(AsyncLease):
         try:
             await in_thread(self.inner.release)
         finally:
-            home = self._home()
-            if self.inner.released and home is not None:
-                with contextlib.suppress(ValueError):
-                    home.remove(self)
+            if self.inner.released:
+                self._leave_home()
+
+    def _leave_home(self) -> None:
+        home = self._home()
+        if home is not None:
+            home.remove(self)
 
     async def extend(self, seconds: float) -> None:
         """See `Lease.extend`."""

@@ -16,21 +16,16 @@ Needs pymemcache.  Source: memcached's protocol.txt, on `add`, `gets`, `cas` and
 from __future__ import annotations
 
 import hashlib
-import logging
 import math
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from pymemcache import MemcacheError, PooledClient
 
 from locking.backends._waiting import BackendLease, Deadline, LeasedLock
 from locking.base import Lease
-from locking.terms import Capabilities, LockUnavailable
-
-logger = logging.getLogger(__name__)
+from locking.terms import Capabilities
 
 TIMEOUT = 1.0  # s; a healthy memcached answers in microseconds
 MAX_PAUSE = 0.1  # s; between tries of a waiter
@@ -59,18 +54,11 @@ def expiry(seconds: float) -> int:
     return math.ceil(seconds) + CLOCK_TICK
 
 
-@contextmanager
-def translated_errors() -> Iterator[None]:
-    """Translate pymemcache's errors to `LockUnavailable`."""
-    try:
-        yield
-    except (MemcacheError, OSError) as error:
-        raise LockUnavailable(f"memcached: {error!r}") from error
-
-
 class MemcachedLock(LeasedLock):
     """A lock in an item that only one client can add, kept for at least `lease` seconds."""
 
+    server = "memcached"
+    failures = (MemcacheError, OSError)
     capabilities = Capabilities(fence=True)
     longest = MAX_LEASE
 
@@ -83,12 +71,11 @@ class MemcachedLock(LeasedLock):
         self.fence_key = item_key("fence", name)
 
     def _acquire(self, deadline: Deadline) -> Lease:
-        with translated_errors():
-            while True:
-                lease = self._try()
-                if lease is not None:
-                    return lease
-                deadline.pause(MAX_PAUSE)
+        while True:
+            lease = self._try()
+            if lease is not None:
+                return lease
+            deadline.pause(MAX_PAUSE)
 
     def _try(self) -> Lease | None:
         value = f"{self.owner_name}|{uuid.uuid4().hex}".encode()
@@ -111,11 +98,10 @@ class MemcachedLock(LeasedLock):
 
     def _store(self, lease: BackendLease, expire: int) -> bool:
         """Set a new expiry if the item still has the lease's value."""
-        with translated_errors():
-            value, unique = self.client.gets(self.key)
-            if value != lease.grant:
-                return False
-            return self.client.cas(self.key, value, unique, expire=expire, noreply=False) is True
+        value, unique = self.client.gets(self.key)
+        if value != lease.grant:
+            return False
+        return self.client.cas(self.key, value, unique, expire=expire, noreply=False) is True
 
     def _mint(self) -> int:
         while True:
@@ -126,12 +112,10 @@ class MemcachedLock(LeasedLock):
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with translated_errors():
+        with self.asking():
             value = self.client.get(self.key)
         return None if value is None else str(value.decode().rpartition("|")[0])
 
-    def force_release(self, reason: str) -> bool:
-        """See `Lock.force_release`."""
-        logger.warning("revoking the lock %r: %s", self.name, reason)
-        with translated_errors():
+    def _evict(self) -> bool:
+        with self.asking():
             return bool(self.client.delete(self.key, noreply=False))

@@ -17,7 +17,6 @@ Needs PyMySQL.  Source: MySQL manual, 14.14 "Locking Functions".
 from __future__ import annotations
 
 import hashlib
-import logging
 from typing import Any
 
 import pymysql
@@ -26,8 +25,6 @@ from locking.backends._sessions import SessionLease, SessionLock, Sessions
 from locking.backends._waiting import Deadline
 from locking.base import Lease
 from locking.terms import Capabilities, LockTimeout
-
-logger = logging.getLogger(__name__)
 
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS lock_fence (id tinyint PRIMARY KEY, value bigint NOT NULL)",
@@ -103,12 +100,11 @@ class MySQLLock(SessionLock):
             holder = scalar(connection, "SELECT IS_USED_LOCK(%s)", self.key)
         return None if holder is None else int(holder)
 
-    def force_release(self, reason: str) -> bool:
+    def _evict(self) -> bool:
         """End the holder's connection; needs the same user, or `CONNECTION ADMIN`."""
         holder = self._holder()
         if holder is None:
             return False
-        logger.warning("revoking the lock %r from connection %d: %s", self.name, holder, reason)
         with self._lent() as connection, connection.cursor() as cursor:
             cursor.execute("KILL %s", (holder,))
         return True

@@ -38,6 +38,8 @@ class BlockingRemote(Remote):
 
     __slots__ = ()
 
+    transport_of = staticmethod(transport_for)
+
     def perform(self, steps: Steps[T]) -> T:
         """Execute the steps; return their result.
 
@@ -115,7 +117,6 @@ class RedisLock(RedisHandle, Lock):
 
     remote: BlockingRemote
     remote_class = BlockingRemote
-    transport_of = staticmethod(transport_for)
 
     if TYPE_CHECKING:
         locked, owned, owner = Lock.locked, Lock.owned, Lock.owner
@@ -137,10 +138,10 @@ class RedisLock(RedisHandle, Lock):
         thread, frame = threading.current_thread(), sys._getframe(1)
         if frame.f_code is ENTER and frame.f_back is not None:
             frame = frame.f_back
-        lease = RedisLease(self, thread, (id(frame), frame.f_code))
-        return self.remote.perform(self._acquiring(lease, thread, timeout))
+        lease = RedisLease(self, (id(frame), frame.f_code))
+        return self.remote.perform(self._acquiring(lease, thread, timeout, acquirer=thread))
 
     def resume(self, ident: str) -> RedisLease:
         """See `Lease.resume`."""
-        lease = RedisLease(self, threading.current_thread())
-        return self.remote.perform(self._resuming(lease, ident))
+        steps = self._resuming(RedisLease(self), ident, threading.current_thread())
+        return self.remote.perform(steps)

@@ -35,6 +35,8 @@ class AsyncRemote(Remote):
 
     __slots__ = ()
 
+    transport_of = staticmethod(async_transport_for)
+
     def sleep(self, seconds: float) -> Any:
         """See `Remote.sleep`."""
         return asyncio.sleep(seconds)
@@ -81,8 +83,8 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
 
     __slots__ = ("_ended", "_renewal")
 
-    def __init__(self, lock: AsyncRedisLock, acquirer: object | None) -> None:
-        super().__init__(lock, acquirer)
+    def __init__(self, lock: AsyncRedisLock) -> None:
+        super().__init__(lock)
         self._ended = asyncio.Event()
         self._renewal: asyncio.TimerHandle | None = None
 
@@ -147,7 +149,6 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
 
     remote: AsyncRemote
     remote_class = AsyncRemote
-    transport_of = staticmethod(async_transport_for)
 
     if TYPE_CHECKING:
         locked, owned, owner = AsyncLock.locked, AsyncLock.owned, AsyncLock.owner
@@ -171,13 +172,14 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
             if held is not None:
                 return held
         task = asyncio.current_task()
-        lease = AsyncRedisLease(self, acquirer_in(sys._getframe().f_code))
-        return await self.remote.perform(self._acquiring(lease, task, timeout))
+        acquirer = acquirer_in(sys._getframe().f_code)
+        lease = AsyncRedisLease(self)
+        return await self.remote.perform(self._acquiring(lease, task, timeout, acquirer=acquirer))
 
     async def resume(self, ident: str) -> AsyncRedisLease:
         """See `Lease.resume`."""
-        lease = AsyncRedisLease(self, asyncio.current_task())
-        return await self.remote.perform(self._resuming(lease, ident))
+        steps = self._resuming(AsyncRedisLease(self), ident, asyncio.current_task())
+        return await self.remote.perform(steps)
 
 
 def _renew(reference: weakref.ref[AsyncRedisLease]) -> None:

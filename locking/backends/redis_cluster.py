@@ -28,7 +28,7 @@ class ClusterTransport:
         self._transport = transport
 
     def run(self, words: tuple[str, ...], *how: Any) -> Any:
-        """Send the command to the node of its first key; see `Transport.run`."""
+        """Send the command to the node of its first key; see `NodeTransport.run`."""
         return self._node_of(words[3]).run(words, *how)
 
     def pop(self, key: str, *how: Any) -> Any:

@@ -5,6 +5,7 @@ The operations are steps (`redis_protocol`); only `redis` and `redis_async` do i
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 from math import inf
@@ -16,6 +17,7 @@ from locking.backends.redis_lease import TOKENS, RedisLeaseState, note_own_lease
 from locking.backends.redis_protocol import (
     MUTEX,
     NO_ANSWER,
+    WAITERS,
     Grant,
     Script,
     Scripts,
@@ -23,10 +25,11 @@ from locking.backends.redis_protocol import (
     Steps,
     Wait,
     ms,
+    owners_in,
+    text,
     unavailable,
 )
-from locking.backends.redis_status import Inspected
-from locking.base import noted_on
+from locking.base import Handle, noted_on
 from locking.leases import Held, lease_length, time_limit
 from locking.renewal import RENEWER, Renewer
 from locking.terms import (
@@ -39,6 +42,8 @@ from locking.terms import (
     LockTimeout,
     LockUnavailable,
 )
+
+logger = logging.getLogger(__name__)
 
 L = TypeVar("L", bound=RedisLeaseState)
 
@@ -66,10 +71,6 @@ ANSWER_GRACE = 0.25
 deadline, and a healthy server across a network answers within this."""
 
 
-class LateGrant(LockTimeout):
-    """The last try was granted, but its answer took longer than the lease; release the lock."""
-
-
 def keys_of(kind: str, name: str) -> tuple[str, str, str, str]:
     """Return the keys of a lock, under one hash tag, so that they are on one cluster node."""
     if not name or name[0] in "{}":
@@ -87,12 +88,14 @@ class Remote:
 
     __slots__ = ("clock", "keys", "name", "renewed", "renewer", "scripts", "several", "transport")
 
+    transport_of: ClassVar[Callable[[Any], Any]]
+
     def __init__(
-        self, name: str, keys: tuple[str, ...], transport: Any, clock: Clock = SYSTEM_CLOCK
+        self, client: Any, name: str, keys: tuple[str, ...], clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self.name = name
         self.keys = keys
-        self.transport = transport
+        self.transport = type(self).transport_of(client)
         self.clock = clock
         self.renewer: Renewer = RENEWER
         self.scripts, self.several, self.renewed = MUTEX, False, False
@@ -187,8 +190,11 @@ class RedisLockSettings(TypedDict, total=False):
     clock: Clock
 
 
-class RedisHandle(Inspected):
-    """A lock's name and settings, and the steps of each of its operations."""
+class RedisHandle(Handle):
+    """A lock's name and settings, and the steps of each of its operations.
+
+    A blocking handle answers questions, an asyncio handle returns what to await.
+    """
 
     kind = "lock"
     """The prefix of the keys; locks of different kinds may have the same name."""
@@ -200,7 +206,6 @@ class RedisHandle(Inspected):
     several = False
     """Whether one caller may hold several leases of the lock."""
     remote_class: ClassVar[type[Remote]] = Remote
-    transport_of: Callable[[Any], Any]
     capabilities: ClassVar[Capabilities] = Capabilities(
         fence=True, fair=True, renewal=True, reentrant=True, counts_waiters=True
     )
@@ -235,14 +240,13 @@ class RedisHandle(Inspected):
         self.timeout = time_limit(timeout, True)
         self.max_hold = max_hold
         self.hooks = hooks
-        self.remote = self.remote_class(
-            name, keys_of(self.kind, name), self.transport_of(client), clock
-        )
+        self.remote = self.remote_class(client, name, keys_of(self.kind, name), clock)
         self.remote.scripts, self.remote.several = self.scripts, self.several
         self.remote.renewed = renew
         self._mode = "f" if fair else "u"
         self._owner = owner
         self._reentrant = reentrant
+        self._request = ms(self.lease_seconds), self._mode
         self._wait: Wait = (replicas, round(replica_timeout * 1000)) if replicas else None
         self._held = Held()
 
@@ -263,13 +267,55 @@ class RedisHandle(Inspected):
         """See `Handle.server_address`."""
         return str(self.transport.address())
 
+    def owned(self) -> Any:
+        """Return whether this thread or task holds the lock, according to the server."""
+        return self.remote.perform(self._owning(self._caller()))
+
+    def locked(self) -> Any:
+        """Return whether any client holds the lock."""
+        return self.remote.read(self.scripts.owner, bool)
+
+    def owner(self) -> Any:
+        """Return the name of the holder; None if the lock is free."""
+        return self.remote.read(self.scripts.owner, lambda held: next(iter(owners_in(held)), None))
+
+    def owners(self) -> Any:
+        """Return the names of all holders: more than one for a shared lock."""
+        return self.remote.read(self.scripts.owner, owners_in)
+
+    def waiters(self) -> Any:
+        """Return how many live clients wait for the lock."""
+        return self.remote.read(WAITERS, int)
+
+    def force_release(self, reason: str) -> Any:
+        """Revoke the lock and hand it to the next waiter; return whether it was held."""
+
+        def log(evicted: list[bytes | str]) -> bool:
+            for owner in owners_in(evicted):
+                logger.warning("lock %r was revoked from %s: %s", self.name, owner, reason)
+            return bool(evicted)
+
+        return self.remote.read(self.scripts.evict, log)
+
+    def _owning(self, caller: object) -> Steps[bool]:
+        lease = self._held.own(caller)
+        if lease is None or lease.remaining() <= 0:
+            return False
+        values = yield from self.remote.ask(self.scripts.owner)
+        return any(text(value).partition(":")[2] == lease.holder for value in values)
+
     def _entered_again(self) -> Any:
         """Return the handle's lease, acquired once more, if it is reentrant and holds the lock."""
         held = self._held.live() if self._reentrant else None
         return held if held is not None and held.count_reentry() else None
 
-    def _acquiring(self, lease: L, caller: object, timeout: float | None) -> Steps[L]:
-        """Acquire the lock for a new lease; return the lease."""
+    def _acquiring(
+        self, lease: L, caller: object, timeout: float | None, *, acquirer: object | None
+    ) -> Steps[L]:
+        """Acquire the lock for a new lease; return the lease.
+
+        The `acquirer` is the caller, or None if that is a task which does nothing else.
+        """
         monotonic, hooks = self.remote.clock.monotonic, self.hooks
         began = monotonic()
         if self.remote.renewed:
@@ -282,12 +328,11 @@ class RedisHandle(Inspected):
             lease.drop()
             self._held.failed(caller)
             hooks.waited(self.name, monotonic() - began, False)
-            certain = isinstance(error, LockUnavailable | LockTimeout | GeneratorExit)
-            if not certain or isinstance(error, LateGrant):
+            if not isinstance(error, LockUnavailable | LockTimeout | GeneratorExit):
                 yield from self._leaving(lease.holder, error)
             raise
         lease.begin(grant, self.max_hold)
-        self._held.add(lease.acquirer(), lease)
+        self._held.add(acquirer, lease)
         if hooks is not NO_HOOKS:
             hooks.waited(self.name, monotonic() - began, True)
         return lease
@@ -298,7 +343,6 @@ class RedisHandle(Inspected):
         Raises `LockTimeout` after `timeout` seconds.
         """
         remote, monotonic, lease = self.remote, self.remote.clock.monotonic, self.lease_seconds
-        request = holder, str(round(lease * 1000)), self._mode
         sent_at = monotonic()
         deadline = inf if timeout is None else sent_at + timeout
         give_up = deadline if timeout else None  # without it, the client's time-outs decide
@@ -308,7 +352,11 @@ class RedisHandle(Inspected):
             while True:
                 last = sent_at >= deadline
                 ask = remote.ask(
-                    self.scripts.acquire, *request, "0" if last else "1", give_up=give_up
+                    self.scripts.acquire,
+                    holder,
+                    *self._request,
+                    "0" if last else "1",
+                    give_up=give_up,
                 )
                 try:
                     answer = yield from ask
@@ -320,10 +368,11 @@ class RedisHandle(Inspected):
                 ride_out_until = now + RIDE_OUT if timeout is None else inf
                 if answer[0] and now < sent_at + lease:
                     return Grant(answer[0], sent_at)
-                if answer[0] and last:
-                    raise LateGrant(f"lock {self.name!r}: no answer within the lease of {lease} s")
                 if last:
-                    raise LockTimeout(f"lock {self.name!r}: not free within {timeout} s")
+                    late = LockTimeout(f"lock {self.name!r}: not free within {timeout} s")
+                    if answer[0]:  # the answer took longer than the lease
+                        yield from self._leaving(holder, late)
+                    raise late
                 # After a late grant, another client may hold the lock.  If it is still ours, the
                 # server restarts the lease when asked again.
                 if not answer[0]:
@@ -400,7 +449,7 @@ class RedisHandle(Inspected):
         with noted_on(error):
             yield from self.remote.ask(self.scripts.release, holder, "0", entry)
 
-    def _resuming(self, lease: L, ident: str) -> Steps[L]:
+    def _resuming(self, lease: L, ident: str, caller: object) -> Steps[L]:
         """Take over the lease with that id, under the name of a new one; return the new one."""
         fence, _, holder = ident.partition(":")
         if not (fence.isdigit() and ":" in holder and holder.startswith(self.resumes or self.role)):
@@ -412,5 +461,5 @@ class RedisHandle(Inspected):
         lease.begin(Grant(int(fence), sent_at), self.max_hold)
         if self.remote.renewed:
             lease.keep(sent_at + self.lease_seconds / 3)
-        self._held.add(lease.acquirer(), lease)
+        self._held.add(caller, lease)
         return lease

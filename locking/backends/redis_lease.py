@@ -51,25 +51,12 @@ class RedisLeaseState(LeaseState):
     """The state of one acquisition's lease; `holder` is its name on the server."""
 
     __slots__ = (
-        "_count",
-        "_extensions",
-        "_max_until",
-        "_process",
-        "_release_sent",
-        "_remote",
-        "_seconds",
-        "acquirer",
-        "asked_in",
-        "holder",
-    )
+        "_count", "_extensions", "_max_until", "_process", "_release_sent", "_remote", "_seconds",
+        "asked_in", "holder",
+    )  # fmt: skip
 
-    def __init__(
-        self,
-        lock: RedisHandle,
-        acquirer: object | None,
-        asked_in: tuple[int, CodeType] | None = None,
-    ) -> None:
-        """Create the state of an acquisition of `lock` by `acquirer`, a thread or a task.
+    def __init__(self, lock: RedisHandle, asked_in: tuple[int, CodeType] | None = None) -> None:
+        """Create the state of an acquisition of `lock`.
 
         `asked_in` is the frame that acquires it, as its id and code; None if its task alone
         matters.
@@ -77,12 +64,11 @@ class RedisLeaseState(LeaseState):
         super().__init__(lock.name, clock=lock.remote.clock, hooks=lock.hooks)
         self._remote: Any = lock.remote
         self.holder = lock.new_holder()
-        self.acquirer: Callable[[], Any] = nobody if acquirer is None else weakref.ref(acquirer)
         self.asked_in = asked_in
         # Whether the server may have executed a release whose answer we did not get.
         self._release_sent = False
         self._seconds = lock.lease_seconds
-        self._extensions = 0
+        self._extensions = 0  # how often an `extend` began or ended: odd while one is under way
         self._process = TOKENS.process
         self._count = 1
         self._max_until = inf
@@ -177,15 +163,6 @@ class RedisLeaseState(LeaseState):
         except LockError as error:
             self.hooks.renewal_failed(self.name, error)
             return Renewal.UNKNOWN, min(now + self._seconds / 9, self._deadline)
-        return self.apply_renewal(answer, now, seconds, extensions)
-
-    def apply_renewal(
-        self, answer: int, sent_at: float, seconds: float, extensions: int
-    ) -> tuple[Renewal, float]:
-        """Apply the server's answer to a renewal sent at `sent_at` for `seconds`.
-
-        `extensions` is what `extensions` was before it was sent.
-        """
         if answer == 0:
             # Our own release may have overtaken the renewal; then the lease is not lost.
             if not self._releasing:
@@ -193,15 +170,10 @@ class RedisLeaseState(LeaseState):
             return Renewal.LOST, inf
         # The server may set a shorter expiry after this renewal; `extend` knows that one.
         if extensions == self._extensions and extensions % 2 == 0:
-            self._deadline = max(self._deadline, sent_at + seconds)
-        return (Renewal.RENEWED if answer == 1 else Renewal.HELD), sent_at + self._seconds / 3
+            self._deadline = max(self._deadline, now + seconds)
+        return (Renewal.RENEWED if answer == 1 else Renewal.HELD), now + self._seconds / 3
 
     # -- extension
-
-    @property
-    def extensions(self) -> int:
-        """How often an `extend` has begun or ended: odd while one is under way."""
-        return self._extensions
 
     def _extension(self, seconds: float) -> float:
         left = self._max_until - self.clock.monotonic()

@@ -9,7 +9,7 @@ import asyncio
 import builtins
 import contextlib
 from collections import deque
-from typing import Any, Protocol
+from typing import Any
 
 from redis.exceptions import (
     ConnectionError,  # noqa: A004
@@ -17,6 +17,7 @@ from redis.exceptions import (
     TimeoutError,  # noqa: A004
 )
 
+from locking.backends.redis_protocol import BELL
 from locking.backends.redis_transport import encode_command
 
 LISTEN = 1.0
@@ -122,32 +123,22 @@ class _Box:
         self.problem: Exception | None = None
 
 
-class Transport(Protocol):
-    """What a mailbox needs of a transport."""
-
-    async def connect(self) -> Line:
-        """Return a new connection."""
-
-    async def ring(self, bell: str) -> None:
-        """Push to a list."""
-
-
 class Mailbox:
     """The messages of all waiters of a loop, whose lists one connection pops together.
 
     Rung for a new waiter, it stops popping and starts anew: the bell is a list among the others.
 
-    `transport` makes its connection and pushes to its bell.
+    `transport` has its connection, for that `use`, and pushes to its bell.
     """
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Any, use: str) -> None:
         self._transport = transport
+        self._use = use
         self._boxes: dict[str, _Box] = {}
         self._bell = ""
         self._popping: frozenset[str] = frozenset()
         self._listener: asyncio.Task[None] | None = None
         self._ringing: asyncio.Task[Any] | None = None
-        self._line: Line | None = None
 
     async def pop(self, key: str, seconds: float, limit: float) -> bytes | None:
         """Wait for the list's next message, for at most `seconds`; None if there is none.
@@ -178,11 +169,6 @@ class Mailbox:
         """Keep no more messages of the list."""
         self._boxes.pop(key, None)
 
-    async def close(self) -> None:
-        """Close the connection; waiters connect again."""
-        if self._line is not None:
-            await self._line.close()
-
     def _rouse(self) -> None:
         if self._ringing is None or self._ringing.done():
             self._ringing = asyncio.create_task(self._ring_until_all_are_popped())
@@ -191,17 +177,17 @@ class Mailbox:
         # If the bell is lost, new waiters are listened for after `LISTEN` seconds.
         with contextlib.suppress(Exception):
             while self._popping and not self._boxes.keys() <= self._popping:
-                await self._transport.ring(self._bell)
+                ring = ("EVAL", BELL.source, "1", self._bell)
+                await self._transport.run(ring, None, None, BELL.name)
 
     async def _listen(self, limit: float) -> None:
         try:
             while self._boxes:
-                if self._line is None or not self._line.is_open:
-                    self._line = await self._transport.connect()
+                line = await self._transport.line(self._use, None)
                 keys = [self._bell, *self._boxes]
                 self._popping = frozenset(keys)
                 command = ("BLPOP", *keys, f"{LISTEN:.3f}")
-                reply = await self._line.ask(command, LISTEN + limit)
+                reply = await line.ask(command, LISTEN + limit)
                 self._popping = frozenset()
                 box = self._boxes.get(reply[0].decode()) if reply else None
                 if box is not None:

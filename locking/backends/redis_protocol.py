@@ -1,4 +1,4 @@
-"""The vocabulary of the Redis locks: scripts, steps, and what a transport must offer.
+"""The vocabulary of the Redis locks: scripts and steps.
 
 Every operation of a lock is a generator.  It yields calls of its transport and receives the
 answers; `redis` and `redis_async` make the calls.  The half on the server is in `lua/`.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from redis.exceptions import (
     AskError,
@@ -59,8 +59,7 @@ class Script:
         return Script(name, source, sha)
 
 
-@dataclass(frozen=True, slots=True)
-class Scripts:
+class Scripts(NamedTuple):
     """The scripts of one kind of lock; all kinds take the same keys and return the same answers."""
 
     acquire: Script
@@ -69,26 +68,16 @@ class Scripts:
     evict: Script
     owner: Script
     resume: Script
-    waiters: Script
-    bell: Script
 
-    @staticmethod
-    def load(prefix: str) -> Scripts:
+    @classmethod
+    def load(cls, prefix: str) -> Scripts:
         """Read the scripts whose names start with `prefix`."""
-        return Scripts(
-            acquire=Script.load(f"{prefix}acquire"),
-            release=Script.load(f"{prefix}release"),
-            renew=Script.load(f"{prefix}renew"),
-            evict=Script.load(f"{prefix}evict"),
-            owner=Script.load(f"{prefix}owner"),
-            resume=Script.load(f"{prefix}resume"),
-            waiters=Script.load("waiters"),
-            bell=Script.load("bell"),
-        )
+        return cls(*(Script.load(f"{prefix}{name}") for name in cls._fields))
 
 
 MUTEX = Scripts.load("")
 SHARED = Scripts.load("shared_")
+WAITERS, BELL = Script.load("waiters"), Script.load("bell")
 
 
 class Grant(NamedTuple):
@@ -102,36 +91,6 @@ Step = tuple[Callable[..., Any], tuple[Any, ...]]
 """A function to call and its arguments; what it returns is awaited in asyncio."""
 
 Steps = Generator[Step, Any, T]
-
-
-class Transport(Protocol):
-    """The interface through which a lock talks to a server; that of asyncio returns awaitables."""
-
-    def run(self, words: tuple[str, ...], wait: Wait, patience: float | None, script: str) -> Any:
-        """Send the command once and return its answer; raise one of `NO_ANSWER` or RedisError.
-
-        With `wait`, also send WAIT on the same connection and return (answer, replicas): how many
-        replicas have the command's writes.  `patience` limits the seconds to wait for a connection
-        and for the answer; None: the client's time-out.  `script` is the name of its script.
-        """
-
-    def pop(self, key: str, seconds: float, patience: float | None) -> Any:
-        """Pop the first element of the list, blocking for at most `seconds`.
-
-        `patience` limits the seconds to wait for the answer beyond those.
-        """
-
-    def forget(self, key: str) -> None:
-        """Keep no message of the list any more."""
-
-    def search(self, patience: float | None) -> Any:
-        """Look which node of a cluster serves which key."""
-
-    def server_of(self, key: str) -> object:
-        """Return what identifies the server that has the key."""
-
-    def address(self) -> str:
-        """Return where the server is, in the same words in every process."""
 
 
 def unavailable(name: str, error: RedisError) -> NoReturn:

@@ -2,69 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from locking.backends.redis_protocol import MUTEX, Script, Scripts, Steps, owners_in, text
-from locking.base import Handle
+from locking.backends.redis_protocol import MUTEX, Script, owners_in, text
 from locking.terms import LockUnsupported
 
 if TYPE_CHECKING:
     from locking.backends.redis import RedisLock
     from locking.backends.redis_async import AsyncRedisLock
 
-logger = logging.getLogger(__name__)
-
 STATUS = Script.load("status")
-
-
-class Inspected(Handle):
-    """The questions and commands of operators to a lock.
-
-    A blocking handle answers them, an asyncio handle returns what to await.
-    """
-
-    scripts: Scripts
-    remote: Any
-
-    def owned(self) -> Any:
-        """Return whether this thread or task holds the lock, according to the server."""
-        return self.remote.perform(self._owning(self._caller()))
-
-    def locked(self) -> Any:
-        """Return whether any client holds the lock."""
-        return self.remote.read(self.scripts.owner, bool)
-
-    def owner(self) -> Any:
-        """Return the name of the holder; None if the lock is free."""
-        return self.remote.read(self.scripts.owner, lambda held: next(iter(owners_in(held)), None))
-
-    def owners(self) -> Any:
-        """Return the names of all holders: more than one for a shared lock."""
-        return self.remote.read(self.scripts.owner, owners_in)
-
-    def waiters(self) -> Any:
-        """Return how many live clients wait for the lock."""
-        return self.remote.read(self.scripts.waiters, int)
-
-    def force_release(self, reason: str) -> Any:
-        """Revoke the lock and hand it to the next waiter; return whether it was held."""
-
-        def log(evicted: list[bytes | str]) -> bool:
-            for owner in owners_in(evicted):
-                logger.warning("lock %r was revoked from %s: %s", self.name, owner, reason)
-            return bool(evicted)
-
-        return self.remote.read(self.scripts.evict, log)
-
-    def _owning(self, caller: object) -> Steps[bool]:
-        lease = self._held.own(caller)
-        if lease is None or lease.remaining() <= 0:
-            return False
-        values = yield from self.remote.ask(self.scripts.owner)
-        return any(text(value).partition(":")[2] == lease.holder for value in values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,14 @@ The connections are separate from those of the client's pool and not counted by 
 
 from __future__ import annotations
 
+import builtins
 import os
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from math import inf
 from time import perf_counter
 from typing import Any, TypeVar
@@ -32,16 +35,13 @@ try:
 except ImportError:  # optional, encodes ten times as fast
     hiredis = None  # type: ignore[assignment]
 
-from locking.backends._drivers import address_of, close_with, settings_of, transport_of
+from locking.backends._drivers import DEFAULT_TIMEOUT, PoolTransport, close_with, transport_of
 from locking.backends._sockets import is_cooperative, watch
 from locking.backends.redis_cluster import UNREACHABLE, ClusterTransport
-from locking.backends.redis_protocol import Transport, Wait
+from locking.backends.redis_protocol import Wait
+from locking.redis_client import connect
 
 T = TypeVar("T")
-
-DEFAULT_TIMEOUT = 1.0
-"""Seconds to wait for an answer unless the client sets a time-out: a healthy server takes
-milliseconds, and buyers wait behind the caller."""
 
 MAX_IDLE = 32
 """The number of idle connections kept per client; only a burst of waiters needs more."""
@@ -73,24 +73,19 @@ def within(seconds: float, function: Callable[[], T]) -> T:
 
     For a search that asks several servers in turn, each with its own time-outs and retries.
     """
-    outcome: list[tuple[bool, Any]] = []
+    outcome: Future[T] = Future()
 
     def call() -> None:
         try:
-            outcome.append((True, function()))
+            outcome.set_result(function())
         except Exception as error:  # noqa: BLE001 - it is raised again in the caller
-            outcome.append((False, error))
+            outcome.set_exception(error)
 
-    thread = threading.Thread(target=call, name="lock-search", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not outcome:
-        raise TimeoutError(f"no server was found within {seconds:.3f} s")
-    done, value = outcome[0]
-    if not done:
-        raise value
-    result: T = value
-    return result
+    threading.Thread(target=call, name="lock-search", daemon=True).start()
+    try:
+        return outcome.result(seconds)
+    except builtins.TimeoutError as error:
+        raise TimeoutError(f"no server was found within {seconds:.3f} s") from error
 
 
 class Spinner:
@@ -153,25 +148,24 @@ class Link:
         self.spinner = None if cooperative else Spinner(self.is_readable)
 
 
-class NodeTransport:
+class NodeTransport(PoolTransport):
     """Separate connections to the server of one client's pool, also through Sentinel."""
 
     def __init__(self, pool: Any) -> None:
-        self._pool = pool  # a Sentinel connection refers to it weakly
-        self._make, settings = settings_of(pool)
-        self._kwargs = settings | {"retry": Retry(NoBackoff(), 0)}
-        timeout = settings.get("socket_timeout")
-        self.timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
-        manager = getattr(pool, "sentinel_manager", None)
-        self._search_limit = self.timeout * (len(manager.sentinels) + 1) if manager else 0.0
+        super().__init__(pool, retry=Retry(NoBackoff(), 0))
         # list.pop and list.append are atomic, so no lock is needed; the last used is the warmest.
         self._idle: list[Link] = []
         _TRANSPORTS.add(self)
         close_with(pool, "disconnect", self.close)
 
     def run(self, words: tuple[str, ...], wait: Wait, patience: float | None, script: str) -> Any:
-        """See `Transport.run`."""
-        limit = self.timeout if patience is None else min(self.timeout, patience)
+        """Send the command once and return its answer; raise one of `NO_ANSWER` or RedisError.
+
+        With `wait`, also send WAIT on the same connection and return (answer, replicas): how many
+        replicas have the command's writes.  `patience` limits the seconds to wait for a connection
+        and for the answer; None: the client's time-out.  `script` is the name of its script.
+        """
+        limit = self._limit(patience)
         link = self._take(limit, patience)
         try:
             answer = _ask(link, words, limit)
@@ -190,7 +184,7 @@ class NodeTransport:
 
     def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
         """Run BLPOP for `seconds`; allow `patience`, or the client's time-out, for the answer."""
-        limit = self.timeout if patience is None else min(self.timeout, patience)
+        limit = self._limit(patience)
         link = self._take(limit, patience)
         if link.spinner:
             link.spinner.suspend()
@@ -223,8 +217,8 @@ class NodeTransport:
             usual = self._kwargs.get("socket_connect_timeout")
             limits["socket_connect_timeout"] = limit if usual is None else min(usual, limit)
         connection = self._make(**self._kwargs | limits)
-        if self._search_limit:
-            within(min(self._search_limit, patience or inf), connection.connect)
+        if self._sentinels:
+            within(min(self.timeout * (1 + self._sentinels), patience or inf), connection.connect)
         else:
             connection.connect()
         return Link(connection, self.timeout)
@@ -240,14 +234,6 @@ class NodeTransport:
 
     def search(self, patience: float | None) -> None:
         """Do nothing: the next connection looks for the server."""
-
-    def server_of(self, key: str) -> object:
-        """See `Transport.server_of`."""
-        return self
-
-    def address(self) -> str:
-        """See `Transport.address`."""
-        return address_of(self._pool)
 
     def forget_connections(self) -> None:
         """Drop the connections after a fork without closing them; they belong to the parent."""
@@ -275,31 +261,27 @@ class BlockingClusterTransport(ClusterTransport):
     def __init__(self, cluster: Any) -> None:
         super().__init__(cluster, self._transport_of)
 
-    def _transport_of(self, node: Any) -> Transport:
+    def _transport_of(self, node: Any) -> Any:
         return transport_for(self._cluster.get_redis_connection(node))
 
     def forget(self, key: str) -> None:
         """See `NodeTransport.forget`."""
 
     def search(self, patience: float | None) -> None:
-        """See `Transport.search`."""
+        """Look which node of the cluster serves which key."""
         limit = DEFAULT_TIMEOUT if patience is None else min(DEFAULT_TIMEOUT, patience)
         with suppress(*UNREACHABLE):
             within(limit, self._cluster.nodes_manager.initialize)
 
 
-def transport_for(client: Any) -> Transport:
-    """Return the transport of a blocking client, or of a URL; all locks on it share one."""
-    from locking.redis_client import connect  # it imports this module
-
-    transport: Transport = transport_of(
-        client,
-        asynchronous=False,
-        connect=connect,
-        node=NodeTransport,
-        cluster=BlockingClusterTransport,
-    )
-    return transport
+transport_for = partial(
+    transport_of,
+    asynchronous=False,
+    connect=connect,
+    node=NodeTransport,
+    cluster=BlockingClusterTransport,
+)
+"""Return the transport of a blocking client, or of a URL; all locks on it share one."""
 
 
 _TRANSPORTS: weakref.WeakSet[NodeTransport] = weakref.WeakSet()

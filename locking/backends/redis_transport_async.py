@@ -10,21 +10,22 @@ import asyncio
 import builtins
 import contextlib
 import weakref
+from functools import partial
 from typing import Any
 
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import TimeoutError  # noqa: A004
 
-from locking.backends._drivers import address_of, close_with, settings_of, transport_of
+from locking.backends._drivers import DEFAULT_TIMEOUT, PoolTransport, close_with, transport_of
 from locking.backends.redis_cluster import UNREACHABLE, ClusterTransport
 from locking.backends.redis_line import Line, Mailbox
-from locking.backends.redis_protocol import MUTEX, Wait
-from locking.backends.redis_transport import DEFAULT_TIMEOUT
+from locking.backends.redis_protocol import Wait
+from locking.redis_client import connect_async
 
 
 class _Loop:
-    """The connections of one event loop to a server."""
+    """The connections of one event loop to a server, by their use."""
 
     def __init__(self) -> None:
         self.lines: dict[str, asyncio.Task[Line]] = {}
@@ -32,23 +33,21 @@ class _Loop:
 
     async def close(self) -> None:
         """Close what is connected; Sentinel's pool asks for it while another one connects."""
-        for mailbox in list(self.mailboxes.values()):
-            await mailbox.close()
-        for use in list(self.lines):
-            line = self.line(use)
+        for use, connecting in list(self.lines.items()):
+            line = _connected(connecting)
             if line is not None:
                 del self.lines[use]
                 await line.close()
 
-    def line(self, use: str) -> Line | None:
-        """Return the connection for that use, if it is there."""
-        connecting = self.lines.get(use)
-        if connecting is None or not connecting.done() or connecting.cancelled():
-            return None
-        return None if connecting.exception() else connecting.result()
+
+def _connected(connecting: asyncio.Task[Line] | None) -> Line | None:
+    """Return the connection if it is there; also looks at an error that nobody waits for."""
+    if connecting is None or not connecting.done() or connecting.cancelled():
+        return None
+    return None if connecting.exception() else connecting.result()
 
 
-class AsyncNodeTransport:
+class AsyncNodeTransport(PoolTransport):
     """Shared connections to the server of one asyncio client, also through Sentinel.
 
     Connections belong to the event loop that opened them, so a handle may outlive a loop.
@@ -56,13 +55,7 @@ class AsyncNodeTransport:
 
     def __init__(self, pool: Any, *, in_cluster: bool = False) -> None:
         """Make the transport of a pool of connections, or of a cluster's node."""
-        self._pool = pool  # a Sentinel connection refers to it weakly
-        self._make, settings = settings_of(pool)
-        self._kwargs = settings | {"retry": Retry(NoBackoff(), 0), "socket_timeout": None}
-        timeout = settings.get("socket_timeout")
-        self.timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
-        manager = getattr(pool, "sentinel_manager", None)
-        self._sentinels = len(manager.sentinels) if manager else 0
+        super().__init__(pool, retry=Retry(NoBackoff(), 0), socket_timeout=None)
         self._in_cluster = in_cluster
         self._loops: weakref.WeakKeyDictionary[Any, _Loop] = weakref.WeakKeyDictionary()
         if not in_cluster:
@@ -76,15 +69,15 @@ class AsyncNodeTransport:
     async def run(
         self, words: tuple[str, ...], wait: Wait, patience: float | None, script: str
     ) -> Any:
-        """See `Transport.run`."""
+        """See `NodeTransport.run`."""
         task = asyncio.current_task()
         assert task is not None
         cancellations = task.cancelling()
-        limit = self.timeout if patience is None else min(self.timeout, patience)
+        limit = self._limit(patience)
         # WAIT holds up the commands behind it. A slow renewal must not hold up a release, which
         # could not tell a loss from a repetition then.
         use = "replicas" if wait else "renewals" if script.endswith("renew") else ""
-        line = await self._line(use, patience)
+        line = await self.line(use, patience)
         answer = await line.ask(words, limit)
         if wait:
             answer = (answer, await line.ask(("WAIT", *map(str, wait)), limit + wait[1] / 1000))
@@ -99,7 +92,7 @@ class AsyncNodeTransport:
         lock = key.rpartition(":")[0] if self._in_cluster else ""
         mailbox = its.mailboxes.get(lock)
         if mailbox is None:
-            mailbox = its.mailboxes[lock] = Mailbox(weakref.proxy(self))
+            mailbox = its.mailboxes[lock] = Mailbox(weakref.proxy(self), f"{lock} waiters")
         return await mailbox.pop(key, seconds, self.timeout)
 
     def forget(self, key: str) -> None:
@@ -109,10 +102,6 @@ class AsyncNodeTransport:
             if not lock or key.startswith(f"{lock}:"):
                 mailbox.forget(key)
 
-    async def ring(self, bell: str) -> None:
-        """Push to a list that a mailbox pops."""
-        await self.run(("EVAL", MUTEX.bell.source, "1", bell), None, None, "bell")
-
     def _its(self) -> _Loop:
         loop = asyncio.get_running_loop()
         its = self._loops.get(loop)
@@ -120,25 +109,23 @@ class AsyncNodeTransport:
             its = self._loops[loop] = _Loop()
         return its
 
-    async def _line(self, use: str, patience: float | None) -> Line:
-        its = self._its()
-        line = its.line(use)
+    async def line(self, use: str, patience: float | None) -> Line:
+        """Return the loop's connection for that use; wait for it at most `patience` seconds."""
+        lines = self._its().lines
+        line = _connected(lines.get(use))
         if line is not None and line.is_open:
             return line
-        connecting = its.lines.get(use)
+        connecting = lines.get(use)
         if connecting is None or connecting.done():
-            connecting = its.lines[use] = asyncio.create_task(self.connect())
-            connecting.add_done_callback(_observe)
-        if patience is None:
-            return await asyncio.shield(connecting)
+            connecting = lines[use] = asyncio.create_task(self._connect())
+            connecting.add_done_callback(_connected)
         try:
             async with asyncio.timeout(patience):
                 return await asyncio.shield(connecting)
         except builtins.TimeoutError as error:
             raise TimeoutError(f"not connected within {patience:.3f} s") from error
 
-    async def connect(self) -> Line:
-        """Return a new connection."""
+    async def _connect(self) -> Line:
         connection = self._make(**self._kwargs)
         limit = self.timeout * (1 + self._sentinels)  # one after the other is asked
         try:
@@ -155,21 +142,11 @@ class AsyncNodeTransport:
     async def search(self, patience: float | None) -> None:
         """Do nothing: the next connection looks for the server."""
 
-    def address(self) -> str:
-        """See `Transport.address`."""
-        return address_of(self._pool)
-
     async def close(self) -> None:
         """Close the connections of the running loop."""
         its = self._loops.get(asyncio.get_running_loop())
         if its is not None:
             await its.close()
-
-
-def _observe(connecting: asyncio.Task[Line]) -> None:
-    """Look at the error of a connection that nobody waits for any more."""
-    if not connecting.cancelled():
-        connecting.exception()
 
 
 class AsyncClusterTransport(ClusterTransport):
@@ -187,12 +164,12 @@ class AsyncClusterTransport(ClusterTransport):
         return known
 
     def forget(self, key: str) -> None:
-        """See `Transport.forget`."""
+        """See `AsyncNodeTransport.forget`."""
         for node in self._nodes.values():
             node.forget(key)
 
     async def search(self, patience: float | None) -> None:
-        """See `Transport.search`."""
+        """Look which node of the cluster serves which key."""
         limit = DEFAULT_TIMEOUT if patience is None else min(DEFAULT_TIMEOUT, patience)
         with contextlib.suppress(*UNREACHABLE, builtins.TimeoutError):
             async with asyncio.timeout(limit):
@@ -204,14 +181,11 @@ class AsyncClusterTransport(ClusterTransport):
             await node.close()
 
 
-def async_transport_for(client: Any) -> Any:
-    """Return the transport of an asyncio client, or of a URL; all locks on it share one."""
-    from locking.redis_client import connect_async  # it imports this module
-
-    return transport_of(
-        client,
-        asynchronous=True,
-        connect=connect_async,
-        node=AsyncNodeTransport,
-        cluster=AsyncClusterTransport,
-    )
+async_transport_for = partial(
+    transport_of,
+    asynchronous=True,
+    connect=connect_async,
+    node=AsyncNodeTransport,
+    cluster=AsyncClusterTransport,
+)
+"""Return the transport of an asyncio client, or of a URL; all locks on it share one."""

@@ -17,10 +17,10 @@ distributed locking", 2016.
 from __future__ import annotations
 
 import logging
-import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import redis
@@ -143,9 +143,7 @@ class RedLock(LeasedLock):
                 return text(value).rpartition("|")[0]
         return None
 
-    def force_release(self, reason: str) -> bool:
-        """See `Lock.force_release`."""
-        logger.warning("revoking the lock %r: %s", self.name, reason)
+    def _evict(self) -> bool:
         answers = self.ask(lambda client: client.delete(self.key))
         return self.majority_of(sum(answers.values()), answers)
 
@@ -168,17 +166,10 @@ class RedLock(LeasedLock):
             except RedisError as error:
                 logger.debug("Redlock server %d of %r: %s", server, self.name, error)
 
-        asking = []
-        try:
-            for each in enumerate(self.clients):
-                thread = threading.Thread(target=ask, args=each, name="redlock", daemon=True)
-                thread.start()
-                asking.append(thread)
-            for thread in asking:
-                thread.join()
-        finally:  # an interrupted caller waits as well: its next command must not overtake this one
-            for thread in asking:
-                thread.join()
+        # An interrupted caller waits as well: its next command must not overtake this one.
+        with ThreadPoolExecutor(len(self.clients), "redlock") as threads:
+            for asked in [threads.submit(ask, *each) for each in enumerate(self.clients)]:
+                asked.result()
         return answers
 
 

@@ -16,7 +16,6 @@ while the connection is down (kazoo 760), and does not report a loss to the hold
 
 from __future__ import annotations
 
-import logging
 import threading
 import uuid
 from collections.abc import Callable
@@ -39,8 +38,6 @@ from kazoo.protocol.states import Callback, KazooState, KeeperState
 from locking.backends._waiting import BackendLease, Deadline, WaitingLock
 from locking.base import Lease
 from locking.terms import Capabilities, LockTimeout, LockUnavailable
-
-logger = logging.getLogger(__name__)
 
 ROOT = "/locks"
 ANSWER_TIMEOUT = 2.0  # s; for an operation, including a reconnect
@@ -296,9 +293,7 @@ class ZooKeeperLock(WaitingLock):
         """See `Lock.waiters`."""
         return max(0, len(self._queue()) - 1)
 
-    def force_release(self, reason: str) -> bool:
-        """See `Lock.force_release`."""
-        logger.warning("revoking the lock %r: %s", self.name, reason)
+    def _evict(self) -> bool:
         for node in self._queue()[:1]:
             try:
                 self._ask(self.client.delete_async, f"{self.path}/{node}")

@@ -141,7 +141,7 @@ def test_a_dead_renewal_thread_is_replaced_at_the_next_acquire(valkey: Redis):
     renewer = FragileOnce()
     lock_on(valkey, "first", lease=0.3, renewer=renewer).acquire().release()
     [server] = renewer._servers.values()
-    eventually(lambda: not server.workers["one"].thread.is_alive())
+    eventually(lambda: not server.is_served)
     with lock_on(valkey, "phone", lease=0.3, renewer=renewer).acquire() as lease:
         assert not lease.lost.wait(0.7)
 

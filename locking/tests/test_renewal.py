@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from math import inf
 
 import pytest
@@ -29,12 +30,8 @@ class Manual(Renewer):
         self.now = 1000.0
         super().__init__(Clock(monotonic=lambda: self.now))
 
-    def _start_worker(self, server, predecessor):
-        class IdleWorker:
-            wake_up = threading.Event()
-            stopped = False
-
-        return IdleWorker
+    def _rouse(self, server):
+        pass
 
     def run_round(self) -> float:
         [server] = self._servers.values()
@@ -177,29 +174,34 @@ def test_a_renewal_does_not_shorten_what_the_server_keeps_longer(store: Redis):
 
 
 def test_a_renewal_that_was_sent_before_an_extension_does_not_move_its_end(store: Redis):
-    lease = redis_lease(store, renewer := Manual())
-    before = lease.extensions
-    lease.extend(2)
-    lease.apply_renewal(1, renewer.now, 9, before)
-    assert lease.remaining() == 2
+    lock = lock_on(store, "phone", lease=9, renewer=Manual())
+    lease = lock.acquire()
+    before_answer(lock, lambda: lease.extend(2))
+    assert lease.renew()[0] is Renewal.RENEWED
+    assert 1.9 < lease.remaining() <= 2
 
 
 def test_a_renewal_that_its_release_overtakes_is_no_loss(store: Redis):
     lock = RedisLock(store, "phone")
-    lease = lock.acquire()
-    transport, renewed = lock.transport, list[object]()
+    lease, outcomes = lock.acquire(), list[Renewal]()
+    before_answer(lock, lambda: outcomes.append(lease.renew()[0]))
+    lease.release()
+    assert lease.released
+    assert outcomes == [Renewal.LOST]
+
+
+def before_answer(lock: RedisLock, call: Callable[[], object]) -> None:
+    """Have something called between the lock's next command and its answer."""
+    transport = lock.transport
 
     class Overtaking(Around):
         def run(self, *args):
             answer = transport.run(*args)
-            if not renewed:
-                renewed.append(args)
-                assert lease.renew()[0] is Renewal.LOST
+            lock.transport = transport
+            call()
             return answer
 
     lock.transport = Overtaking(transport)
-    lease.release()
-    assert lease.released
 
 
 def test_a_renewal_does_not_exceed_max_hold(store: Redis):

@@ -25,7 +25,7 @@ from locking.tests.helpers import (
     eventually,
     interrupt_next,
 )
-from locking.tests.servers import Valkey, free_port
+from locking.tests.servers import Valkey
 
 KINDS = [RedisLock, RedisWriteLock, lambda client, name: RedisSemaphore(client, name, 1)]
 IDS = ["mutex", "write", "semaphore"]
@@ -318,9 +318,3 @@ def test_one_answer_is_awaited_past_the_deadline_and_not_two(
         own_valkey.process.send_signal(signal.SIGCONT)
     lease.release()
     client.close()
-
-
-def test_an_unreachable_server_is_not_waited_for():
-    lock = RedisLock(connect(f"redis://127.0.0.1:{free_port()}"), "phone")
-    with pytest.raises(LockUnavailable):
-        Task(lambda: lock.acquire(timeout=60)).result(within=10)

@@ -6,6 +6,7 @@ One instance is made in each process that uses the locks, from what `Server.endp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import redis
@@ -32,8 +33,21 @@ class Backend:
     heavy: ClassVar[bool] = False  # its server takes seconds to start: the tests are long ones
     rounds: ClassVar[int] = 25  # acquisitions of each process in the exclusion test
 
+    lock_class: ClassVar[str]  # as "module:class" of `locking.backends`
+    leased: ClassVar[bool] = True
+
     def __init__(self, endpoints: Sequence[Any]) -> None:
         self.endpoints = endpoints
+        self.client = self.connect()
+
+    def connect(self) -> Any:
+        """Return what the lock's class takes as its first argument."""
+        raise NotImplementedError
+
+    @classmethod
+    def module(cls) -> Any:
+        """Return the module of the lock's class."""
+        return import_module(f"locking.backends.{cls.lock_class.partition(':')[0]}")
 
     @classmethod
     def prepare(cls, endpoints: Sequence[Any]) -> None:
@@ -41,7 +55,10 @@ class Backend:
 
     def lock(self, name: str, *, lease: float = 30.0, **options: Any) -> Lock:
         """Return a handle whose lease, if it has one, lasts `lease` seconds."""
-        raise NotImplementedError
+        if self.leased:
+            options["lease"] = lease
+        kind = getattr(self.module(), self.lock_class.partition(":")[2])
+        return kind(self.client, name, **options)  # type: ignore[no-any-return]
 
     def traces(self, name: str) -> list[str]:
         """Return what is on the server for a lock that nobody uses."""
@@ -49,26 +66,21 @@ class Backend:
 
     def close(self) -> None:
         """End the connections."""
+        self.client.close()
 
     def in_line(self, lock: Lock) -> int | None:
         """Return how many wait, from whatever source; None if waiters are known to nobody."""
         return lock.waiters() if lock.capabilities.counts_waiters else None
 
 
-class _RedisLock(Backend):
+class RedisOnValkey(Backend):
+    name = "redis-valkey"
+    servers: ClassVar[Sequence[type[Server]]] = (servers.Valkey,)
+    lock_class = "redis:RedisLock"
     lease = 0.8  # renewed three times in it, on a busy machine too
 
-    def __init__(self, endpoints: Sequence[Any]) -> None:
-        super().__init__(endpoints)
-        self.client = redis.Redis.from_url(endpoints[0], socket_timeout=5)
-
-    def close(self) -> None:
-        self.client.close()
-
-    def lock(self, name: str, *, lease: float = 30.0, **options: Any) -> Lock:
-        from locking.backends.redis import RedisLock
-
-        return RedisLock(self.client, name, lease=lease, **options)
+    def connect(self) -> redis.Redis:
+        return redis.Redis.from_url(self.endpoints[0], socket_timeout=5)
 
     def traces(self, name: str) -> list[str]:
         keys = [key.decode() for key in self.client.scan_iter(count=1000) if name.encode() in key]
@@ -76,12 +88,7 @@ class _RedisLock(Backend):
         return [key for key in keys if not (key.endswith("fence") and self.client.pttl(key) > 0)]
 
 
-class RedisOnValkey(_RedisLock):
-    name = "redis-valkey"
-    servers = (servers.Valkey,)
-
-
-class RedisOnRedis(_RedisLock):
+class RedisOnRedis(RedisOnValkey):
     name = "redis-redis"
     servers = (servers.Redis,)
 
@@ -89,33 +96,30 @@ class RedisOnRedis(_RedisLock):
 class RedlockOnValkey(Backend):
     name = "redlock"
     servers = (servers.Valkey,) * 5
+    lock_class = "redlock:RedLock"
 
-    def __init__(self, endpoints: Sequence[Any]) -> None:
-        from locking.backends.redlock import redlock_clients
-
-        super().__init__(endpoints)
-        self.clients = redlock_clients(endpoints)
+    def connect(self) -> list[redis.Redis]:
+        clients: list[redis.Redis] = self.module().redlock_clients(self.endpoints)
+        return clients
 
     def close(self) -> None:
-        for client in self.clients:
+        for client in self.client:
             client.close()
-
-    def lock(self, name: str, *, lease: float = 30.0, **options: Any) -> Lock:
-        from locking.backends.redlock import RedLock
-
-        return RedLock(self.clients, name, lease=lease, **options)
 
     def traces(self, name: str) -> list[str]:
         return [
             key.decode()
-            for client in self.clients
+            for client in self.client
             for key in client.scan_iter(count=1000)
             if name.encode() in key
         ]
 
 
-class _Postgres(Backend):
+class PostgresAdvisory(Backend):
+    name = "postgres-advisory"
     servers = (servers.Postgres,)
+    lock_class = "database:AdvisoryLock"
+    leased = False
     # All of these would be left by a lock that was not let go, whatever its kind.
     activity: ClassVar[str] = """
         SELECT state || ': ' || query FROM pg_stat_activity
@@ -126,14 +130,8 @@ class _Postgres(Backend):
         SELECT name FROM lock_lease WHERE name = %s
     """
 
-    def __init__(self, endpoints: Sequence[Any]) -> None:
-        from locking.backends.database import postgres_sessions
-
-        super().__init__(endpoints)
-        self.sessions = postgres_sessions(endpoints[0])
-
-    def close(self) -> None:
-        self.sessions.close()
+    def connect(self) -> Any:
+        return import_module("locking.backends.database").postgres_sessions(self.endpoints[0])
 
     @classmethod
     def prepare(cls, endpoints: Sequence[Any]) -> None:
@@ -152,148 +150,101 @@ class _Postgres(Backend):
             return [row[0] for row in connection.execute(self.activity, (name,))]
 
 
-class PostgresAdvisory(_Postgres):
-    name = "postgres-advisory"
-
-    def lock(self, name: str, *, lease: float = 30.0, **options: Any) -> Lock:
-        from locking.backends.database import AdvisoryLock
-
-        return AdvisoryLock(self.sessions, name, **options)
-
-
-class PostgresTransaction(_Postgres):
+class PostgresTransaction(PostgresAdvisory):
     name = "postgres-transaction"
-
-    def lock(self, name: str, *, lease: float = 30.0, **options: Any) -> Lock:
-        from locking.backends.database import TransactionLock
-
-        return TransactionLock(self.sessions, name, **options)
+    lock_class = "database:TransactionLock"
 
 
-class PostgresRow(_Postgres):
+class PostgresRow(PostgresAdvisory):
     name = "postgres-row"
-
-    def lock(self, name: str, *, lease: float = 30.0, **options: Any) -> Lock:
-        from locking.backends.database import RowLock
-
-        return RowLock(self.sessions, name, **options)
+    lock_class = "database:RowLock"
 
 
-class PostgresLease(_Postgres):
+class PostgresLease(PostgresAdvisory):
     name = "postgres-lease"
-
-    def lock(self, name: str, *, lease: float = 30.0, **options: Any) -> Lock:
-        from locking.backends.database_lease import LeaseRowLock
-
-        return LeaseRowLock(self.sessions, name, lease=lease, **options)
+    lock_class = "database_lease:LeaseRowLock"
+    leased = True
 
 
 class MariaDB(Backend):
     name = "mariadb"
     servers = (other_servers.MariaDB,)
+    lock_class = "mysql:MySQLLock"
+    leased = False
     heavy = True
 
-    def __init__(self, endpoints: Sequence[Any]) -> None:
-        from locking.backends.mysql import mysql_sessions
-
-        super().__init__(endpoints)
-        self.sessions = mysql_sessions(**endpoints[0])
-
-    def close(self) -> None:
-        self.sessions.close()
+    def connect(self) -> Any:
+        return self.module().mysql_sessions(**self.endpoints[0])
 
     @classmethod
     def prepare(cls, endpoints: Sequence[Any]) -> None:
         import pymysql
 
-        from locking.backends.mysql import SCHEMA
-
         connection = pymysql.connect(**endpoints[0] | {"database": None})
         with connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE locks")
             cursor.execute("USE locks")
-            for statement in SCHEMA:
+            for statement in cls.module().SCHEMA:
                 cursor.execute(statement)
             connection.commit()
 
-    def lock(self, name: str, *, lease: float = 30.0, **options: Any) -> Lock:
-        from locking.backends.mysql import MySQLLock
-
-        return MySQLLock(self.sessions, name, **options)
-
-    def _processes(self, condition: str) -> list[str]:
+    def _rows(self, query: str, *arguments: object) -> list[Any]:
         import pymysql
 
         connection = pymysql.connect(**self.endpoints[0])
         with connection, connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT info FROM information_schema.processlist "
-                f"WHERE id <> connection_id() AND {condition}"
-            )
+            cursor.execute(query, arguments or None)
             return [row[0] for row in cursor.fetchall()]
+
+    def _processes(self, condition: str) -> list[str]:
+        return self._rows(
+            "SELECT info FROM information_schema.processlist "
+            f"WHERE id <> connection_id() AND {condition}"
+        )
 
     def in_line(self, lock: Lock) -> int:
         return len(self._processes("state = 'User lock'"))
 
     def traces(self, name: str) -> list[str]:
-        import pymysql
-
-        from locking.backends.mysql import lock_name
-
-        connection = pymysql.connect(**self.endpoints[0])
-        with connection, connection.cursor() as cursor:
-            cursor.execute("SELECT IS_USED_LOCK(%s)", (lock_name(name),))
-            held = [f"held by connection {row[0]}" for row in cursor.fetchall() if row[0]]
+        holders = self._rows("SELECT IS_USED_LOCK(%s)", self.module().lock_name(name))
+        held = [f"held by connection {holder}" for holder in holders if holder]
         return held + self._processes("info LIKE '%GET_LOCK%'")
 
 
 class Memcached(Backend):
     name = "memcached"
     servers = (other_servers.Memcached,)
+    lock_class = "memcached:MemcachedLock"
     lease = 1.0
     late_end = 2.2  # whole seconds, and one more
 
-    def __init__(self, endpoints: Sequence[Any]) -> None:
-        from locking.backends.memcached import memcached_client
-
-        super().__init__(endpoints)
-        self.client = memcached_client(endpoints[0])
-
-    def close(self) -> None:
-        self.client.close()
-
-    def lock(self, name: str, *, lease: float = 30.0, **options: Any) -> Lock:
-        from locking.backends.memcached import MemcachedLock
-
-        return MemcachedLock(self.client, name, lease=lease, **options)
+    def connect(self) -> Any:
+        return self.module().memcached_client(self.endpoints[0])
 
     def traces(self, name: str) -> list[str]:
-        from locking.backends.memcached import item_key
-
-        value = self.client.get(item_key("lock", name))
+        value = self.client.get(self.module().item_key("lock", name))
         return [] if value is None else [value.decode()]
 
 
 class ZooKeeper(Backend):
     name = "zookeeper"
     servers = (other_servers.ZooKeeper,)
+    lock_class = "zookeeper:ZooKeeperLock"
     heavy = True
     lease = 3.0  # the session
     # A restart of the server must fit into a third of it; a JVM starts slowly on a busy machine.
     long_session = 90.0
 
-    def __init__(self, endpoints: Sequence[Any]) -> None:
-        super().__init__(endpoints)
+    def connect(self) -> KazooClient:
         self.clients: dict[float, KazooClient] = {}
-        self.client = self.with_session(self.long_session)
+        return self.with_session(self.long_session)
 
     def with_session(self, seconds: float) -> KazooClient:
         """Return the client whose session ends so many seconds after its last sign of life."""
-        from locking.backends.zookeeper import zookeeper_client
-
         if seconds not in self.clients:
-            self.clients[seconds] = zookeeper_client(self.endpoints[0], session=seconds)
-            self.clients[seconds].start(timeout=20)
+            client = self.module().zookeeper_client(self.endpoints[0], session=seconds)
+            self.clients[seconds] = client
+            client.start(timeout=20)
         return self.clients[seconds]
 
     def close(self) -> None:
@@ -302,39 +253,33 @@ class ZooKeeper(Backend):
             client.close()
 
     def lock(self, name: str, *, lease: float = long_session, **options: Any) -> Lock:
-        from locking.backends.zookeeper import ZooKeeperLock
-
-        return ZooKeeperLock(self.with_session(lease), name, **options)
+        lock: Lock = self.module().ZooKeeperLock(self.with_session(lease), name, **options)
+        return lock
 
     def traces(self, name: str) -> list[str]:
-        from locking.backends.zookeeper import ROOT
-
-        if not self.client.exists(ROOT):
+        root = self.module().ROOT
+        if not self.client.exists(root):
             return []
-        return [path for path in self.client.get_children(ROOT) if name in path]
+        return [path for path in self.client.get_children(root) if name in path]
 
 
 class Etcd(Backend):
     name = "etcd"
     servers = (other_servers.Etcd,)
+    lock_class = "etcd:EtcdLock"
     heavy = True
     lease = 1.0
     late_end = 1.2  # whole seconds
 
-    def __init__(self, endpoints: Sequence[Any]) -> None:
-        from locking.backends.etcd import etcd_client
-
-        super().__init__(endpoints)
-        self.client = etcd_client(**endpoints[0])
+    def connect(self) -> Any:
+        return self.module().etcd_client(**self.endpoints[0])
 
     def close(self) -> None:
         self.client.session.close()
 
     # Longer than any test on a busy disk: etcd syncs each change to it.
     def lock(self, name: str, *, lease: float = 120.0, **options: Any) -> Lock:
-        from locking.backends.etcd import EtcdLock
-
-        return EtcdLock(self.client, name, lease=lease, **options)
+        return super().lock(name, lease=lease, **options)
 
     def traces(self, name: str) -> list[str]:
         found = self.client.get("locks/", metadata=True, range_end="locks0")

@@ -14,6 +14,7 @@ from locking.base import Lock
 from locking.terms import LockUnavailable
 from locking.tests.conformance.backends import ALL, Backend
 from locking.tests.conformance.clients import ANSWER_TIMEOUT, Client
+from locking.tests.helpers import eventually
 from locking.tests.needs import require
 from locking.tests.servers import Server
 
@@ -88,15 +89,6 @@ def client(deployment: Deployment, name: str) -> Iterator[Callable[..., Client]]
         yield lambda **options: running.enter_context(
             Client(deployment.kind.name, deployment.endpoints, name, **options)
         )
-
-
-def eventually(condition: Callable[[], Any], within: float = ANSWER_TIMEOUT) -> Any:
-    """Wait until a condition holds; what it returned."""
-    end = time.monotonic() + within
-    while not (result := condition()):
-        assert time.monotonic() < end, f"still {result!r} after {within} s"
-        time.sleep(0.01)
-    return result
 
 
 @pytest.fixture

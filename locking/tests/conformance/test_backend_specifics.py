@@ -29,8 +29,8 @@ from locking.tests.conformance.backends import (
     RedlockOnValkey,
     ZooKeeper,
 )
-from locking.tests.conformance.conftest import Deployment, eventually
-from locking.tests.helpers import Task
+from locking.tests.conformance.conftest import Deployment
+from locking.tests.helpers import Task, eventually
 from locking.tests.needs import require
 
 INSERT = "INSERT INTO work VALUES (%s)"
@@ -108,7 +108,7 @@ def test_redlock_wants_an_odd_number_of_servers(redlock: Deployment) -> None:
     from locking.backends.redlock import RedLock
 
     with pytest.raises(ValueError, match="odd"):
-        RedLock(redlock.here.clients[:4], "name")  # type: ignore[attr-defined]
+        RedLock(redlock.here.client[:4], "name")
 
 
 @pytest.mark.parametrize("kind", [PostgresTransaction, PostgresRow])
@@ -193,7 +193,7 @@ def test_etcd_lets_nobody_in_without_a_client_certificate(etcd: Deployment) -> N
 
 @pytest.mark.long
 def test_an_etcd_waiter_that_gives_up_leaves_no_lease(etcd: Deployment, name: str) -> None:
-    client: Any = etcd.here.client  # type: ignore[attr-defined]
+    client: Any = etcd.here.client
 
     def leases() -> int:
         return len(client.post(client.get_url("lease/leases"), json={}).get("leases", []))
@@ -220,7 +220,7 @@ def test_an_etcd_waiter_keeps_its_place_for_longer_than_its_lease(
 def test_a_memcached_lock_that_was_evicted_is_lost_and_not_made_again(
     memcached: Deployment, name: str
 ) -> None:
-    client: Any = memcached.here.client  # type: ignore[attr-defined]
+    client: Any = memcached.here.client
     lease = memcached.here.lock(name).acquire(0)
     client.flush_all(noreply=False)
     with pytest.raises(LockLost):

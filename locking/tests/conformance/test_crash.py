@@ -12,7 +12,8 @@ import pytest
 from locking.base import Lock
 from locking.terms import LockLost, LockTimeout, LockUnavailable
 from locking.tests.conformance.clients import ANSWER_TIMEOUT, Client
-from locking.tests.conformance.conftest import Deployment, eventually, when_up
+from locking.tests.conformance.conftest import Deployment, when_up
+from locking.tests.helpers import eventually
 
 MakeClient = Callable[..., Client]
 UntilInLine = Callable[[int], None]

@@ -15,7 +15,8 @@ from locking.base import Lock
 from locking.terms import LockLost, LockTimeout, LockUnsupported
 from locking.tests.conformance.backends import RedisOnValkey
 from locking.tests.conformance.clients import Client
-from locking.tests.conformance.conftest import Deployment, eventually
+from locking.tests.conformance.conftest import Deployment
+from locking.tests.helpers import eventually
 
 MakeClient = Callable[..., Client]
 

@@ -11,7 +11,8 @@ import pytest
 from locking.base import Lock
 from locking.terms import Hooks, LockLost, LockTimeout, LockUnsupported
 from locking.tests.conformance.clients import Client
-from locking.tests.conformance.conftest import Deployment, eventually
+from locking.tests.conformance.conftest import Deployment
+from locking.tests.helpers import eventually
 
 MakeClient = Callable[..., Client]
 

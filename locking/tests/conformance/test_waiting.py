@@ -12,7 +12,8 @@ import pytest
 from locking.base import Lock
 from locking.terms import LockTimeout
 from locking.tests.conformance.clients import ANSWER_TIMEOUT, Cancelled, Client
-from locking.tests.conformance.conftest import Deployment, eventually
+from locking.tests.conformance.conftest import Deployment
+from locking.tests.helpers import eventually
 
 MakeClient = Callable[..., Client]
 UntilInLine = Callable[[int], None]
