@@ -111,7 +111,7 @@ class RedisLeaseState(LeaseState):
     def count_reentry(self) -> bool:
         """Count one more acquire, on the client only; return False if the lease has ended."""
         with self._guard:
-            if self._released or self._lost_reason:
+            if self._releasing or self._released or self._lost_reason:
                 return False
             self._count += 1
         return True
@@ -205,6 +205,7 @@ class RedisLeaseState(LeaseState):
             if self._count > 1:
                 self._count -= 1
                 return
+            self._releasing = True  # from here on nobody enters again
         self.begin_release()
         try:
             held = yield from self._sending_release()

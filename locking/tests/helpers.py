@@ -131,6 +131,20 @@ def interrupt_next(lock: RedisLock, error: BaseException, *, sent: bool) -> None
     lock.transport = Interrupting(transport)
 
 
+def before_answer(lock: RedisLock, call: Callable[[], object]) -> None:
+    """Have something called between the lock's next command and its answer."""
+    transport = lock.transport
+
+    class Overtaking(Around):
+        def run(self, *args: Any) -> Any:
+            answer = transport.run(*args)
+            lock.transport = transport
+            call()
+            return answer
+
+    lock.transport = Overtaking(transport)
+
+
 class TransportWithPop(Around):
     """A transport whose blocking pop is another."""
 

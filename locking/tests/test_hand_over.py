@@ -12,11 +12,11 @@ import redis.asyncio
 from redis import Redis
 
 from locking import Lease, LockError, LockLost, LockNotHeld, LockTimeout
-from locking.backends.redis import RedisLock
+from locking.backends.redis import RedisLease, RedisLock
 from locking.backends.redis_async import AsyncRedisLease, AsyncRedisLock
 from locking.backends.redis_shared import RedisReadWriteLock, RedisSemaphore
 from locking.redis_client import connect
-from locking.tests.helpers import PROCESSES, Task, eventually, interrupt_next, run
+from locking.tests.helpers import PROCESSES, Task, before_answer, eventually, interrupt_next, run
 from locking.tests.servers import Valkey
 
 # -- in other threads and tasks
@@ -172,6 +172,16 @@ def test_a_reentrant_handle_needs_an_owner_and_counts(valkey: Redis):
     lock.release()
     assert outer.released
     assert not lock.locked()
+
+
+def test_nobody_enters_again_while_the_last_release_is_on_its_way(valkey: Redis):
+    lock = RedisLock(valkey, "phone", reentrant=True, owner="till 7")
+    first, later = lock.acquire(), list[RedisLease]()
+    before_answer(lock, lambda: later.append(Task(lock.acquire, 0).result()))
+    first.release()
+    assert later[0] is not first
+    assert later[0].remaining() > 0
+    later[0].release()
 
 
 # -- by id

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
 from math import inf
 
 import pytest
@@ -16,7 +15,7 @@ from locking.backends.redis import RedisLock
 from locking.redis_client import connect
 from locking.renewal import MAX_SLEEP, Renewal, Renewer
 from locking.terms import Clock
-from locking.tests.helpers import PROCESSES, Around, Task, eventually, lock_on
+from locking.tests.helpers import PROCESSES, Task, before_answer, eventually, lock_on
 from locking.tests.servers import RedisLike
 
 # Some of these tests drop a lease on purpose.
@@ -188,20 +187,6 @@ def test_a_renewal_that_its_release_overtakes_is_no_loss(store: Redis):
     lease.release()
     assert lease.released
     assert outcomes == [Renewal.LOST]
-
-
-def before_answer(lock: RedisLock, call: Callable[[], object]) -> None:
-    """Have something called between the lock's next command and its answer."""
-    transport = lock.transport
-
-    class Overtaking(Around):
-        def run(self, *args):
-            answer = transport.run(*args)
-            lock.transport = transport
-            call()
-            return answer
-
-    lock.transport = Overtaking(transport)
 
 
 def test_a_renewal_does_not_exceed_max_hold(store: Redis):
