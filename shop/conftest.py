@@ -43,6 +43,7 @@ class Buyer:
             "application/json",
             headers={name.replace("_", "-"): value for name, value in sent.items()},
         )
+        assert not answer.cookies
         openapi.conforms(method, f"/api/v1/{path}", answer)
         return answer
 

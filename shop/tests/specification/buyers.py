@@ -39,10 +39,11 @@ class BuyersActs(Acts):
 
     @act(1, needs="a purchase", who=PEOPLE)
     def repeats_the_purchase(self, who: str) -> str:
-        """Send the last purchase again: the same key, the same body."""
+        """Send the last purchase again: the same key, the same lines in another order."""
         if not self.keys[who]:
             return ""
         key, wanted, cart = self.keys[who][-1]
+        wanted = dict(reversed(wanted.items()))
         self.doors.buy_by_api(self.world.people[who], key, wanted, cart=cart)
         return f"{who} sends the purchase again"
 
@@ -73,7 +74,8 @@ class BuyersActs(Acts):
         known = self.keys[who][-1][1] if self.keys[who] else {}
         # A larger cart may be refused for its other lines before its key is looked at.
         again = again and bool(known) and (len(wanted) == 1 or len(known) > 1)
-        key = self.keys[who][-1][0] if again else next(self.numbers)
+        # Buyers choose the same keys as others.
+        key = self.keys[who][-1][0] if again else len(self.keys[who]) + 1
         if not again:
             self.keys[who].append((key, wanted, cart))
         what = " and ".join(f"{n} of {sale.name}" for sale, n in wanted.items())

@@ -39,7 +39,7 @@ class Doors:
 
     # --- the API ----------------------------------------------------------------------------
 
-    def refused(self, expected: Refused, answer: Any, *, cart: bool) -> None:
+    def refused(self, person: Person, expected: Refused, answer: Any, *, cart: bool) -> None:
         """Compare a refusal of the API."""
         said, status = answer.json(), answer.status_code
         code = said.get("code", f"none: it was answered {status}")
@@ -50,11 +50,13 @@ class Doors:
         assert ("Retry-After" in answer.headers) == (status in (429, 503))
         assert answer.headers["Content-Type"] == "application/problem+json"
         if code in words.REFUSED and code not in ("idempotency_key_reused", "outcome_unknown"):
-            assert said["title"] == words.REFUSED[code]
+            assert said["title"] == person.says(words.REFUSED[code])
         about = expected.about if cart else None
         assert said.get("sale") == (about and self.world.rows[about].pk)
         for name in FIGURES:
             assert said.get(name, 0) == expected.figures.get(name, 0), name
+        if said.get("may_come_back"):
+            assert said["detail"] == person.says(words.UNPAID)
 
     def buy_by_api(
         self,
@@ -72,13 +74,14 @@ class Doors:
         if not cart:
             path, body = f"sales/{lines[0]['sale']}/orders", {"quantity": lines[0]["quantity"]}
         try:
-            answer = person.buyer.call("POST", path, body, idempotency_key=key_of(key))
+            sent = {"idempotency_key": key_of(key), "accept_language": person.language}
+            answer = person.buyer.call("POST", path, body, **sent)
         except Crash:
             return self._after_a_crash(person, key, wanted, cart=cart)
         said = asked(lambda: self.model.buy(person.name, key_of(key), wanted, cart=cart))
         said = expected or said
         if isinstance(said, Refused):
-            return self.refused(said, answer, cart=cart)
+            return self.refused(person, said, answer, cart=cart)
         order, replayed = said
         assert answer.status_code == (200 if replayed else 201), answer.content
         self.world.learn(order, answer.json()["id"])
@@ -116,9 +119,9 @@ class Doors:
             self.same_document(order, answer.json())
 
     def look_at_sale(self, person: Person, sale: Sale) -> None:
-        """Look at a sale by a call."""
+        """Look at a sale by a call, for which nobody needs an account."""
         row, now = self.world.rows[sale], self.model.now
-        said = person.buyer.get(f"sales/{row.pk}").json()
+        said = person.buyer.get(f"sales/{row.pk}", authorization="").json()
         times = [self.world.second(said.pop(f"{n}_at")) for n in ("starts", "ends")]
         assert times == [sale.opens, sale.closes]
         assert self.world.second(said.pop("server_time")) == now
@@ -135,7 +138,7 @@ class Doors:
 
     def change_by_api(self, person: Person, order: Order, what: str, part: Part | None) -> None:
         """Pay, cancel or return by a call."""
-        body, sent = None, {}
+        body, sent = None, {"accept_language": person.language}
         if part is not None:
             body = {"quantity": part.units}
             if part.sale is not None:
@@ -149,7 +152,7 @@ class Doors:
             return
         expected = asked(lambda: self._change(person, order, what, part))
         if isinstance(expected, Refused):
-            self.refused(expected, answer, cart=False)
+            self.refused(person, expected, answer, cart=False)
         else:
             assert answer.status_code == 200, answer.content
             self.same_document(order, answer.json())
@@ -200,6 +203,8 @@ class Doors:
         """Look at another's order and send its forms: a visitor is to sign in, others find none."""
         where = f"/orders/{self.world.orders[order]}/"
         answers = [person.browser.get(where)]
+        if person.visits_only:
+            answers += [person.browser.get(path) for path in ("/orders/", "/account/")]
         token = person.browser.cookies["csrftoken"].value if self._has_token(person) else ""
         for what in CHANGES:
             sent = {"csrfmiddlewaretoken": token}

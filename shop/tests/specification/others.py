@@ -51,11 +51,17 @@ class OthersActs(Acts):
 
     @act(2, task=st.sampled_from(["expire_orders", "expire_due"]), times=st.integers(1, 2))
     def the_clock_ends_orders(self, task: str, times: int) -> str:
+        """Run the sweep; or go through the delay queue, whose clock is fast: all seem to be due."""
         for _ in range(times):
+            if task == "expire_due":
+                self.world.hurry_queue()
             getattr(tasks, task)()
         for order in self.model.orders:
             if task == "expire_orders" or order in self.world.queued:
                 order.expire(self.model.now)
+        if task == "expire_due":
+            self.world.queued = {each for each in self.world.queued if each.status == AWAITING}
+            self.world.check_queue()
         return f"the shop runs {task}"
 
     @act(
@@ -114,10 +120,11 @@ class OthersActs(Acts):
         5,
         needs="an unpaid order",
         which=NUMBER,
-        meanwhile=st.sampled_from(["", "part", "part", "cancel", "late", "expired", "expired"]),
+        part=st.booleans(),
+        meanwhile=st.sampled_from(["", "", "cancel", "late", "expired", "expired"]),
         end=st.sampled_from(["captured", "captured", "captured", "failed", "cancelled"]),
     )
-    def paying_takes_a_while(self, which: int, meanwhile: str, end: str) -> str:
+    def paying_takes_a_while(self, which: int, part: bool, meanwhile: str, end: str) -> str:
         """Pay; the provider works on it, and something happens before its news."""
         unpaid = [o for o in self.model.orders if o.shown(self.model.now) == AWAITING]
         if not unpaid or any(p.there != "declined" for p in unpaid[0].payments):
@@ -127,10 +134,10 @@ class OthersActs(Acts):
         self.model.mood = "works"
         person = self.person(order)
         self.doors.change_by_api(person, order, "payment", None)
-        if meanwhile == "part":
-            part = Part(1, key_of(10**6 + next(self.numbers)), order.lines[-1].sale)
-            self.doors.change_by_api(person, order, "cancel", part)
-        elif meanwhile == "cancel":
+        if part:
+            some = Part(1, key_of(10**6 + next(self.numbers)), order.lines[-1].sale)
+            self.doors.change_by_api(person, order, "cancel", some)
+        if meanwhile == "cancel":
             self.doors.change_by_api(person, order, "cancel", None)
         elif meanwhile:
             self.world.pass_time(order.pay_before - self.model.now)
@@ -143,7 +150,8 @@ class OthersActs(Acts):
         for each in news:
             assert self.deliver(each.pk, each, 0) == 200
             self.hear(each)
-        return f"{person.name} pays order {self.place(order)}, then: {meanwhile}, {end}"
+        then = f"{'a part is cancelled, ' if part else ''}{meanwhile}, {end}"
+        return f"{person.name} pays order {self.place(order)}, then: {then}"
 
     @act(2, needs="a decided payment", which=NUMBER)
     def the_provider_contradicts_itself(self, which: int) -> str:
@@ -203,7 +211,7 @@ class OthersActs(Acts):
         3,
         sale=NUMBER,
         what=st.sampled_from(
-            ["pause", "resume", "restock", "price", "hold", "rules", "limit", "closes"]
+            ["pause", "resume", "restock", "price", "product", "hold", "rules", "limit", "closes"]
         ),
         units=st.integers(1, 3),
     )
@@ -215,6 +223,8 @@ class OthersActs(Acts):
             self.operator.restock(chosen, units, twice=sale % 2 == 1)
         elif what == "price":
             self.operator.edit(chosen, {"price": 1_000 * units + 7})
+        elif what == "product":
+            self.operator.edit_product(chosen, 1_500 * units)
         elif what == "hold":
             self.operator.edit(chosen, {"hold": 45 * units})
         elif what == "limit":

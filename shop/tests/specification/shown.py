@@ -189,6 +189,7 @@ def check_orders(person: Person, world: World) -> None:
         for order in reversed(world.model.of(person.name))
     ]
     assert found == wanted[:20]
+    assert (said("You have no orders yet.") in page.text) == (not wanted)
 
 
 def _contents(person: Person, order: Order) -> str:

@@ -43,6 +43,7 @@ CHINESE = {
     "Your cart is empty.": "购物车是空的。",
     # orders
     "Order {}": "订单 {}",
+    "You have no orders yet.": "您还没有订单。",
     "Awaiting payment": "待付款",
     "Paid": "已付款",
     "Expired": "已过期",

@@ -15,8 +15,8 @@ from django.core.cache import cache
 from django.test import Client
 
 from inventory.metrics import metrics
+from inventory.redis import client
 from shop.accounts.models import User
-from shop.background import expiry
 from shop.catalogue.models import Sale as SaleRow
 from shop.catalogue.sale_cache import sale_cache
 from shop.catalogue.stock_cache import stock_cache
@@ -52,6 +52,10 @@ def status_of(code: str) -> int:
 def moment(when: str | datetime) -> datetime:
     """Return a time that is written in JSON or in a page."""
     return datetime.fromisoformat(when) if isinstance(when, str) else when
+
+
+QUEUE = "queue:{orders}"
+"""Where the delay queue keeps its orders, in Redis."""
 
 
 class Crash(BaseException):
@@ -144,6 +148,11 @@ class Person:
         assert answer.headers["Location"] == "/orders/", answer.status_code
         self.chinese = chinese
 
+    @property
+    def language(self) -> str:
+        """Return what this person's programs say that they accept."""
+        return "zh-CN,zh;q=0.9" if self.chinese else "en"
+
     def says(self, text: str, *figures: object) -> str:
         """Return a text in the language that this person reads."""
         return words.said(text, *figures, chinese=self.chinese)
@@ -173,6 +182,7 @@ class World:
 
     def __init__(self, sales: list[Sale], provider: Psp) -> None:
         delete_all()
+        client().delete(QUEUE)
         self.epoch = clock.begin()
         self.model, self.provider = Shop(sales), provider
         self.story: list[str] = []
@@ -224,9 +234,23 @@ class World:
         """Let time go by."""
         clock.advance(seconds)
         self.model.now += seconds
+
+    def hurry_queue(self) -> None:
+        """Let all orders of the delay queue be due by the queue's clock, which is Redis's."""
+        redis: Any = client()
+        for number in redis.zrange(QUEUE, 0, -1):
+            redis.zadd(QUEUE, {number: 0})
+
+    def check_queue(self) -> None:
+        """Compare the delay queue: which orders wait in it, and for how long."""
+        redis: Any = client()
+        now, _ = redis.time()
+        found = redis.zrange(QUEUE, 0, -1, withscores=True)
+        waits = {int(number): due / 1000 - now for number, due in found}
+        assert waits.keys() == {self.orders[order] for order in self.queued}
         for order in self.queued:
-            left = max(order.pay_before - self.model.now, 0)
-            expiry.queue().enqueue([str(self.orders[order])], left, reschedule=True)
+            left = order.pay_before - self.model.now
+            assert left - 60 < waits[self.orders[order]] < left + 2
 
     def forget(self) -> None:
         """Forget what a process may remember of the shop for a second."""
