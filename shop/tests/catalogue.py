@@ -36,13 +36,6 @@ def a_sold_out_sale() -> Sale:
     return a_sale(stock=0)
 
 
-def a_sale_that_may_come_back() -> Sale:
-    """A sale whose units are all reserved but unpaid."""
-    sale = a_sale(stock=1)
-    an_order(sale)
-    return sale
-
-
 def a_buyer(password: str | None = None) -> User:
     """A buyer; hashing a password takes a fifth of a second."""
     return User.objects.create_user(f"buyer-{uuid4().hex[:8]}", password=password)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from django.db import transaction
 from django.db.models.functions import Now
 
-from inventory.models import OutboxMessage, Reservation
+from inventory.models import Reservation
 from inventory.tests.helpers import book
 from shop import payments
 from shop.audit.report import mismatches
@@ -111,18 +111,8 @@ def told(order: Order) -> str:
     return status
 
 
-def messages(order: Order) -> list[str]:
-    """Return the topics of an order's outbox messages."""
-    found = OutboxMessage.objects.filter(payload__orders__contains=[order.pk]).order_by("pk")
-    return [topic.removeprefix("orders.") for topic in found.values_list("topic", flat=True)]
-
-
 def status(order: Order) -> str:
     return Order.objects.get(pk=order.pk).status
-
-
-def timeline(order: Order) -> list[str]:
-    return [event.kind for event in order.events.all()]
 
 
 def paid(sale: Sale, quantity: int = 1) -> Order:

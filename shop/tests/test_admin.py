@@ -14,13 +14,12 @@ from django.utils import timezone
 from inventory import outbox
 from inventory.audit import audit
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
-from inventory.selling.hint import hint
 from shop import payments
 from shop.accounts.models import User
 from shop.catalogue.models import Product, Sale
 from shop.orders.models import Order
 from shop.payments.models import Refund
-from shop.tests.catalogue import a_buyer, a_sale, a_sale_that_may_come_back, an_order
+from shop.tests.catalogue import a_buyer, a_sale, an_order
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -104,21 +103,6 @@ def test_an_item_is_not_deleted(admin_client, rows):
 def restock(client, item, units, total=None):
     form = {"units": units, "total": item.total if total is None else total}
     return client.post(url(Item, "restock", item.pk), form, follow=True)
-
-
-def test_a_restock_adds_units_and_takes_back_the_sold_out_hint(admin_client):
-    item = a_sale_that_may_come_back().item
-    level = hint().read(item.pk)
-    assert level is not None
-    assert level.available == 0
-    text = restock(admin_client, item, 5).content.decode()
-    assert "Added 5 units: 5 are available." in text
-    level = hint().read(item.pk)
-    assert level is not None
-    assert level.available == 5
-    item.refresh_from_db()
-    assert (item.available, item.total) == (5, 6)
-    assert audit().balanced
 
 
 @pytest.mark.parametrize("units", ["0", "-5", "many", "", "99999999999999999999"])

@@ -10,6 +10,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from shop import environment
+from shop.tests.processes import run_python
 
 
 def manage(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -39,14 +40,6 @@ def test_every_variable_stands_once_in_the_table_and_is_read_somewhere():
         assert re.search(rf"[\"']{name}[\"']", readers), f"{name} is read nowhere"
 
 
-def test_production_names_everything_that_is_missing_at_once():
-    result = manage("migrate", SHOP_DEMO="0", SHOP_PAYMENTS="1")
-    assert result.returncode == 1
-    for name in NEEDED:
-        assert name in result.stderr
-    assert "Traceback" not in result.stderr
-
-
 def test_a_real_database_means_production_unless_the_demo_is_asked_for():
     result = manage("migrate", DATABASE_URL="postgresql://shop@127.0.0.1:1/shop")
     assert result.returncode == 1
@@ -65,10 +58,7 @@ with connection.cursor() as cursor:
         print(*cursor.fetchone())
 """
     names = {"PGOPTIONS": given, "DJANGO_SETTINGS_MODULE": "shop.tests.settings"}
-    said = subprocess.check_output(
-        [sys.executable, "-c", show], env={**os.environ, **names}, text=True, timeout=60
-    )
-    assert said.split() == [limit, "15s"]
+    assert run_python(show, **{**os.environ, **names}).stdout.split() == [limit, "15s"]
 
 
 PRODUCTION = {
@@ -97,15 +87,7 @@ STARTS = {
 
 def start(how: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Start a process of production with only these variables set."""
-    return subprocess.run(
-        [sys.executable, "-c", STARTS[how]],
-        cwd=environment.PROJECT,
-        env={"PATH": os.environ["PATH"], **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return run_python(STARTS[how], **variables)
 
 
 @pytest.mark.parametrize("how", STARTS)
@@ -174,20 +156,6 @@ def test_a_check_of_the_deployment_without_any_settings_is_one_of_production() -
     assert result.returncode == 1
     assert "SECRET_KEY" in result.stderr
     assert manage("check").returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("read", "name", "value"),
-    [
-        (environment.number, "WEB_CONCURRENCY", "two"),
-        (environment.number, "SHOP_PORT", "-1"),
-        (environment.switch, "SHOP_HTTPS", "yes"),
-    ],
-)
-def test_a_value_of_the_wrong_kind_is_named_with_its_variable(monkeypatch, read, name, value):
-    monkeypatch.setenv(name, value)
-    with pytest.raises(ImproperlyConfigured, match=f"{name} must be .*{value}"):
-        read(name)
 
 
 def test_a_secret_may_be_a_files_content(monkeypatch, tmp_path):

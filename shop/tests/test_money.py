@@ -1,19 +1,13 @@
 """Amounts: integers in minor units with a currency, from form to database."""
 
 from decimal import Decimal
-from uuid import uuid4
 
 import pytest
-from django.core.exceptions import ValidationError
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from shop.catalogue.models import Sale
-from shop.checkout.purchase import Wanted, check_out
 from shop.money import display, plain, to_major, to_minor
-from shop.orders.models import Order
-from shop.refusals import Refusal
-from shop.tests.catalogue import a_buyer, a_sale, an_order
 
 
 @pytest.mark.parametrize(
@@ -42,27 +36,6 @@ def test_an_amount_is_written_for_its_reader():
     assert display(199_900, "CNY", "zh_Hans") == "¥1,999.00"
     assert display(1500, "JPY", "en") == "¥1,500"
     assert plain(1, "CNY") == "0.01 CNY"
-
-
-@pytest.mark.django_db
-def test_a_sale_has_a_currency_and_its_orders_have_it_too():
-    sale = a_sale(currency="JPY", price=1500)
-    order = an_order(sale)
-    assert (order.amount, order.currency) == (1500, "JPY")
-    with pytest.raises(ValidationError, match="ISO 4217"):
-        a_sale(currency="XYZ")
-
-
-@pytest.mark.django_db
-def test_a_cart_has_one_currency(client):
-    sales = [a_sale(currency="CNY"), a_sale(currency="JPY")]
-    wanted = [Wanted(sale.pk, 1) for sale in sales]
-    with pytest.raises(Refusal, match="invalid_cart"):
-        check_out(a_buyer().pk, uuid4(), wanted)
-    assert not Order.objects.exists()
-    for sale in sales:
-        client.post(f"/cart/{sale.pk}/", {"quantity": "1"})
-    assert list(client.session["cart"]) == [str(sales[0].pk)]
 
 
 @pytest.mark.django_db

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from shop import environment
+from shop.tests.processes import run_python
 from shop.tests.test_environment import PRODUCTION
 
 REFUSED, TAKEN = "production does not start, and says which setting it is", "it is taken as it is"
@@ -114,16 +112,8 @@ print(json.dumps({
 
 def run(code: str, given: object, *arguments: str, **variables: str) -> dict[str, object]:
     """Run code in a process that has only these variables; return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=environment.PROJECT,
-        env={"PATH": os.environ["PATH"], **variables},
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    done = run_python(code, *arguments, given=json.dumps(given), **variables)
+    assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -161,8 +151,9 @@ def test_every_setting_is_in_the_table() -> None:
     assert TABLE.keys() == DEFAULTS.keys() == {variable.name for variable in environment.VARIABLES}
 
 
-def test_nonsense_in_a_setting_does_what_the_table_says() -> None:
-    found = walk(dict.fromkeys(TABLE, "nonsense"))
+@pytest.mark.parametrize("nonsense", ["nonsense", "-1"])
+def test_nonsense_in_a_setting_does_what_the_table_says(nonsense: str) -> None:
+    found = walk(dict.fromkeys(TABLE, nonsense))
     for name, (_, consequence) in TABLE.items():
         assert bool(found[name]) == (consequence != TAKEN), (name, found[name])
         assert consequence != REFUSED or name in str(found[name]), (name, found[name])

@@ -12,7 +12,6 @@ from inventory.tests.helpers import at_once
 from shop.api.tests.answers import refused
 from shop.conftest import Buyer
 from shop.tests.money import check
-from shop.tests.provider import lost
 
 pytestmark = pytest.mark.django_db
 
@@ -99,18 +98,6 @@ def test_a_key_of_the_whole_order_must_be_one_too(ann, sale):
     order = ann.order(sale)
     answer = ann.post(f"orders/{order}/cancel", idempotency_key="1")
     refused(answer, 400, "idempotency_key_missing")
-
-
-def test_a_payment_without_an_answer_is_unknown_and_the_same_call_finds_out(
-    ann, sale, fake_provider
-):
-    order = ann.order(sale)
-    fake_provider.after = lost("capture")
-    answer = ann.post(f"orders/{order}/payment")
-    refused(answer, 503, "outcome_unknown")
-    assert int(answer["Retry-After"]) >= 1
-    assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
-    assert fake_provider.captures[order] == [99_900]
 
 
 @pytest.mark.django_db(transaction=True)

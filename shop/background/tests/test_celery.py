@@ -317,19 +317,3 @@ def test_mails_wait_without_attempts_while_the_mail_server_is_unreachable(settin
     assert (unsent.done, unsent.attempts, unsent.error) == (None, 0, "")
     assert metrics.read()["mails"] == before + 1
     assert "mail server does not answer" in caplog.text
-
-
-def test_a_dead_message_is_shown_with_its_error_and_can_be_tried_again(admin_client, monkeypatch):
-    monkeypatch.setattr("inventory.outbox.MAX_ATTEMPTS", 1)
-    monkeypatch.setitem(follow_up.HANDLERS, "orders.opened", lambda payload: 1 / 0)
-    order = an_order(a_sale())
-    follow_up.deliver()
-    page = reverse("admin:inventory_outboxmessage_changelist")
-    shown = admin_client.get(page, {"state": "dead"}).content.decode()
-    assert "ZeroDivisionError" in shown
-    assert ">1</strong> dead" in shown
-    monkeypatch.undo()
-    message = OutboxMessage.objects.get()
-    admin_client.post(page, {"action": "retry", "_selected_action": [message.pk]})
-    follow_up.deliver()
-    assert confirmed(order)

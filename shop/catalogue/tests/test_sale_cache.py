@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -11,46 +11,7 @@ from django.db import connection
 from inventory.tests.helpers import at_once
 from shop.catalogue import sale_cache as module
 from shop.catalogue.models import Sale
-from shop.catalogue.sale_cache import CachedSale, NoSuchSale, SaleCache
-
-START = datetime(2030, 1, 1, tzinfo=UTC)
-
-
-def cached_sale(at: datetime, *, paused: bool = False) -> CachedSale:
-    """A sale of one hour, cached by a process whose clock started at `at`."""
-    import time
-
-    return CachedSale(
-        sale=1,
-        item=1,
-        price=100,
-        currency="CNY",
-        limit=1,
-        starts_at=START,
-        ends_at=START + timedelta(hours=1),
-        paused=paused,
-        hold=timedelta(minutes=1),
-        clock=at - timedelta(seconds=time.monotonic()),
-    )
-
-
-@pytest.mark.parametrize(
-    ("after_start", "closed"),
-    [
-        (timedelta(seconds=-30), "not_started"),
-        (timedelta(0), None),
-        (timedelta(minutes=59), None),
-        (timedelta(hours=1), "ended"),
-        (timedelta(days=1), "ended"),
-    ],
-)
-def test_the_window_is_judged_by_the_databases_clock(after_start, closed):
-    assert cached_sale(START + after_start).closed() == closed
-
-
-def test_a_pause_closes_an_open_sale_and_a_closed_one_says_why_it_is_closed():
-    assert cached_sale(START, paused=True).closed() == "paused"
-    assert cached_sale(START + timedelta(hours=2), paused=True).closed() == "ended"
+from shop.catalogue.sale_cache import NoSuchSale, SaleCache
 
 
 @pytest.fixture

@@ -188,13 +188,6 @@ def test_a_sale_opens_and_ends_by_the_databases_clock_while_it_is_cached(
     assert (second - first, third - second) == (hour + minute, hour + minute)
 
 
-def test_sold_out_units_that_are_unpaid_are_held(sale_of: Callable[..., Sale], ann: Any) -> None:
-    sale, cache = sale_of(1), StockCache()
-    ann.order(sale)
-    stock = cache.get(sale.pk)
-    assert (stock.status, stock.available, stock.held) == ("sold_out", 0, True)
-
-
 def test_the_time_is_the_databases(sale: Sale, db: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
 from functools import partial
 from uuid import uuid4, uuid5
 
@@ -15,7 +14,6 @@ from inventory.models import Item, Reservation
 from inventory.tests.helpers import at_once
 from shop.audit.report import mismatches
 from shop.catalogue.models import Sale
-from shop.catalogue.sale_cache import sale_cache
 from shop.checkout.purchase import Wanted, check_out
 from shop.orders.models import Order, OrderLine
 from shop.refusals import Refusal
@@ -48,26 +46,6 @@ def available(*sales: Sale) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("change", "status", "code"),
-    [
-        ("paused = true", 403, "paused"),
-        ("ends_at = starts_at + interval '1 microsecond'", 410, "ended"),
-        ("starts_at = now() + interval '1 hour'", 403, "not_started"),
-    ],
-)
-def test_a_sale_that_closes_while_its_cart_is_on_the_way_takes_the_whole_cart_back(
-    change, status, code, ann
-):
-    first, closing = a_sale(), a_sale(starts_in=timedelta(minutes=-1))
-    for sale in (first, closing):
-        sale_cache().get(sale.pk)
-    with connection.cursor() as cursor:
-        cursor.execute(f"UPDATE shop_sale SET {change} WHERE id = %s", [closing.pk])
-    assert said(send(ann, (first, 1), (closing, 1))) == (status, code, closing.pk)
-    assert available(first, closing) == [10, 10]
-
-
-@pytest.mark.parametrize(
     "body",
     [
         {},
@@ -84,23 +62,6 @@ def test_a_sale_that_closes_while_its_cart_is_on_the_way_takes_the_whole_cart_ba
 def test_what_is_no_cart_is_refused(ann, body):
     answer = ann.call("POST", "orders", body, idempotency_key=str(uuid4()))
     assert said(answer) == (422, "invalid_cart", None)
-
-
-def test_the_same_cart_in_any_order_of_its_lines_is_the_same_order(ann):
-    one, two, key = a_sale(limit=5), a_sale(limit=5), uuid4()
-    first = send(ann, (one, 1), (two, 2), key=key)
-    again = send(ann, (two, 2), (one, 1), key=key)
-    assert (first.status_code, again.status_code, again.json()) == (201, 200, first.json())
-    assert available(one, two) == [9, 8]
-
-
-def test_a_key_of_another_cart_or_purchase_is_refused(ann):
-    one, two, key = a_sale(limit=9), a_sale(limit=9), uuid4()
-    send(ann, (one, 1), (two, 1), key=key)
-    for other in ([(one, 1)], [(one, 1), (two, 2)], [(two, 1)]):
-        assert said(send(ann, *other, key=key))[1] == "idempotency_key_reused"
-    assert said(ann.buy(one, 1, key=key))[1] == "idempotency_key_reused"
-    assert available(one, two) == [9, 9]
 
 
 def test_a_cart_sent_thirty_times_at_once_is_one_order(ann):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shop import environment
+from shop.tests.processes import run_python
 
 SECRETS = ("ann@example.org", "a-session", "a-token", "a-password", "a-search", "203.0.113.7")
 
@@ -72,17 +70,11 @@ def sentry() -> Iterator[Any]:
 
 
 def test_an_error_is_reported_without_personal_data(sentry):
-    subprocess.run(
-        [sys.executable, "-c", FAILING_SHOP],
-        cwd=environment.PROJECT,
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "shop.tests.settings",
-            "SENTRY_DSN": f"http://key@127.0.0.1:{sentry.server_port}/1",
-        },
-        check=False,
-        timeout=60,
-    )
+    given = {
+        "DJANGO_SETTINGS_MODULE": "shop.tests.settings",
+        "SENTRY_DSN": f"http://key@127.0.0.1:{sentry.server_port}/1",
+    }
+    run_python(FAILING_SHOP, **{**os.environ, **given})
     events = [text for text in sentry.received if '"exception"' in text]
     assert len(events) == 1
     event = json.loads(events[0].splitlines()[-1])

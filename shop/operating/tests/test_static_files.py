@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from shop.environment import PROJECT
 from shop.operating.static_files import StaticFiles
+from shop.tests.processes import run_python
 from shop.tests.test_environment import PRODUCTION
 
 ASK = """
@@ -27,15 +24,7 @@ print(page.status_code, client.get(icon, secure=True).status_code)
 
 def test_production_serves_its_pages_and_their_files_from_a_checkout() -> None:
     variables = {**PRODUCTION, "DJANGO_SETTINGS_MODULE": "shop.settings"}
-    done = subprocess.run(
-        [sys.executable, "-c", ASK],
-        cwd=PROJECT,
-        env={"PATH": os.environ["PATH"], **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = run_python(ASK, **variables)
     assert done.stdout.split() == ["200", "200"], done.stderr
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -25,7 +24,6 @@ from inventory.models import OutboxMessage
 from inventory.redis import ITEM_LOCK, client
 from inventory.tests.helpers import in_thread
 from locking.backends.redis import RedisLock
-from shop import environment
 from shop.api.handler import ApiHandler
 from shop.background import tasks
 from shop.catalogue.models import Sale
@@ -33,7 +31,7 @@ from shop.celery import app
 from shop.conftest import Buyer
 from shop.operating import tracing
 from shop.orders.models import Order
-from shop.tests.processes import wait_for
+from shop.tests.processes import run_python, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -207,15 +205,7 @@ request = RequestFactory().get("/favicon.ico", HTTP_HOST="127.0.0.1")
 list(application(request.environ, lambda *_: None))
 print("imported:", "opentelemetry.sdk.trace" in sys.modules, "sentry_sdk" in sys.modules)
 """
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=environment.PROJECT,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return run_python(code, **{**os.environ, **variables})
 
 
 def test_the_console_exporter_writes_spans_and_off_imports_nothing():

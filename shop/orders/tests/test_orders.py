@@ -1,24 +1,24 @@
-"""Orders under races: of two concurrent changes one happens, and the books balance."""
+"""Orders under races with crowds of buyers, and with sessions that hold a lock."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from uuid import uuid4
 
 import pytest
-from django.db import connection
 
 from inventory import services
-from inventory.models import BuyerQuota, Item, OutboxMessage, StockMovement
+from inventory.models import Item, OutboxMessage, StockMovement
+from inventory.outcomes import Granted, PurchaseTicket
+from inventory.selling import batch
 from inventory.tests.helpers import (
     at_once,
     book,
     crowd,
     in_thread,
     kinds,
+    new_purchase,
     outsider,
     wait_until_blocked,
 )
@@ -26,9 +26,10 @@ from shop import orders, payments
 from shop.accounts.models import User
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import Bought, buy
-from shop.orders import WrongState
+from shop.orders import WrongState, open_orders
 from shop.orders.models import Order
 from shop.refusals import Refusal
+from shop.tests.catalogue import a_buyer, a_sale
 from shop.tests.money import make_due
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,9 +60,6 @@ def returns(sale: Sale) -> list[int]:
     return list(found.order_by("pk").values_list("delta", flat=True))
 
 
-# --- opening -----------------------------------------------------------------------------------
-
-
 def test_a_crowd_of_buyers_gets_exactly_as_many_orders_as_there_are_units(sale_of, buyers):
     sale = sale_of(25, limit=1)
     calls = [partial(buy, sale.pk, buyer, uuid4(), 1) for buyer in buyers]
@@ -87,59 +85,6 @@ def test_every_order_is_in_the_outbox_once(sale_of, buyers):
     told = OutboxMessage.objects.filter(topic=orders.OPENED).values_list("payload", flat=True)
     ids = [pk for payload in told for pk in payload["orders"]]
     assert sorted(ids) == sorted(Order.objects.values_list("pk", flat=True))
-
-
-def test_of_two_buyers_for_one_unit_only_one_has_anything_to_pay(sale_of, buyers):
-    """A buyer cannot pay for a missing unit: it is held before the order exists."""
-    sale = sale_of(1)
-    answers = at_once([partial(buy, sale.pk, buyer, uuid4(), 1) for buyer in buyers[:2]])
-    assert kinds(answers) == {"Bought": 1, "Refusal": 1}
-    assert payments.pay(Order.objects.get(lines__sale=sale)).status == Status.PAID
-    assert (book(sale.item_id).available, book(sale.item_id).confirmed) == (0, 1)
-
-
-# --- paying, cancelling, refunding -------------------------------------------------------------
-
-
-def test_an_order_paid_many_times_at_once_is_paid_once(sale, buyers):
-    mine = order(sale, buyers[0])
-    answers = at_once([partial(payments.pay, Order.objects.get(pk=mine.pk)) for _ in range(8)])
-    assert kinds(answers) == {"Order": 8}
-    assert statuses(sale) == {"paid": 1}
-    assert (book(sale.item_id).confirmed, returns(sale)) == (1, [])
-
-
-@pytest.mark.parametrize("before", ["awaiting", "paid"])
-def test_units_given_back_many_times_at_once_go_back_once(before, sale, buyers):
-    mine = order(sale, buyers[0], 2)
-    give_back = orders.cancel
-    if before == "paid":
-        payments.pay(mine)
-        give_back = payments.refund
-    answers = at_once([partial(give_back, Order.objects.get(pk=mine.pk)) for _ in range(8)])
-    assert kinds(answers) == {"Order": 8}
-    assert returns(sale) == [2]
-    assert (book(sale.item_id).available, book(sale.item_id).held) == (10, 0)
-    assert BuyerQuota.objects.get(buyer=buyers[0]).used == 0
-
-
-def test_of_a_payment_and_a_cancellation_at_once_exactly_one_happens(sale_of, buyers):
-    sale = sale_of(100)
-    opened = [order(sale, buyer) for buyer in buyers[:20]]
-    calls = [partial(change, each) for each in opened for change in (payments.pay, orders.cancel)]
-    answers = at_once(calls)
-    for paid, cancelled in zip(answers[::2], answers[1::2], strict=True):
-        assert sorted([type(paid), type(cancelled)], key=str) == sorted(
-            [Order, WrongState], key=str
-        )
-    ended = statuses(sale)
-    assert sum(ended.values()) == 20
-    assert set(ended) <= {"paid", "cancelled"}
-    assert book(sale.item_id).confirmed == ended.get("paid", 0)
-    assert book(sale.item_id).available == 100 - ended.get("paid", 0)
-
-
-# --- expiring ----------------------------------------------------------------------------------
 
 
 def test_several_workers_that_expire_at_once_put_everything_back_exactly_once(sale_of, buyers):
@@ -205,26 +150,6 @@ def test_a_payment_during_an_expiry_reclaims_the_unit(sale, buyers):
     assert (book(sale.item_id).available, book(sale.item_id).confirmed) == (9, 1)
 
 
-def test_payments_and_sweeps_in_a_crowd_end_each_order_in_one_way(sale_of, buyers):
-    sale = sale_of(100)
-    opened = [order(sale, buyer) for buyer in buyers]
-    with connection.cursor() as cursor:  # the deadlines pass one by one during the test
-        cursor.execute(
-            "UPDATE inventory_reservation SET deadline ="
-            " clock_timestamp() + (id % 30) * interval '60 ms'"
-        )
-    pay: list[Callable[[], object]] = [partial(payments.pay, each) for each in opened]
-    answers = at_once([*pay, *[orders.expire] * 4])
-    paid = sum(isinstance(answer, Order) for answer in answers[:60])
-    assert kinds(answers[:60]) == +Counter({"Order": paid, "WrongState": 60 - paid})
-    make_due(*Order.objects.filter(status=Status.AWAITING_PAYMENT))
-    while orders.expire():
-        pass
-    ended = statuses(sale)
-    assert (ended.get("paid", 0), ended.get("expired", 0)) == (paid, 60 - paid)
-    assert (book(sale.item_id).confirmed, book(sale.item_id).available) == (paid, 100 - paid)
-
-
 def test_buying_cancelling_and_expiring_all_at_once_leaves_balanced_books(sale_of, buyers):
     sale = sale_of(10, limit=3, hold=timedelta(milliseconds=30))
 
@@ -245,3 +170,21 @@ def test_buying_cancelling_and_expiring_all_at_once_leaves_balanced_books(sale_o
     assert (book(sale.item_id).available, book(sale.item_id).held) == (10, 0)
     assert Item.objects.get(pk=sale.item_id).reserved == 0
     assert sum(returns(sale)) == Order.objects.filter(lines__sale=sale).count()
+
+
+def test_each_buyer_of_a_batch_gets_the_own_order():
+    sale, buyers = a_sale(limit=9, price=1_999), [a_buyer() for _ in range(4)]
+    tickets = [
+        PurchaseTicket(new_purchase(sale.item_id, buyer.pk, quantity, scope=sale.pk, limit=9))
+        for quantity, buyer in enumerate(buyers, start=1)
+    ]
+    batch.sell(tickets, open_orders, None)
+    for quantity, (ticket, buyer) in enumerate(zip(tickets, buyers, strict=True), start=1):
+        granted = ticket.answer
+        assert isinstance(granted, Granted)
+        order = Order.objects.get(pk=granted.opened.pk)
+        assert (order.buyer, order.amount) == (buyer, 1_999 * quantity)
+        assert granted.opened.amount == order.amount
+        reservation = order.lines.get().reservation
+        assert (reservation.pk, reservation.buyer) == (granted.reservation, buyer.pk)
+        assert reservation.quantity == quantity

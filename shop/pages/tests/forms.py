@@ -4,10 +4,6 @@ import re
 from uuid import uuid4
 
 
-def page(answer) -> str:
-    return str(answer.content.decode())
-
-
 def key_on(text: str) -> str:
     found = re.search(r'name="key" value="([^"]+)"', text)
     assert found is not None

@@ -10,9 +10,8 @@ from shop.accounts import tokens
 from shop.accounts.models import User
 from shop.catalogue.models import Product
 from shop.orders.models import Order
-from shop.pages.tests.forms import buy_by_form, page
-from shop.tests.catalogue import PASSWORD, a_buyer, a_sale, a_sold_out_sale, an_order
-from shop.tests.messages import title
+from shop.pages.tests.forms import buy_by_form
+from shop.tests.catalogue import PASSWORD, a_buyer, a_sale, an_order
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,20 +28,6 @@ def change(browser, order, action):
     return browser.post(reverse(action, args=[order.pk]), follow=True)
 
 
-def test_another_buyers_order_is_not_found(client, order):
-    client.force_login(a_buyer())
-    assert client.get(order.get_absolute_url()).status_code == 404
-    for action in ("pay", "cancel", "refund"):
-        assert change(client, order, action).status_code == 404
-    order.refresh_from_db()
-    assert order.status == Order.Status.AWAITING_PAYMENT
-
-
-def test_orders_are_for_those_who_signed_in(client, order):
-    for path in ("/orders/", order.get_absolute_url(), "/account/"):
-        assert client.get(path).headers["Location"] == f"/sign-in/?next={path}"
-
-
 def test_orders_are_changed_by_post_only(browser, order):
     for action in ("pay", "cancel", "refund"):
         assert browser.get(reverse(action, args=[order.pk])).status_code == 405
@@ -52,15 +37,11 @@ def test_my_orders_are_mine_the_newest_first_twenty_a_page(browser, buyer):
     sale = a_sale(stock=30, limit=25)
     mine = [an_order(sale, buyer).pk for _ in range(21)]
     other = an_order(sale)
-    first, second = (page(browser.get(f"/orders/?page={n}")) for n in (1, 2))
+    first, second = (browser.get(f"/orders/?page={n}").text for n in (1, 2))
     shown = re.compile(r'<th scope="row"><a href="/orders/(\d+)/">')
     assert [int(pk) for pk in shown.findall(first)] == mine[:0:-1]
     assert [int(pk) for pk in shown.findall(second)] == mine[:1]
     assert f"/orders/{other.pk}/" not in first + second
-
-
-def test_a_buyer_without_orders_sees_no_table(browser):
-    assert "You have no orders yet." in page(browser.get("/orders/"))
 
 
 # --- accounts --------------------------------------------------------------------------------
@@ -86,7 +67,7 @@ def test_signing_in_or_up_leads_nowhere_else(client):
 
 def test_a_wrong_password_is_said(client, buyer):
     answer = client.post("/sign-in/", {"username": buyer.username, "password": "wrong"})
-    assert "errorlist" in page(answer)
+    assert "errorlist" in answer.text
 
 
 def test_signing_out_is_a_form(browser):
@@ -96,8 +77,8 @@ def test_signing_out_is_a_form(browser):
 
 
 def test_the_account_page_makes_a_token_when_asked_to(browser, buyer):
-    assert 'id="token"' not in page(browser.get("/account/"))
-    found = re.search(r'id="token"[^>]* value="([^"]+)"', page(browser.post("/account/")))
+    assert 'id="token"' not in browser.get("/account/").text
+    found = re.search(r'id="token"[^>]* value="([^"]+)"', browser.post("/account/").text)
     assert found is not None
     assert tokens.verify(found[1]) == buyer.pk
 
@@ -108,25 +89,20 @@ def test_the_account_page_makes_a_token_when_asked_to(browser, buyer):
 def test_the_language_follows_the_browser_and_the_switch(client):
     address = a_sale().get_absolute_url()
     chinese = client.get(address, headers={"Accept-Language": "zh-CN,zh;q=0.9"})
-    assert '<html lang="zh-hans">' in page(chinese)
-    assert "每人限购" in page(chinese)
-    assert '<html lang="en">' in page(client.get(address))
+    assert '<html lang="zh-hans">' in chinese.text
+    assert "每人限购" in chinese.text
+    assert '<html lang="en">' in client.get(address).text
     answer = client.post("/language/", {"language": "zh-hans", "next": address})
     assert answer.headers["Location"] == address
-    assert '<html lang="zh-hans">' in page(client.get(address))
+    assert '<html lang="zh-hans">' in client.get(address).text
 
 
 def test_a_product_is_named_in_the_pages_language_if_it_has_such_a_name(client):
     address = a_sale().get_absolute_url()
     chinese = {"Accept-Language": "zh"}
-    assert "<h1>Phone</h1>" in page(client.get(address, headers=chinese))
+    assert "<h1>Phone</h1>" in client.get(address, headers=chinese).text
     Product.objects.update(name_zh="手机", description_zh="只有十台")
-    shown = page(client.get(address, headers=chinese))
+    shown = client.get(address, headers=chinese).text
     assert "<h1>手机</h1>" in shown
     assert "只有十台" in shown
-    assert "<h1>Phone</h1>" in page(client.get(address))
-
-
-def test_refusals_are_in_the_pages_language(browser):
-    browser.cookies["django_language"] = "zh-hans"
-    assert title("sold_out", "zh-hans") in page(buy_by_form(browser, a_sold_out_sale()))
+    assert "<h1>Phone</h1>" in client.get(address).text

@@ -12,7 +12,7 @@ from django.test import Client
 
 from inventory.models import Item
 from shop.orders.models import Order
-from shop.pages.tests.forms import buy_by_form, key_on, page
+from shop.pages.tests.forms import buy_by_form, key_on
 from shop.refusals import Refusal
 from shop.tests.catalogue import (
     PASSWORD,
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_the_home_page_of_an_empty_shop_says_so(client):
-    assert "There are no sales at the moment. Please check back soon." in page(client.get("/"))
+    assert "There are no sales at the moment. Please check back soon." in client.get("/").text
 
 
 def test_the_home_page_costs_two_queries_however_many_sales_there_are(
@@ -45,16 +45,16 @@ def test_the_shelves_are_kept_for_a_second_in_each_language(client, monkeypatch)
     now = time.time()
     monkeypatch.setattr("time.time", lambda: now)
     first = a_sale()
-    assert "On sale now" in page(client.get("/"))
+    assert "On sale now" in client.get("/").text
     second = a_sale()
-    text = page(client.get("/"))
+    text = client.get("/").text
     assert f'data-sale="{first.pk}"' in text
     assert f'data-sale="{second.pk}"' not in text
-    chinese = page(client.get("/", headers={"Accept-Language": "zh"}))
+    chinese = client.get("/", headers={"Accept-Language": "zh"}).text
     assert "抢购中" in chinese
     assert f'data-sale="{second.pk}"' in chinese
     now += 1.1
-    assert f'data-sale="{second.pk}"' in page(client.get("/"))
+    assert f'data-sale="{second.pk}"' in client.get("/").text
 
 
 def test_a_sale_page_costs_one_query_for_a_visitor(client, django_assert_num_queries):
@@ -67,7 +67,7 @@ def test_the_home_page_shows_what_can_be_bought_however_many_load_tests_ran(clie
     wanted = a_sale()
     for _ in range(30):
         a_sale(stock=0)
-    text = page(client.get("/"))
+    text = client.get("/").text
     assert f'data-sale="{wanted.pk}"' in text
     assert text.count("data-sale=") == 1 + 6
 
@@ -78,14 +78,14 @@ def test_pages_carry_the_time_of_the_database(client):
         cursor.execute("SELECT now()")
         before = cursor.fetchone()[0]
     for path in ("/", sale.get_absolute_url()):
-        found = re.search(r'data-now="([^"]+)"', page(client.get(path)))
+        found = re.search(r'data-now="([^"]+)"', client.get(path).text)
         assert found is not None
         now = type(before).fromisoformat(found[1])
         assert before <= now <= before + timedelta(seconds=30)
 
 
 def test_without_javascript_the_page_reloads_itself_when_the_sale_opens(client):
-    text = page(client.get(an_upcoming_sale(seconds=90).get_absolute_url()))
+    text = client.get(an_upcoming_sale(seconds=90).get_absolute_url()).text
     found = re.search(r'<noscript><meta http-equiv="refresh" content="(\d+)">', text)
     assert found is not None
     assert 1 <= int(found[1]) <= 91
@@ -100,7 +100,7 @@ def test_nothing_is_loaded_from_outside(browser, buyer):
         "/api/docs",
     ):
         answer = browser.get(path)
-        assert not re.findall(r'(?:src|href|action)="(?:https?:)?//', page(answer))
+        assert not re.findall(r'(?:src|href|action)="(?:https?:)?//', answer.text)
         assert answer.headers["Content-Security-Policy"].startswith("default-src 'self';")
 
 
@@ -109,7 +109,7 @@ def test_nothing_is_loaded_from_outside(browser, buyer):
 
 def test_every_page_load_has_its_own_key(browser):
     address = a_sale().get_absolute_url()
-    keys = {UUID(key_on(page(browser.get(address)))) for _ in range(3)}
+    keys = {UUID(key_on(browser.get(address).text)) for _ in range(3)}
     assert len(keys) == 3
 
 
@@ -154,8 +154,8 @@ def test_an_unknown_outcome_is_asked_again_with_the_same_key(browser, monkeypatc
         answer = buy_by_form(browser, sale, key=key)
     assert answer.status_code == 503
     assert answer.headers["Retry-After"] == "2"
-    assert "We cannot tell yet whether your order was placed." in page(answer)
-    assert key_on(page(answer)) == key
+    assert "We cannot tell yet whether your order was placed." in answer.text
+    assert key_on(answer.text) == key
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_an_unknown_outcome_is_asked_again_with_the_same_key(browser, monkeypatc
 def test_a_form_that_was_tampered_with_orders_nothing(browser, form, status):
     answer = buy_by_form(browser, a_sale(), **form)
     assert answer.status_code == status
-    assert UUID(key_on(page(answer)))
+    assert UUID(key_on(answer.text))
     assert not Order.objects.exists()
 
 
@@ -181,7 +181,7 @@ def test_a_forged_form_is_refused_kindly(buyer):
     strict.force_login(buyer)
     answer = buy_by_form(strict, a_sale())
     assert answer.status_code == 403
-    assert "The form has expired" in page(answer)
+    assert "The form has expired" in answer.text
     assert not Order.objects.exists()
 
 
@@ -202,7 +202,7 @@ def test_a_sale_page_takes_no_other_methods(browser):
 def test_a_page_that_is_not_there_is_a_friendly_404(client):
     answer = client.get("/nowhere")
     assert answer.status_code == 404
-    assert "This page does not exist" in page(answer)
+    assert "This page does not exist" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -223,9 +223,22 @@ def test_a_failure_is_a_friendly_page_that_needs_no_database(
     client.force_login(buyer)
     answer = client.get("/")
     assert answer.status_code == status
-    assert heading in page(answer)
+    assert heading in answer.text
     assert ("Retry-After" in answer.headers) == (status == 503)
 
 
 def test_the_icon_is_found_at_the_usual_address(client):
     assert client.get("/favicon.ico").headers["Location"] == "/static/shop/favicon.svg"
+
+
+# --- the cart --------------------------------------------------------------------------------
+
+
+def test_a_cart_can_be_filled_before_signing_in_but_not_bought(client):
+    answer = client.post(f"/cart/{a_sale().pk}/", {"quantity": 1}, follow=True)
+    assert "Sign in to buy" in answer.text
+    assert client.post("/cart/", {"key": "x"}).url.startswith("/sign-in/?next=/cart/")
+
+
+def test_a_sale_that_is_not_there_cannot_be_put_into_the_cart(browser):
+    assert browser.post("/cart/999999/", {"quantity": 1}).status_code == 404

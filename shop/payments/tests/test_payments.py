@@ -1,19 +1,25 @@
-"""Payments: captured once and never lost, despite crashes and late events."""
+"""Payments and refunds: news during a request, sweeps, and what the database itself refuses."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from uuid import uuid4
 
 import pytest
 from django.db import IntegrityError, connection, transaction
+from django.db.models.functions import Now
 
-from inventory.tests.helpers import at_once, kinds
+from inventory import services
+from inventory.tests.helpers import at_once
 from shop import orders, payments
-from shop.orders import WrongState
+from shop.catalogue.models import Sale
+from shop.orders import Part, WrongState
 from shop.orders.models import Order
-from shop.payments import paying, settlement
+from shop.payments import paying, recovery, settlement
 from shop.payments.models import Payment
-from shop.payments.provider import Intent, PaymentUnknown
+from shop.payments.provider import PaymentUnknown
 from shop.tests.catalogue import a_sale, an_order
 from shop.tests.money import (
     check,
@@ -22,24 +28,12 @@ from shop.tests.money import (
     make_due,
     paid,
     status,
-    sweep,
 )
-from shop.tests.provider import Crash, crash_at, lost
+from shop.tests.provider import FakeProvider, lost
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 Status = Order.Status
-POINTS = [(when, call) for call in ("create", "capture") for when in ("before", "after")]
-
-
-# --- paying ------------------------------------------------------------------------------------
-
-
-def test_thirty_payments_at_once_are_one_capture(sale, fake_provider):
-    mine = an_order(sale)
-    answers = at_once([partial(payments.pay, Order.objects.get(pk=mine.pk)) for _ in range(30)])
-    assert kinds(answers) == {"Order": 30}
-    assert fake_provider.captures[mine.pk] == [99_900]
 
 
 def test_an_event_during_a_second_request_is_its_answer(sale, fake_provider, monkeypatch):
@@ -67,68 +61,6 @@ def test_whether_an_order_can_be_paid_is_asked_in_one_statement(sale, django_ass
     assert not settlement.payable(mine.pk)
 
 
-@pytest.mark.parametrize(("when", "call"), POINTS)
-def test_a_crash_at_any_point_of_a_payment_is_healed_by_the_sweep(when, call, sale, fake_provider):
-    mine = an_order(sale)
-    setattr(fake_provider, when, crash_at(call))
-    with pytest.raises(Crash):
-        payments.pay(mine)
-    come_to_rest(fake_provider)
-    assert status(mine) == "paid"
-
-
-@pytest.mark.parametrize("end", ["cancelled", "expired"])
-@pytest.mark.parametrize(("when", "call"), POINTS)
-def test_a_payment_whose_order_ended_in_a_crash_takes_nothing_or_gives_it_back(
-    when, call, end, sale, fake_provider
-):
-    sale = a_sale(stock=1)
-    mine = an_order(sale)
-    setattr(fake_provider, when, crash_at(call))
-    with pytest.raises(Crash):
-        payments.pay(mine)
-    fake_provider.before = fake_provider.after = lambda made: None
-    if end == "cancelled":
-        orders.cancel(mine)
-    else:
-        make_due(mine)
-        orders.expire()
-        an_order(sale)
-    come_to_rest(fake_provider)
-    assert status(mine) == end
-    assert sum(fake_provider.captures[mine.pk]) == sum(fake_provider.refunds[mine.pk])
-    check(sale, fake_provider)
-
-
-def test_an_event_of_an_unrecorded_payment_must_be_sent_again(sale):
-    mine = an_order(sale)
-    with pytest.raises(settlement.NotYet):
-        paying.record(Intent("pi_77", mine.pk, 99_900, "CNY", "captured"))
-
-
-# --- late captures -----------------------------------------------------------------------------
-
-
-def test_an_order_that_was_cancelled_before_its_capture_is_never_charged(fake_provider, sale):
-    mine = an_order(sale)
-    fake_provider.before = lost("capture")
-    with pytest.raises(PaymentUnknown):
-        payments.pay(mine)
-    orders.cancel(mine)
-    sweep()
-    assert fake_provider.captures[mine.pk] == []
-    with pytest.raises(WrongState, match="cancelled"):
-        payments.pay(mine)
-
-
-# --- forbidden changes -------------------------------------------------------------------------
-
-
-SAME = {"pay": {"paid", "fulfilled"}, "cancel": {"cancelled"}, "refund": {"refunded"}}
-SAME["fulfil"] = {"fulfilled"}
-FROM = {"pay": "awaiting_payment", "cancel": "awaiting_payment", "refund": "paid", "fulfil": "paid"}
-
-
 def test_the_timeline_is_never_rewritten_and_a_refund_never_deleted(sale):
     payments.refund(paid(sale))
     for forbidden in (
@@ -147,3 +79,135 @@ def test_the_database_knows_at_most_one_payment_an_order_and_no_more_back_than_w
         Payment.objects.create(order=mine, key="another", amount=1, not_before=mine.created)
     with pytest.raises(IntegrityError), transaction.atomic():
         Payment.objects.filter(pk=payment.pk).update(owed_back=payment.amount + 1)
+
+
+@pytest.fixture
+def sale(fake_provider: FakeProvider) -> Iterator[Sale]:
+    """Ten units at 999.00 CNY, three per buyer; orders and money must agree in the end."""
+    made = a_sale(limit=3)
+    yield made
+    check(made, fake_provider)
+
+
+def test_a_refund_that_meets_the_arriving_payment_is_given(sale, fake_provider, monkeypatch):
+    fake_provider.slow = True
+    mine = an_order(sale)
+    payments.pay(mine)
+    releasing = services.releasing
+
+    @contextmanager
+    def paid_meanwhile(*arguments, **named):
+        with releasing(*arguments, **named) as released:
+            yield released
+        if not released:
+            deliver(fake_provider)
+
+    monkeypatch.setattr(services, "releasing", paid_meanwhile)
+    assert payments.refund(mine).status in (Order.Status.REFUND_PENDING, Order.Status.REFUNDED)
+    deliver(fake_provider)
+    assert status(mine) == Order.Status.REFUNDED
+
+
+def test_a_refund_whose_event_precedes_its_answer_is_given_once(sale, fake_provider):
+    mine = paid(sale)
+    fake_provider.slow = True
+
+    def news_first(call: str) -> None:
+        if call == "refund":
+            with pytest.raises(settlement.NotYet):
+                deliver(fake_provider)
+
+    fake_provider.after = news_first
+    assert payments.refund(mine).status == Status.REFUND_PENDING
+    fake_provider.after = lambda call: None
+    come_to_rest(fake_provider)
+    assert status(mine) == "refunded"
+
+
+def test_parts_and_the_whole_given_back_at_once_never_come_to_more_than_was_paid(
+    sale, fake_provider
+):
+    mine = paid(sale, 3)
+    calls_ = [partial(payments.refund, Order.objects.get(pk=mine.pk)) for _ in range(2)]
+    calls_ += [
+        partial(payments.refund, Order.objects.get(pk=mine.pk), Part(1, uuid4())) for _ in range(4)
+    ]
+    at_once(calls_)
+    come_to_rest(fake_provider)
+    assert status(mine) == "refunded"
+    assert sum(fake_provider.refunds[mine.pk]) == 299_700
+
+
+def two_without_an_answer(fake_provider) -> list[Order]:
+    sale = a_sale()
+    both = [an_order(sale), an_order(sale)]
+    fake_provider.before = lost("capture", "capture")
+    for order in both:
+        with pytest.raises(PaymentUnknown):
+            payments.pay(order)
+    Payment.objects.update(not_before=Now())
+    return both
+
+
+def test_a_payment_that_cannot_be_settled_keeps_no_other_from_being(
+    fake_provider, monkeypatch, caplog
+):
+    bad, good = two_without_an_answer(fake_provider)
+    advance = paying.advance
+
+    def fail_for_one(payment: Payment) -> None:
+        if payment.order_id == bad.pk:
+            raise ZeroDivisionError
+        advance(payment)
+
+    monkeypatch.setattr(paying, "advance", fail_for_one)
+    recovery.settle()
+    assert "could not be settled" in caplog.text
+    states = dict(Order.objects.values_list("pk", "status"))
+    assert (states[bad.pk], states[good.pk]) == ("awaiting_payment", "paid")
+
+
+def test_a_provider_that_does_not_answer_is_asked_once_about_each_payment(fake_provider):
+    two_without_an_answer(fake_provider)
+
+    def silent(call: str) -> None:
+        asked.append(call)
+        raise PaymentUnknown(call)
+
+    asked: list[str] = []
+    fake_provider.before = silent
+    assert recovery.settle() == 2
+    assert len(asked) == 2
+    assert recovery.settle() == 0
+
+
+def test_a_capture_that_came_first_under_another_key_is_this_ones_answer(fake_provider):
+    mine = an_order(a_sale())
+
+    def another_first(call: str) -> None:
+        if call == "capture":
+            fake_provider.before = lambda call: None
+            [intent] = fake_provider.intents
+            fake_provider.capture(intent, key="another")
+
+    fake_provider.before = another_first
+    assert payments.pay(mine).status == "paid"
+    assert fake_provider.captures[mine.pk] == [mine.amount]
+    assert Payment.objects.get(order=mine).state == Payment.State.CAPTURED
+
+
+def test_who_pays_while_the_order_ends_is_told_so(fake_provider):
+    sale = a_sale(stock=1)
+    mine = an_order(sale)
+
+    def end_first(call: str) -> None:
+        if call == "capture":
+            fake_provider.before = lambda call: None
+            make_due(mine)
+            orders.expire()
+            an_order(sale)
+
+    fake_provider.before = end_first
+    with pytest.raises(WrongState, match="expired"):
+        payments.pay(mine)
+    assert fake_provider.captures[mine.pk] == [mine.amount]
