@@ -238,7 +238,9 @@ class World:
     def hurry_queue(self) -> None:
         """Let all orders of the delay queue be due by the queue's clock, which is Redis's."""
         redis: Any = client()
-        for number in redis.zrange(QUEUE, 0, -1):
+        waiting = redis.zrange(QUEUE, 0, -1)
+        assert {int(number) for number in waiting} == {self.orders[order] for order in self.queued}
+        for number in waiting:
             redis.zadd(QUEUE, {number: 0})
 
     def check_queue(self) -> None:
