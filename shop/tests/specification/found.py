@@ -192,10 +192,12 @@ TOURS: dict[str, Steps] = {
         changed("payment", 1),
         ("the_operator_hands_over", {"order": 0, "then": "part"}),
         ("the_operator_hands_over", {"order": 0, "then": "refund"}),
+        *(("visits", {"who": who, "where": 7}) for who in ("Ann", "Bob")),
         some("refund", 3, 1),
         changed("refund", 1),
         ("numbers_are_skipped", {}),
         bought("Ann", 0),
+        operator("price", 0, 3),  # which an order does not follow
         some("cancel", 4),
         bought("Bob", 2),
         ("hurries", {"who": "Ann"}),
@@ -212,8 +214,10 @@ TOURS: dict[str, Steps] = {
         ("mails_are_given_up", {"by": "the repair"}),
         REPAIRS,
         WATCHES,
-        bought("Ann", 2),  # alerts that are closed are opened once more
-        later(301),
+        bought("Ann", 2),
+        bought("Bob", 2),
+        later(301),  # alerts that are closed are opened once more
+        ("the_clock_ends_orders", {"task": "expire_orders", "times": 1}),  # two at once
         WATCHES,
     ],
 }

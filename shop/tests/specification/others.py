@@ -52,16 +52,17 @@ class OthersActs(Acts):
     @act(2, task=st.sampled_from(["expire_orders", "expire_due"]), times=st.integers(1, 2))
     def the_clock_ends_orders(self, task: str, times: int) -> str:
         """Run the sweep; or go through the delay queue, whose clock is fast: all seem to be due."""
+        world = self.world
         for _ in range(times):
             if task == "expire_due":
-                self.world.hurry_queue()
+                world.hurry_queue()
             getattr(tasks, task)()
-        for order in self.model.orders:
-            if task == "expire_orders" or order in self.world.queued:
-                order.expire(self.model.now)
-        if task == "expire_due":
-            self.world.queued = {each for each in self.world.queued if each.status == AWAITING}
-            self.world.check_queue()
+            for order in self.model.orders:
+                if task == "expire_orders" or order in world.queued:
+                    order.expire(self.model.now)
+            if task == "expire_due":
+                world.queued = {order for order in world.queued if order.status == AWAITING}
+                world.check_queue()
         return f"the shop runs {task}"
 
     @act(
