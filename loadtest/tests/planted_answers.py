@@ -314,6 +314,13 @@ PLANTS: dict[str, Callable[[World], object]] = {
     "P20: promised order not found by its payment": promised_order_not_found_by_its_payment,
     "P20: key not reused": lambda w: w.call(5, 6, "order", 422, "idempotency_key_reused"),
     "P2: units of a cancelled part sold again": units_of_a_cancelled_part_sold_again,
+    "P2: part that came back and is held": lambda w: w.change(
+        next(each for each in w.of(s.Reservation) if each.state == s.CONFIRMED), returned=99
+    ),
+    "P2: written off and still in the total": lambda w: w.change(
+        w.of(s.Item)[1], total=w.of(s.Item)[1].total + 1, available=w.of(s.Item)[1].available + 1
+    ),
+    "P10: follow up of no order": lambda w: w.copy(w.of(s.Effect)[0], order="gone"),
     "P5: part given back twice under one key": part_given_back_twice_under_one_key,
     "P3: part promised and not given back": part_promised_and_not_given_back,
     "P5: limit exceeded by quantities above one": limit_exceeded_by_quantities_above_one,

@@ -37,6 +37,7 @@ from loadtest.shop import (
 from loadtest.shops import load
 from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
 from loadtest.shops.unguarded import Adapter, Server
+from loadtest.tests.trivial_server import answering
 
 OFFERED = "loadtest.shops.unguarded:Adapter"
 
@@ -271,22 +272,12 @@ def test_an_answered_connection_is_closed_while_others_still_wait() -> None:
 
 
 def test_an_adapter_may_name_another_host_than_the_address() -> None:
-    heard = b""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def answer() -> None:
-            nonlocal heard
-            connected, _ = listener.accept()
-            heard = connected.recv(1000)
-            connected.close()
-
-        thread = threading.Thread(target=answer)
-        thread.start()
+    heard: list[bytes] = []
+    with answering(lambda _, request: heard.append(request)) as port:
         request = Request("GET", "/", {"Host": "shop.example"})
-        together(listener.getsockname(), [request], release=Release.PLAIN, timeout=10)
-        thread.join()
-    assert heard.count(b"Host: ") == 1
-    assert b"Host: shop.example\r\n" in heard
+        together(("127.0.0.1", port), [request], release=Release.PLAIN, timeout=10)
+    assert heard[0].count(b"Host: ") == 1
+    assert b"Host: shop.example\r\n" in heard[0]
 
 
 @pytest.mark.parametrize("release", Release)
