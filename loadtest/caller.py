@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import count
 
+from loadtest.cart import Cart
 from loadtest.client import Connection
 from loadtest.finished import Finished, Report, UnexpectedAnswer
 from loadtest.history import INFO, OK, Recorder
@@ -73,51 +74,63 @@ class Caller:
         expects: Collection[str] = (),
         token: str | None = None,
         must: int = 0,
+        cart: Cart | None = None,
     ) -> Answer:
+        """Ask once; a cart is one request, and a call of the history for each of its lines."""
         call = f"{self._client}#{next(self._calls)}"
+        lines: dict[str, tuple[Sale | None, int, str]] = {call: (sale, quantity, key)}
+        if cart is not None:
+            lines = {f"{call}.{place}": line for place, line in enumerate(cart.lines)}
         # Only the first call has a time of its own; the others follow from its answer.
         due, self._due = self._due, None
         headers = self._headers(key, request, token=token)
-        if self._recorder is not None:
-            self._recorder.invoke(
-                call,
-                op,
-                client=self._client,
-                buyer=self.name,
-                sale=sale.id if sale else None,
-                item=sale.item if sale else None,
-                key=key,
-                attempt=attempt,
-                quantity=quantity,
-                order=order,
-                due=due,
-                must=must,
-                walk=self.walk,
-            )
+        for name, (wanted, units, its_key) in lines.items():
+            if self._recorder is not None:
+                self._recorder.invoke(
+                    name,
+                    op,
+                    client=self._client,
+                    buyer=self.name,
+                    sale=wanted.id if wanted else None,
+                    item=wanted.item if wanted else None,
+                    key=its_key,
+                    attempt=attempt,
+                    quantity=units,
+                    order=order,
+                    due=due,
+                    cart=cart.key if cart else "",
+                    must=must,
+                    walk=self.walk,
+                )
         started = due or time.monotonic_ns()
         answer = (connection or self._connection).request(request, headers)
         milliseconds = (time.monotonic_ns() - started) / 1e6
-        outcome = self._record(call, op, answer, order)
-        self._tell(op, answer, outcome, milliseconds, expects=expects)
+        codes = dict.fromkeys(lines, answer.code)
+        if cart is not None:
+            about = zip(lines, cart.lines, strict=True)
+            codes = {name: cart.code_of(line, answer) for name, line in about}
+        outcome = self._record(codes, op, answer, order)
+        self._tell("cart" if cart else op, op, answer, outcome, milliseconds, expects)
         return answer
 
-    def _record(self, call: str, op: str, answer: Answer, order: str | None) -> str:
-        """Write down how a call about an order ended: its outcome."""
+    def _record(self, codes: Mapping[str, str], op: str, answer: Answer, order: str | None) -> str:
+        """Write down how the calls of a request ended, each with its code: their outcome."""
         # An answer that shows another order than was asked for must be seen as that.
         named = (answer.order if op in SHOW_ORDER else None) or order
         outcome = classify(answer.status, answer.code, named, op=op)
         if self._recorder is None:
             return outcome
-        self._recorder.complete(
-            call,
-            outcome,
-            status=answer.status,
-            code=answer.code,
-            order=named,
-            shown=answer.shown if op in SHOW_ORDER or op == "look" else None,
-            orders=answer.orders,
-            told=answer.told if self.walk else None,
-        )
+        for name, code in codes.items():
+            self._recorder.complete(
+                name,
+                outcome,
+                status=answer.status,
+                code=code,
+                order=named,
+                shown=answer.shown if op in SHOW_ORDER or op == "look" else None,
+                orders=answer.orders,
+                told=answer.told if self.walk else None,
+            )
         return outcome
 
     def _headers(self, key: str, request: Request, token: str | None = None) -> dict[str, str]:
@@ -126,13 +139,12 @@ class Caller:
 
     def _tell(
         self,
+        name: str,
         op: str,
         answer: Answer,
         outcome: str,
         milliseconds: float,
-        *,
-        name: str = "",
-        expects: Collection[str] = (),
+        expects: Collection[str],
     ) -> None:
         said = str(answer.status) if outcome == OK else answer.code or str(answer.status)
         expected = (
@@ -141,5 +153,5 @@ class Caller:
             or (op != "order" and answer.status == EXPECTED_STATE_REFUSALS)
         )
         problem = None if expected else UnexpectedAnswer(f"{answer.status} {answer.code}".strip())
-        told = f"{name or op}: {said}"
+        told = f"{name}: {said}"
         self._report(Finished(op, outcome, told, milliseconds, answer.length, problem))

@@ -20,7 +20,7 @@ from loadtest.roles import MAIN, OWN
 from loadtest.sale import Sale
 from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests
-from loadtest.shops.flash_sale.answers import EXPECTED_OF_PARTS, Answer, classify
+from loadtest.shops.flash_sale.answers import EXPECTED_OF_PARTS, Answer
 from loadtest.shops.flash_sale.invalid import Invalid
 
 # Buyers do not all press in the same microsecond: most seconds from the opening to the first press.
@@ -169,44 +169,13 @@ class Shopper(Caller):
 
     def check_out(self, cart: Cart) -> Answer:
         """Ask for a cart once; asking again with the same one is a retry."""
-        attempt, number = self._next_attempt(cart.key), next(self._calls)
-        calls = [f"{self._client}#{number}.{place}" for place in range(len(cart.lines))]
-        due, self._due = self._due, None
-        if self._recorder is not None:
-            for call, line in zip(calls, cart.lines, strict=True):
-                self._recorder.invoke(
-                    call,
-                    "order",
-                    client=self._client,
-                    buyer=self.name,
-                    sale=line.sale.id,
-                    item=line.sale.item,
-                    key=line.key,
-                    attempt=attempt,
-                    quantity=line.quantity,
-                    due=due,
-                    cart=cart.key,
-                    walk=self.walk,
-                )
-        request = requests.cart(cart)
-        headers = self._headers(cart.key, request)
-        started = due or time.monotonic_ns()
-        answer = self._connection.request(request, headers)
-        milliseconds = (time.monotonic_ns() - started) / 1e6
-        outcome = classify(answer.status, answer.code, answer.order)
-        if self._recorder is not None:
-            for call, line in zip(calls, cart.lines, strict=True):
-                code = cart.code_of(line, answer)
-                self._recorder.complete(
-                    call,
-                    outcome,
-                    status=answer.status,
-                    code=code,
-                    order=answer.order,
-                    shown=answer.shown,
-                    told=answer.told if self.walk else None,
-                )
-        self._tell("order", answer, outcome, milliseconds, name="cart")
+        answer = self._call(
+            "order",
+            requests.cart(cart),
+            key=cart.key,
+            attempt=self._next_attempt(cart.key),
+            cart=cart,
+        )
         self._note(answer)
         return answer
 

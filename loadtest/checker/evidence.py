@@ -129,14 +129,20 @@ class Evidence:
         """The only value of a query of one row."""
         return self._database.execute(query, parameters).fetchone()[0]
 
+    def unexplained(self) -> str:
+        """Say that the final snapshot has orders in a status whose meaning it leaves open."""
+        if self.value("SELECT count(*) FROM opened WHERE stock IS NULL"):
+            return "the snapshot does not tell what the statuses of its orders mean"
+        return ""
+
     def untold(self) -> str:
         """Say what the final snapshot lacks to judge what its orders went through, or nothing."""
         if self.value("SELECT count(*) FROM opened WHERE created = 0 OR pay_before = 0"):
             return "the snapshot does not tell when orders were opened and were to be paid"
         if self.value("SELECT count(*) FROM opened WHERE currency = ''"):
             return "the snapshot does not tell the currency of orders"
-        if self.value("SELECT count(*) FROM opened WHERE stock IS NULL"):
-            return "the snapshot does not tell what the statuses of its orders mean"
+        if why := self.unexplained():
+            return why
         moved = self.value("SELECT count(*) FROM opened WHERE stock <> 'held'")
         if moved and not self.value("SELECT count(*) FROM event"):
             return f"the snapshot tells no events, though {moved} orders are paid or have ended"

@@ -305,14 +305,6 @@ def to_json(row: Row | Header | _End) -> str:
     return msgspec.json.encode(row).decode()
 
 
-def from_json(line: str | bytes) -> Row:
-    """Read one row. Raises `SnapshotError` for an unknown kind, a missing field or a wrong type."""
-    row = _decoded(_LINE, line)
-    if isinstance(row, _End):
-        raise SnapshotError("not a row")
-    return row
-
-
 def _decoded(decoder: msgspec.json.Decoder[T], line: str | bytes) -> T:
     try:
         return decoder.decode(line)
@@ -361,5 +353,6 @@ def _rows(path: Path) -> Iterator[Row]:
                 else:
                     raise SnapshotError(f"{number} rows where {row.rows} were written")
             except SnapshotError as error:
-                raise SnapshotError(f"{path}:{number + 1}: {error}") from error
+                # Behind the header and the rows before it.
+                raise SnapshotError(f"{path}:{number + 2}: {error}") from error
     raise SnapshotError(f"{path}: cut short after {number} rows")

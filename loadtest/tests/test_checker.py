@@ -277,6 +277,11 @@ def no_deadlines(world: World) -> None:
         world.change(order, pay_before=0)
 
 
+def strange_statuses(world: World) -> None:
+    for order in world.of(s.Order):
+        world.change(order, status="unheard of")
+
+
 def no_terms(world: World) -> None:
     world.terms.clear()
 
@@ -294,7 +299,9 @@ def no_carts(world: World) -> None:
 @pytest.mark.parametrize(
     ("identity", "forget"),
     [
+        ("P11", strange_statuses),
         ("P14", without(s.Event)),
+        ("P14", strange_statuses),
         ("P14", no_deadlines),
         ("P15", no_terms),
         ("P16", without(s.Event)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,7 +142,7 @@ def test_the_share_of_bad_answers_counts_and_not_their_number(
     ],
 )
 def test_a_rightful_refusal_is_a_good_answer(
-    op: str, status: int, about: dict[str, str], tmp_path: Path
+    op: str, status: int, about: dict[str, Any], tmp_path: Path
 ) -> None:
     world = served_after(13.1)
     for number in range(50):

@@ -60,6 +60,7 @@ def test_a_snapshot_that_was_cut_short_is_refused(tmp_path: Path) -> None:
         "{",
     ],
 )
-def test_a_row_that_is_not_one_is_refused(line: str) -> None:
-    with pytest.raises(s.SnapshotError):
-        s.from_json(line)
+def test_a_row_that_is_not_one_is_refused(line: str, tmp_path: Path) -> None:
+    (tmp_path / "s").write_text(f"{s.to_json(s.Header(12))}\n{line}\n")
+    with pytest.raises(s.SnapshotError, match="s:2: not a line"):
+        list(s.read(tmp_path / "s")[1])

@@ -59,5 +59,7 @@ class AtMostOneCharge(Property):
     )
 
     def missing(self, evidence: Evidence) -> str:
-        """Ask for the ledger."""
-        return "" if evidence.has_ledger else "there is no ledger of the payment provider"
+        """Ask for the ledger, and for what the statuses of orders mean."""
+        if not evidence.has_ledger:
+            return "there is no ledger of the payment provider"
+        return evidence.unexplained()
