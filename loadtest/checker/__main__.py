@@ -1,6 +1,7 @@
-"""`python -m loadtest.checker HISTORY… --snapshot FINAL`: exit 0 pass, 1 fail, 2 unknown.
+"""`python -m loadtest.checker FOLDER`: exit 0 pass, 1 fail, 2 unknown.
 
-`--report` and `--replay` also write the report and the run in slow motion, of any client's files.
+The folder holds the files of a run, by any client, under the names that `loadtest/steps/files.py`
+gives them. `--report` and `--replay` also write the report and the run in slow motion.
 """
 
 from __future__ import annotations
@@ -10,48 +11,47 @@ import json
 import sys
 from pathlib import Path
 
-from loadtest.checker import (
-    FAIL,
-    PASS,
-    PROPERTIES,
-    FaultLogError,
-    HistoryError,
-    SnapshotError,
-    Verdict,
-    judge,
-)
-from loadtest.replay import ServedError, compose, marks_of, read_served, write_page
-from loadtest.report import Story, gather, write
-from loadtest.shops.flash_sale import SPECIFICATION
+from loadtest.checker import FAIL, PASS, PROPERTIES
+from loadtest.replay import compose, marks_of, read_served, write_page
+from loadtest.report import Story
+from loadtest.steps import RunFiles, judge_run, write_report
+from loadtest.steps.judge import UNREADABLE
 
 EXIT_CODES = {PASS: 0, FAIL: 1}
 NOT_JUDGED = 2
 
-UNREADABLE = (HistoryError, SnapshotError, FaultLogError, ServedError, OSError, ValueError)
-
 
 def main(arguments: list[str] | None = None) -> int:
-    """Judge the files named on the command line and print the findings."""
-    options = _parser().parse_args(arguments)
-    evidence = {"during": options.during, "faults": options.faults}
+    """Judge the folder named on the command line and print the findings."""
+    parser = argparse.ArgumentParser(prog="python -m loadtest.checker", description=__doc__)
+    parser.add_argument("folder", type=Path, help="the files of one run")
+    parser.add_argument(
+        "--properties",
+        nargs="*",
+        choices=list(PROPERTIES),
+        default=list(PROPERTIES),
+        help="those to judge",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--report", type=Path, help="write the report to this file")
+    parser.add_argument("--replay", help="write the run in slow motion to this file")
+    parser.add_argument("--title", default="A run", help="title of both")
+    options = parser.parse_args(arguments)
+    files = RunFiles(options.folder)
+    histories = files.histories()
+    verdict, reason = judge_run(files, histories, {}, properties=options.properties)
+    if verdict is None:
+        print(f"cannot be judged: {reason}", file=sys.stderr)
+        return NOT_JUDGED
+    title, marks = options.title, marks_of(verdict)
     try:
-        verdict = judge(
-            options.histories,
-            options.snapshot,
-            ledger=options.ledger,
-            deliveries=options.deliveries,
-            terms=options.terms,
-            properties=options.properties,
-            specification=SPECIFICATION,
-            **evidence,
-        )
         if options.report:
-            gathered = gather(options.histories, final=options.snapshot, **evidence)
-            write(options.report, Story(options.title), verdict, gathered)
+            write_report(options.report, files, histories, Story(title), verdict)
         if options.replay:
-            write_page(options.replay, _replay(options, verdict))
+            served = read_served(files.served())
+            write_page(options.replay, compose(histories, title=title, marks=marks, served=served))
     except UNREADABLE as error:
-        print(f"cannot be judged: {error}", file=sys.stderr)
+        print(f"cannot be shown: {error}", file=sys.stderr)
         return NOT_JUDGED
     if options.json:
         print(json.dumps(verdict.to_json(), indent=2))
@@ -60,33 +60,6 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{finding.id:4} {finding.name:22} {finding.verdict:8} {finding.detail}")
         print(verdict.verdict)
     return EXIT_CODES.get(verdict.verdict, NOT_JUDGED)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m loadtest.checker", description=__doc__)
-    parser.add_argument("histories", nargs="+", help="history files of one run")
-    parser.add_argument("--snapshot", help="the final snapshot")
-    parser.add_argument("--during", nargs="*", default=[], help="snapshots taken during the run")
-    parser.add_argument("--ledger", help="the payment provider's ledger")
-    parser.add_argument("--deliveries", help="what the mail server took")
-    parser.add_argument("--terms", help="how the sales' terms changed")
-    parser.add_argument("--faults", help="the log of injected faults")
-    parser.add_argument("--served", nargs="*", default=[], help="what the shop recorded")
-    parser.add_argument("--properties", nargs="*", default=list(PROPERTIES), help="those to judge")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--report", help="write the report to this file")
-    parser.add_argument("--replay", help="write the run in slow motion to this file")
-    parser.add_argument("--title", default="A run", help="title of both")
-    return parser
-
-
-def _replay(options: argparse.Namespace, verdict: Verdict) -> dict[str, object]:
-    return compose(
-        options.histories,
-        title=options.title,
-        marks=marks_of(verdict),
-        served=read_served(map(Path, options.served)),
-    )
 
 
 if __name__ == "__main__":

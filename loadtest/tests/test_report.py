@@ -200,16 +200,15 @@ def test_an_axis_has_a_few_round_ticks_up_to_its_top(top: float) -> None:
     assert 2 <= len(marks) <= 6
 
 
-def test_the_command_judges_reports_and_replays_any_files(
+def test_the_command_judges_reports_and_replays_a_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = a_run().write(tmp_path / "run")
-    report, replay = tmp_path / "report.html", tmp_path / "replay.html"
-    history = [str(path) for path in files["histories"]]
-    arguments = [*history, "--snapshot", str(files["snapshot"])]
-    assert main([*arguments, "--report", str(report), "--replay", str(replay)]) == 2
+    report, replay, folder = tmp_path / "report.html", tmp_path / "replay.html", tmp_path / "run"
+    assert main([str(folder)]) == 2
+    assert "cannot be judged" in capsys.readouterr().err
+    (folder / "final.snapshot").write_bytes(a_run().write(folder)["snapshot"].read_bytes())
+    assert main([str(folder), "--report", str(report), "--replay", str(replay)]) == 2
     assert capsys.readouterr().out.endswith(f"{UNKNOWN}\n")
+    assert main([str(folder), "--properties", "P1", "P3"]) == 0
     Page(report.read_text())
     assert replay.read_text().count("</script>") == 2
-    assert main([*history, "--snapshot", str(tmp_path / "nothing")]) == 2
-    assert "cannot be judged" in capsys.readouterr().err
