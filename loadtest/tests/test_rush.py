@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from loadtest import shops
-from loadtest.address import RunImpossible
 from loadtest.checker.snapshot import Status, Step
 from loadtest.rush import Release, RushResult, rush_shop, together
 from loadtest.rush import buyers as rush_buyers
@@ -34,7 +33,6 @@ from loadtest.shop import (
     Shop,
     Unknown,
 )
-from loadtest.shops import load
 from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
 from loadtest.shops.unguarded import Adapter, Server
 from loadtest.tests.trivial_server import answering
@@ -432,10 +430,27 @@ def test_a_buyer_may_be_turned_away_before_the_last_step(guarded: str) -> None:
     assert sum(each.code == "no delivery there" for each in result.rounds[0].calls) == 15
 
 
-@pytest.mark.parametrize("name", ["unguarded", "no_such_module:Adapter", "loadtest.shop:Sold"])
-def test_an_adapter_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(RunImpossible):
-        load(name, "http://127.0.0.1:1")
+class NoSuchShop(StockOnly):
+    """Raises when it is made."""
+
+    def __init__(self, host: str) -> None:
+        raise KeyError(f"no shop at {host}")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("unguarded", "unguarded"),
+        ("no_such_module:Adapter", "no_such_module"),
+        ("loadtest.shop:Sold", "Sold"),
+        (f"{__name__}:NoSuchShop", "no shop at"),
+    ],
+)
+def test_an_adapter_that_is_none_is_refused_with_exit_code_2(
+    name: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--shop", name, "--host", "http://127.0.0.1:1"]) == 2
+    assert reason in capsys.readouterr().err
 
 
 # Paths, headers and settings of this project's own shop.

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from loadtest import shops
-from loadtest.address import RunImpossible
 from loadtest.rush import rush_shop
-from loadtest.rush.__main__ import main
-from loadtest.shop import Books, Declined, Level, Outcome, Refused, Request, Response, Sold, Unknown
+from loadtest.shop import Declined, Level, Outcome, Refused, Response, Sold, Unknown
 from loadtest.shops.api import Api, ShopError, rows
 
 FOLDER = Path(shops.__file__).parent
@@ -108,44 +106,3 @@ def test_a_dead_shop_cannot_be_judged(name: str, monkeypatch: pytest.MonkeyPatch
     result = rush_shop(adapter(name), 1, 2, 1, host=DEAD)
     assert (result.exit_code, result.rounds) == (2, [])
     assert result.reason.startswith("opening a sale failed: ")
-
-
-class Raising:
-    """An adapter with a mistake in what reads the books."""
-
-    def __init__(self, host: str) -> None:
-        if "wrong" in host:
-            raise RuntimeError("no such shop")
-
-    name, version, levels = "raising", "1", frozenset({"stock"})
-
-    def open(self, units: int) -> str:
-        raise KeyError("sale")
-
-    def buy(self, sale: str, buyer: int) -> Request:
-        return Request("POST", "/")
-
-    def books(self, sale: str) -> Books:
-        return Books(0, 0, {})
-
-
-@pytest.mark.parametrize(
-    ("host", "line"),
-    [
-        (DEAD, "opening a sale failed: KeyError: 'sale'"),
-        ("http://192.0.2.7", "--i-own-this-host"),
-        ("http://wrong", "no such shop"),
-    ],
-)
-def test_what_cannot_be_judged_ends_with_2_and_one_line(
-    host: str, line: str, capsys: pytest.CaptureFixture[str]
-):
-    shop = "loadtest.shops.tests.test_adapters:Raising"
-    assert main(["--shop", shop, "--host", host, "--rounds", "1"]) == 2
-    said = capsys.readouterr()
-    assert line in said.out + said.err
-
-
-def test_a_shop_that_does_not_exist_is_named():
-    with pytest.raises(RunImpossible, match=r"loadtest\.shops\.nobody"):
-        shops.load("loadtest.shops.nobody:Adapter", DEAD)
