@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -96,42 +97,26 @@ def _shown_by(evidence: Evidence, problem: Problem) -> tuple[Sequence[int], int]
 
 def _steps(evidence: Evidence, rows: Sequence[int]) -> list[Step]:
     """Calls by the time of their answers."""
-    marks = ", ".join("?" * len(rows))
-    return [
-        _step(*row)
-        for row in evidence.rows(
-            f"""
-            SELECT start - (SELECT min(start) FROM call), "end" - (SELECT min(start) FROM call),
-                   "end" = {NEVER}, buyer, op, quantity, sale, order_id, key, outcome, status, code,
-                   shown_status, available
-            FROM call WHERE rowid IN ({marks}) ORDER BY "end", start
-            """,
-            *rows,
-        )
-    ]
+    calls = evidence.facts(
+        f"""
+        SELECT call.*, start - first AS since, "end" - first AS until, "end" = {NEVER} AS unanswered
+        FROM call CROSS JOIN (SELECT min(start) AS first FROM call)
+        WHERE call.rowid IN ({", ".join(map(str, rows))}) ORDER BY "end", start
+        """
+    )
+    return [_step(call) for call in calls]
 
 
-def _step(
-    start: int,
-    end: int,
-    unanswered: bool,
-    buyer: str,
-    op: str,
-    quantity: int,
-    sale: str | None,
-    order: str | None,
-    key: str,
-    outcome: str,
-    status: int,
-    code: str,
-    shown: str,
-    available: int | None,
-) -> Step:
+def _step(call: Mapping[str, Any]) -> Step:
+    op, order, sale = call["op"], call["order_id"], call["sale"]
     about = f"order {order}" if order and op != "order" else f"sale {sale}" if sale else ""
-    units = f"{quantity} of " if quantity else ""
-    asked = f"{op}: {units}{about}" + (f", key {key}" if key else "")
-    told = f"order {order}" if outcome == OK and op == "order" else code
-    words = (str(status or ""), told, shown, "" if available is None else f"{available} available")
-    answered = "nothing yet" if unanswered else " ".join(each for each in words if each)
-    until = "" if unanswered else f"{end / 1e6:,.1f}"
-    return Step(f"{start / 1e6:,.1f} – {until} ms", buyer, asked, answered)
+    units = f"{call['quantity']} of " if call["quantity"] else ""
+    asked = f"{op}: {units}{about}" + (f", key {call['key']}" if call["key"] else "")
+    at = f"{call['since'] / 1e6:,.1f} –"
+    if call["unanswered"]:
+        return Step(f"{at}  ms", call["buyer"], asked, "nothing yet")
+    told = f"order {order}" if call["outcome"] == OK and op == "order" else call["code"]
+    left = "" if call["available"] is None else f"{call['available']} available"
+    words = (str(call["status"] or ""), told, call["shown_status"], left)
+    answered = " ".join(each for each in words if each)
+    return Step(f"{at} {call['until'] / 1e6:,.1f} ms", call["buyer"], asked, answered)
