@@ -58,24 +58,6 @@ def test_the_fence_grows_also_when_the_servers_clock_has_stepped_back(store):
         assert lease.token == future + 1
 
 
-def test_an_interrupted_waiter_leaves_nothing_behind(store, monkeypatch):
-    class Interrupted(BaseException):
-        pass
-
-    holder = lock_on(store).acquire()
-    lock = lock_on(store)
-
-    def interrupt(*args: object) -> None:
-        raise Interrupted
-
-    monkeypatch.setattr(lock.transport, "pop", interrupt)
-    with pytest.raises(Interrupted):
-        lock.acquire(timeout=10)
-    assert lock.waiters() == 0
-    holder.release()
-    assert store.keys() == [b"lock:{phone}:fence"]
-
-
 def test_an_unfair_lock_lets_newcomers_overtake_waiters(store):
     lock = lock_on(store, fair=False)
     holder = lock.acquire()
