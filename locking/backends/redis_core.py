@@ -250,22 +250,13 @@ class RedisHandle(Handle):
         self._wait: Wait = (replicas, round(replica_timeout * 1000)) if replicas else None
         self._held = Held()
 
-    @property
-    def transport(self) -> Any:
-        """What sends the lock's commands; tests replace it."""
-        return self.remote.transport
-
-    @transport.setter
-    def transport(self, transport: Any) -> None:
-        self.remote.transport = transport
-
     def new_holder(self) -> str:
         """Return the name of one acquisition: a unique token, and the owner for operators."""
         return f"{self.role}{TOKENS.new()}:{self._owner or TOKENS.process}"
 
     def server_address(self) -> str:
         """See `Handle.server_address`."""
-        return str(self.transport.address())
+        return str(self.remote.transport.address())
 
     def owned(self) -> Any:
         """Return whether this thread or task holds the lock, according to the server."""

@@ -119,30 +119,30 @@ class Interrupted(BaseException):
 
 def interrupt_next(lock: RedisLock, error: BaseException, *, sent: bool) -> None:
     """Let the lock's next command fail, after it was sent or before."""
-    transport = lock.transport
+    transport = lock.remote.transport
 
     class Interrupting(Around):
         def run(self, *args: Any) -> None:
             if sent:
                 transport.run(*args)
-            lock.transport = transport
+            lock.remote.transport = transport
             raise error
 
-    lock.transport = Interrupting(transport)
+    lock.remote.transport = Interrupting(transport)
 
 
 def before_answer(lock: RedisLock, call: Callable[[], object]) -> None:
     """Have something called between the lock's next command and its answer."""
-    transport = lock.transport
+    transport = lock.remote.transport
 
     class Overtaking(Around):
         def run(self, *args: Any) -> Any:
             answer = transport.run(*args)
-            lock.transport = transport
+            lock.remote.transport = transport
             call()
             return answer
 
-    lock.transport = Overtaking(transport)
+    lock.remote.transport = Overtaking(transport)
 
 
 class TransportWithPop(Around):

@@ -107,7 +107,7 @@ def test_a_revoked_grant_that_was_read_before_the_answer_grants_nothing(
     async def scenario(client: redis.asyncio.Redis) -> None:
         holder = RedisLock(valkey, "phone").acquire()
         heir = AsyncRedisLock(client, "phone")
-        transport = heir.transport
+        transport = heir.remote.transport
         revoked: list[bytes] = []
         others: list[Lease] = []
 
@@ -125,7 +125,7 @@ def test_a_revoked_grant_that_was_read_before_the_answer_grants_nothing(
                 revoked.append(message)
                 return None  # the slice is over, and it asks; the message is read after the answer
 
-        heir.transport = Revoking()
+        heir.remote.transport = Revoking()
         with pytest.raises(LockTimeout):
             await heir.acquire(timeout=1)
         others[0].check()

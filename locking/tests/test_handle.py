@@ -89,8 +89,8 @@ def test_a_lock_can_be_made_from_a_url(valkey: Redis, valkey_server: Valkey):
     with RedisLock(valkey_server.endpoint, "phone", owner="url"):
         assert RedisLock(valkey, "phone").owner() == "url"
         assert (
-            RedisLock(valkey_server.endpoint, "a").transport
-            is RedisLock(valkey_server.endpoint, "b").transport
+            RedisLock(valkey_server.endpoint, "a").remote.transport
+            is RedisLock(valkey_server.endpoint, "b").remote.transport
         )
 
 
@@ -210,8 +210,8 @@ def test_an_asyncio_lock_can_be_made_from_a_url_and_outlives_a_loop(valkey_serve
             async with lock as lease, by_url:
                 return fence(lease)
         finally:
-            await lock.transport.close()
-            await by_url.transport.close()
+            await lock.remote.transport.close()
+            await by_url.remote.transport.close()
 
     assert asyncio.run(enter()) != asyncio.run(enter())
 

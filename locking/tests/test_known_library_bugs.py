@@ -104,7 +104,7 @@ def test_python_redis_lock_timeout_does_not_end_under_repeated_wake_ups(valkey: 
             next(pops)
             return b"0:0"
 
-        lock.transport = TransportWithPop(lock.transport, wake_in_vain)
+        lock.remote.transport = TransportWithPop(lock.remote.transport, wake_in_vain)
         began = time.monotonic()
         with pytest.raises(LockTimeout):
             lock.acquire(timeout=0.3)
@@ -165,7 +165,7 @@ def test_redisson_7272_watchdog_outlives_the_unlock(valkey: Redis):
     renewer = Renewer()
     lock = lock_on(valkey, "phone", lease=0.3, renewer=renewer)
     lock.acquire().release()
-    assert not renewer._servers[id(lock.transport)].entries
+    assert not renewer._servers[id(lock.remote.transport)].entries
     valkey.set("lock:{phone}", "1:a-token:another", px=200)
     eventually(lambda: not valkey.exists("lock:{phone}"), within=2)
 
@@ -179,7 +179,7 @@ def test_redisson_3521_watchdog_outlives_its_dead_thread(valkey: Redis):
 def test_redisson_5761_lost_wake_up_leaves_the_waiter_asleep(valkey: Redis):
     holder = RedisLock(valkey, "phone", lease=60).acquire()
     lock = RedisLock(valkey, "phone")
-    transport = lock.transport
+    transport = lock.remote.transport
     lost: list[bytes] = []
 
     def lose_the_first(key: str, seconds: float):
@@ -189,7 +189,7 @@ def test_redisson_5761_lost_wake_up_leaves_the_waiter_asleep(valkey: Redis):
             return None
         return message
 
-    lock.transport = TransportWithPop(transport, lose_the_first)
+    lock.remote.transport = TransportWithPop(transport, lose_the_first)
     heir = Task(lambda: lock.acquire(timeout=30))
     eventually(lambda: valkey.info("clients")["blocked_clients"] == 1)
     holder.release()
@@ -267,7 +267,7 @@ def test_kazoo_760_cancelled_waiter_leaves_its_node(valkey: Redis):
         holder.release()  # the lock is handed over, and the waiter dies before it knows
         raise Cancelled
 
-    lock.transport = TransportWithPop(lock.transport, granted_and_cancelled)
+    lock.remote.transport = TransportWithPop(lock.remote.transport, granted_and_cancelled)
     with pytest.raises(Cancelled):
         lock.acquire()
     assert valkey.keys() == [b"lock:{phone}:fence"]

@@ -158,7 +158,7 @@ def test_a_handed_over_lease_counts_from_the_hand_over_not_from_the_wake_up(stor
     """A process that is paused after its predecessor let go must not trust the lease for longer."""
     holder = lock_on(store).acquire()
     lock = lock_on(store, lease=1, renew=False)
-    transport = lock.transport
+    transport = lock.remote.transport
 
     def slow_pop(key: str, seconds: float):
         holder.release()
@@ -166,7 +166,7 @@ def test_a_handed_over_lease_counts_from_the_hand_over_not_from_the_wake_up(stor
         eventually(lambda: time.monotonic() > handed_over + 0.4)
         return transport.pop(key, seconds)
 
-    lock.transport = TransportWithPop(transport, slow_pop)
+    lock.remote.transport = TransportWithPop(transport, slow_pop)
     lease = lock.acquire(timeout=10)
     assert lease.remaining() <= 0.6
     assert lease.remaining() * 1000 <= store.pttl("lock:{phone}") + 5
@@ -176,7 +176,7 @@ def test_a_handed_over_lease_counts_from_the_hand_over_not_from_the_wake_up(stor
 def test_a_hand_over_that_expired_before_its_wake_up_grants_nothing(store):
     holder = lock_on(store).acquire()
     lock = lock_on(store, lease=0.2, renew=False)
-    transport = lock.transport
+    transport = lock.remote.transport
     handed_over: list[bytes] = []
 
     def too_slow_once(key: str, seconds: float):
@@ -188,7 +188,7 @@ def test_a_hand_over_that_expired_before_its_wake_up_grants_nothing(store):
         eventually(lambda: not store.exists("lock:{phone}"))
         return message
 
-    lock.transport = TransportWithPop(transport, too_slow_once)
+    lock.remote.transport = TransportWithPop(transport, too_slow_once)
     lease = lock.acquire(timeout=10)
     assert fence(lease) > int(handed_over[0]) > fence(holder)
     lease.release()
@@ -246,7 +246,7 @@ def test_a_late_grant_at_the_last_try_fails():
 
 def test_acquire_never_returns_an_expired_lease(valkey):
     lock = RedisLock(valkey, "phone", lease=LEASE, renew=False)
-    lock.transport = Slow(lock.transport, late=1, seconds=2 * LEASE)
+    lock.remote.transport = Slow(lock.remote.transport, late=1, seconds=2 * LEASE)
     with lock.acquire(timeout=5) as lease:
         assert lease.remaining() > 0
         lease.check()
@@ -254,7 +254,7 @@ def test_acquire_never_returns_an_expired_lease(valkey):
 
 def test_a_grant_that_came_too_late_is_released(valkey):
     lock = RedisLock(valkey, "phone", lease=LEASE, renew=False)
-    lock.transport = Slow(lock.transport, late=1, seconds=LEASE)
+    lock.remote.transport = Slow(lock.remote.transport, late=1, seconds=LEASE)
     with pytest.raises(LockTimeout):
         lock.acquire(timeout=0)
     assert lock.owner() is None

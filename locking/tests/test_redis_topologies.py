@@ -159,10 +159,10 @@ class Jumping(Around):
     """A transport whose n-th script takes the given number of seconds on the lock's clock."""
 
     def __init__(self, lock: RedisLock, *seconds: float) -> None:
-        super().__init__(lock.transport)
+        super().__init__(lock.remote.transport)
         self.seconds, self.ahead = list(seconds), 0.0
         lock.remote.clock = Clock(monotonic=lambda: time.monotonic() + self.ahead)
-        lock.transport = self
+        lock.remote.transport = self
 
     def run(self, *args):
         answer = self.transport.run(*args)

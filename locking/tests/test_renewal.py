@@ -282,7 +282,7 @@ def test_a_lock_that_is_held_too_long_is_lost_and_free(store: Redis):
 
 
 def in_forked_child(lock: RedisLock, lease, answers) -> None:
-    answers.put(lock.transport._idle)
+    answers.put(lock.remote.transport._idle)
     answers.put(lease.lost.is_set())
     try:
         lease.release()

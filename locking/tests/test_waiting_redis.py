@@ -60,12 +60,12 @@ def test_an_heir_that_was_passed_over_neither_enters_nor_loses_its_place(valkey:
     """It is paused before it reads its grant; meanwhile the next one gets the lock."""
     holder = kind(valkey, "phone").acquire()
     slow, woken = kind(valkey, "phone"), threading.Event()
-    transport = slow.transport
+    transport = slow.remote.transport
 
     def wait_for_the_test(key: str, seconds: float):
         return transport.pop(key, seconds) if woken.wait(20) else None
 
-    slow.transport = TransportWithPop(transport, wait_for_the_test)
+    slow.remote.transport = TransportWithPop(transport, wait_for_the_test)
     paused = Task(lambda: slow.acquire(timeout=60))
     eventually(lambda: slow.waiters() == 1)
     others = []
@@ -92,7 +92,7 @@ def test_an_evicted_heir_does_not_enter_by_an_old_message(valkey: Redis, kind):
     """It is revoked before it has read its grant, asks, is told no, and then reads."""
     holder = kind(valkey, "phone").acquire()
     heir = kind(valkey, "phone")
-    transport = heir.transport
+    transport = heir.remote.transport
     pops: list[str] = []
     others: list[Lease] = []
 
@@ -105,7 +105,7 @@ def test_an_evicted_heir_does_not_enter_by_an_old_message(valkey: Redis, kind):
             return None  # the slice is over, and it asks again
         return transport.pop(key, seconds)
 
-    heir.transport = TransportWithPop(transport, revoked_before_it_reads)
+    heir.remote.transport = TransportWithPop(transport, revoked_before_it_reads)
     with pytest.raises(LockTimeout):
         heir.acquire(timeout=1)
     others[0].release()
@@ -114,16 +114,16 @@ def test_an_evicted_heir_does_not_enter_by_an_old_message(valkey: Redis, kind):
 def test_a_waiter_of_an_evicted_lock_does_not_read_a_revoked_grant(valkey: Redis):
     holder = RedisLock(valkey, "phone").acquire()
     heir = RedisLock(valkey, "phone")
-    transport = heir.transport
+    transport = heir.remote.transport
 
     def revoke_then_read(key: str, seconds: float):
-        heir.transport = transport
+        heir.remote.transport = transport
         holder.release()
         heir.force_release("the test wants it")
         assert not valkey.exists(key)
         return transport.pop(key, 0.05)
 
-    heir.transport = TransportWithPop(transport, revoke_then_read)
+    heir.remote.transport = TransportWithPop(transport, revoke_then_read)
     lease = heir.acquire(timeout=5)
     assert str(valkey.get("lock:{phone}")).startswith(f"b'{lease.token}:")
     lease.release()
@@ -187,7 +187,7 @@ def test_a_loss_is_reported_also_if_the_connection_broke_meanwhile(valkey: Redis
     lease = lock.acquire()
     assert RedisLock(valkey, "phone").force_release("the test wants it")
     valkey.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-    eventually(lambda: all(link.is_readable(0) for link in lock.transport._idle))
+    eventually(lambda: all(link.is_readable(0) for link in lock.remote.transport._idle))
     with pytest.raises(LockLost):
         lease.release()
 
@@ -200,7 +200,7 @@ def test_a_late_answer_is_not_read_as_that_of_the_next_command(
         with lock:
             valkey.execute_command("CLIENT", "PAUSE", 700, "ALL")
             with pytest.raises(RedisTimeout):
-                lock.transport.run(("PING",), None, None, "")
+                lock.remote.transport.run(("PING",), None, None, "")
             assert lock.owner() == "me"
 
 
