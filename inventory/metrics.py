@@ -167,7 +167,7 @@ metrics.declare(
     Declared("redis_unavailable", "counter", "calls that Redis did not answer"),
     Declared("commit_unknown", "counter", "commits whose result the database did not tell"),
     Declared("tried_again", "counter", "transactions repeated after a connection failed"),
-    Declared("limit_raced", "counter", "transactions repeated because a limit was in use"),
+    Declared("limit_raced", "counter", "transactions repeated because another purchase was faster"),
     Declared("connections_dead", "counter", "connections found dead before they were used"),
     Declared("stale_token", "counter", "writes refused because a newer lock holder had written"),
 )

@@ -21,11 +21,10 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from inventory import sql
 from inventory.models import Reservation
 from inventory.outcomes import Level
 from inventory.selling import guard
-from inventory.selling.commit import ConditionFailed, execute_and_commit
+from inventory.selling.commit import ConditionFailed, execute_and_commit, execute_together
 from inventory.selling.hint import hint
 
 State = Reservation.State
@@ -143,9 +142,7 @@ def _write(
         except ConditionFailed:
             with connection.cursor() as again:
                 again.execute("ROLLBACK TO SAVEPOINT release")
-    with connection.wrap_database_errors, sql.cursor() as cursor:
-        message = [cursor.mogrify(*each) for each in [(guard.LOCK_ITEMS, parameters), *changes]]
-        cursor.execute(";".join(message).encode())
+    with execute_together([(guard.LOCK_ITEMS, parameters), *changes]) as cursor:
         levels = _levels(cursor, back)
     for item, level in levels.items():
         hint().announce(item, level)

@@ -113,7 +113,7 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
     for item, _, _, quantity in found:
         units[item] += quantity
     try:
-        levels = {item: guard.take(item, units[item], reason=RECLAIM) for item in sorted(units)}
+        levels = {item: guard.take(item, units[item], RECLAIM) for item in sorted(units)}
     except guard.OutOfStock as error:
         raise NotReclaimable from error
     for _, buyer, scope, quantity in found:

@@ -2,12 +2,8 @@
 
 A cart takes no item's lock: the locks serve batches, and one that waits for its second lock would
 let all buyers of its first item wait too. It reads without locks, opens what the shop needs, and
-takes all units in the message that commits (`inventory.selling.rows_last`). Where that cannot
-grant the whole cart, a second transaction locks the items' rows and decides each line as
-`inventory.selling.batch` decides any purchase; the first refused line rolls all of them back.
-
-The rows are locked in ascending order of item id, as in every transaction that needs several, which
-rules out deadlocks.
+takes all units in the message that commits (`inventory.selling.batch`). Where that cannot grant the
+whole cart, it looks again with the items' rows locked; a refused line rolls the others back.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid5
 
-from django.db import IntegrityError, connection, transaction
+from django.db import connection, transaction
 
 from inventory.hooks import AFTER_COMMIT, hooks
 from inventory.metrics import count_purchase
@@ -27,13 +23,14 @@ from inventory.outcomes import (
     Level,
     LimitReached,
     OnGranted,
+    OutcomeUnknown,
     Purchase,
     PurchaseTicket,
     SoldOut,
 )
 from inventory.postgresql.base import lend_connections
-from inventory.selling import batch, rows_last
-from inventory.selling.commit import Attempts, ConditionFailed, committing
+from inventory.selling import batch
+from inventory.selling.commit import Attempts, committing, execute_together
 from inventory.selling.hint import hint
 
 MAX_LINES = 20
@@ -101,7 +98,7 @@ def reserve_many(
         raise ValueError(f"a cart has 1 to {MAX_LINES} lines, not {len(purchases)}")
     began = time.perf_counter()
     try:
-        answer = _reserve_twice(purchases, on_granted)
+        answer = _reserve(purchases, on_granted)
     except BaseException as error:
         count_purchase("cart", began, error)
         raise
@@ -130,88 +127,68 @@ def reserve_inside(purchases: Sequence[Purchase]) -> list[Granted]:
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("this runs in its caller's transaction")
-    granted, levels = _lock_and_write([PurchaseTicket(purchase) for purchase in purchases])
-    transaction.on_commit(lambda: _publish(levels))
+    tickets = [PurchaseTicket(purchase) for purchase in purchases]
+    granted, new = _grant(tickets, locked=True)
+    if new:
+        statements = batch.taking(new)
+        with execute_together(statements) as cursor:
+            levels = batch.levels_of(cursor, len(statements))
+        transaction.on_commit(lambda: _publish(levels))
     return granted
 
 
-def _reserve_twice(
-    purchases: Sequence[Purchase], on_granted: OnGranted
-) -> list[Granted] | LineRefused:
+def _reserve(purchases: Sequence[Purchase], on_granted: OnGranted) -> list[Granted] | LineRefused:
     tickets = [PurchaseTicket(purchase) for purchase in purchases]
-    try:
-        return _reserve(tickets, on_granted, rows_locked=False)
-    except IntegrityError:
-        # Two requests with one key raced and the other one committed: its result is known now.
-        return _reserve(tickets, on_granted, rows_locked=True)
-
-
-def _reserve(
-    tickets: Sequence[PurchaseTicket], on_granted: OnGranted, *, rows_locked: bool
-) -> list[Granted] | LineRefused:
-    """Reserve a cart, with the items' rows locked except, if so asked, in the first attempt."""
     lend_connections()
     try:
         for attempt in Attempts():
-            sell, rows_locked = _lock_and_sell if rows_locked else _sell, True
             with attempt:
-                granted, levels = sell(tickets, on_granted)
+                granted, levels = _sell(tickets, on_granted, locked=attempt.locked)
     except NotReserved as refused:
+        if attempt.in_doubt:
+            raise OutcomeUnknown("an earlier attempt to sell it may still arrive") from refused
         return refused.refused
-    if not granted[0].replayed:
+    if levels:
         hooks.failpoint(AFTER_COMMIT)
     _publish(levels)
     return granted
 
 
 def _sell(
-    tickets: Sequence[PurchaseTicket], on_granted: OnGranted
-) -> tuple[list[Granted], dict[int, Level]]:
-    try:
-        with committing():
-            if granted := _grant(tickets):
-                batch.open_all(granted, on_granted)
-                return granted, rows_last.take_and_commit(granted)
-    except ConditionFailed:
-        pass
-    return _lock_and_sell(tickets, on_granted)
-
-
-def _grant(tickets: Sequence[PurchaseTicket]) -> list[Granted]:
-    """Grant the whole cart as far as can be seen without locks; otherwise nothing."""
-    rows_last.foresee(tickets)
-    granted = [each for ticket in tickets if isinstance(each := ticket.answer, Granted)]
-    new = [grant for grant in granted if not grant.replayed]
-    return new if len(new) == len(tickets) else []
-
-
-def _lock_and_sell(
-    tickets: Sequence[PurchaseTicket], on_granted: OnGranted
+    tickets: Sequence[PurchaseTicket], on_granted: OnGranted, *, locked: bool
 ) -> tuple[list[Granted], dict[int, Level]]:
     with committing():
-        granted, levels = _lock_and_write(tickets)
-        batch.open_all([grant for grant in granted if not grant.replayed], on_granted)
+        try:
+            granted, new = _grant(tickets, locked=locked)
+        except NotReserved:
+            if locked:
+                raise
+            locked = True
+            granted, new = _grant(tickets, locked=True)
+        levels = batch.open_and_commit(new, on_granted, locked=locked) if new else {}
     return granted, levels
 
 
-def _lock_and_write(
-    tickets: Sequence[PurchaseTicket],
-) -> tuple[list[Granted], dict[int, Level]]:
-    """Lock the items' rows, decide, and write the grants of all lines; or raise `NotReserved`."""
-    levels: dict[int, Level] = {}
-    for item, lines in rows_last.of_items(tickets).items():
-        levels[item] = batch.write(lines, None).level
-        # A line without an answer repeats the key of another line of the cart.
-        for ticket in lines:
-            answer = ticket.answer or KeyReused()
-            if isinstance(answer, (SoldOut, LimitReached, KeyReused)):
-                raise NotReserved(LineRefused(tickets.index(ticket), answer))
-    granted = [each for ticket in tickets if isinstance(each := ticket.answer, Granted)]
+def _grant(
+    tickets: Sequence[PurchaseTicket], *, locked: bool
+) -> tuple[list[Granted], list[Granted]]:
+    """Grant all lines, or raise `NotReserved`; return the grants, and those of new keys."""
+    batch.look(tickets, locked=locked)
+    granted: list[Granted] = []
+    for position, ticket in enumerate(tickets):
+        # A line without an answer repeats the key of another line of its item.
+        answer = ticket.answer or KeyReused()
+        if isinstance(answer, (SoldOut, LimitReached, KeyReused)):
+            raise NotReserved(LineRefused(position, answer))
+        assert isinstance(answer, Granted)
+        if any(answer.purchase.key == other.purchase.key for other in granted):
+            raise NotReserved(LineRefused(position, KeyReused()))
+        granted.append(answer)
     new = [grant for grant in granted if not grant.replayed]
     if new and len(new) < len(granted):
         # Some of these keys were granted before, in another cart.
         raise NotReserved(LineRefused(granted.index(new[0]), KeyReused()))
-    return granted, levels
+    return granted, new
 
 
 def _publish(levels: Mapping[int, Level]) -> None:

@@ -31,6 +31,9 @@ from inventory.postgresql.base import commit_bounded
 REFUSED = "IN001"
 """The SQLSTATE by which the SQL function `inventory_require` ends a message before its COMMIT."""
 
+ONE_PER_KEY = "inventory_reservation_one_per_key"
+"""The constraint on a buyer's keys."""
+
 RETRY_FOR = 2.0
 """Seconds during which a transaction that wrote nothing is retried: a newer lock holder was
 faster, the connection was stale, or the database is restarting. Less than buyers will wait."""
@@ -40,15 +43,20 @@ PAUSE = 0.05
 
 
 class CommitUnknown(OperationalError):
-    """The connection failed at the commit; only the data can tell the result."""
+    """The connection failed at the commit; only the data can tell the result.
+
+    Attributes:
+        locked: whether the rows in question were locked before, so that whoever locks them next
+            sees the result. Otherwise the message may still be on its way to the server.
+    """
+
+    def __init__(self, reason: str, *, locked: bool = True) -> None:
+        super().__init__(reason)
+        self.locked = locked
 
 
 class ConditionFailed(Exception):
     """A condition of the message that would have committed does not hold. Nothing was written."""
-
-
-class LimitRaced(Exception):
-    """A quota changed although the item is locked: its scope spans items. Nothing was written."""
 
 
 @contextmanager
@@ -59,32 +67,43 @@ def committing() -> Iterator[None]:
         CommitUnknown: a connection error came at the commit.
         RuntimeError: called inside another transaction.
     """
-    at_commit = False
+    at_commit, unknown = False, None
     try:
         # Durable: inside another transaction this block would commit nothing, and buyers would
         # be answered grants that may still be rolled back.
         with transaction.atomic(durable=True):
-            yield
+            try:
+                yield
+            except CommitUnknown as error:
+                unknown = error
+                raise
             at_commit = True
     except (OperationalError, InterfaceError) as error:
         if at_commit:
             raise CommitUnknown(str(error)) from error
+        # Django connects again to end the transaction, and may fail at that.
+        if unknown is not None and error is not unknown:
+            raise unknown from error
         raise
 
 
-def execute_and_commit(statements: Iterable[tuple[Any, Mapping[str, Any]]]) -> psycopg.ClientCursor:
+def execute_and_commit(
+    statements: Iterable[tuple[Any, Mapping[str, Any]]], *, locked: bool = True
+) -> psycopg.ClientCursor:
     """Execute statements and COMMIT in one message, inside a block of `transaction.atomic()`.
 
     The rows that they lock are locked for as long as the server needs, and for no round trip.
 
     Args:
         statements: each with its parameters.
+        locked: whether the rows that others wait for were locked before.
 
     Returns:
         The cursor at the result of the first statement.
 
     Raises:
-        ConditionFailed: a call of `inventory_require` failed; the caller must roll back.
+        ConditionFailed: a call of `inventory_require` failed, or another transaction has used a
+            purchase's key; the caller must roll back.
         CommitUnknown: the connection failed.
     """
     cursor = psycopg.ClientCursor(connection.connection)
@@ -93,11 +112,38 @@ def execute_and_commit(statements: Iterable[tuple[Any, Mapping[str, Any]]]) -> p
         with connection.wrap_database_errors, commit_bounded(connection):
             return cursor.execute(message.encode())
     except (OperationalError, InterfaceError) as error:
-        raise CommitUnknown(str(error)) from error
+        raise CommitUnknown(str(error), locked=locked) from error
     except DatabaseError as error:
-        if getattr(error.__cause__, "sqlstate", None) == REFUSED:
-            raise ConditionFailed from error
+        if _is_condition(error):
+            raise ConditionFailed("another purchase was faster") from error
         raise
+
+
+def execute_together(
+    statements: Iterable[tuple[Any, Mapping[str, Any]]],
+) -> psycopg.ClientCursor:
+    """Execute statements in one message of the caller's transaction, without a COMMIT.
+
+    Raises:
+        ConditionFailed: as above; the caller must roll back.
+    """
+    cursor = psycopg.ClientCursor(connection.connection)
+    message = ";".join([cursor.mogrify(*statement) for statement in statements])
+    try:
+        with connection.wrap_database_errors:
+            return cursor.execute(message.encode())
+    except DatabaseError as error:
+        if _is_condition(error):
+            raise ConditionFailed("another purchase was faster") from error
+        raise
+
+
+def _is_condition(error: DatabaseError) -> bool:
+    """Whether a statement failed because a condition in it does not hold."""
+    cause = error.__cause__
+    return isinstance(cause, psycopg.Error) and (
+        cause.sqlstate == REFUSED or cause.diag.constraint_name == ONE_PER_KEY
+    )
 
 
 class Attempts:
@@ -117,16 +163,22 @@ class Attempts:
 
     Attributes:
         fenced: whether to write with the fencing token.
+        locked: whether to lock the rows before they are read: in all attempts but the first.
+        in_doubt: whether the message of an earlier attempt may still be on its way. If it arrives,
+            the keys keep a granted purchase from being written twice, but nothing keeps a refused
+            one from being written.
     """
 
     def __init__(self) -> None:
         self.fenced = True
+        self.locked = self.in_doubt = False
         self._unknown = self._completed = False
         self._made = 0
         self._give_up = time.monotonic() + RETRY_FOR
 
     def __iter__(self) -> Iterator[Attempts]:
         while not self._completed:
+            self.locked = self._made > 0
             self._made += 1
             yield self
 
@@ -157,12 +209,13 @@ class Attempts:
             # and so waits for a commit that is still in progress.
             metrics.count("commit_unknown")
             self._unknown = True
+            self.in_doubt |= not error.locked
             forget_connection()
         elif isinstance(error, (OperationalError, InterfaceError)) or _is_standby(error):
             metrics.count("tried_again")
             forget_connection()
             time.sleep(PAUSE)
-        elif isinstance(error, LimitRaced):
+        elif isinstance(error, ConditionFailed):
             metrics.count("limit_raced")
         elif isinstance(error, StaleToken):
             # A newer holder wrote while this one was paused. Nothing was written; go on without
@@ -181,7 +234,7 @@ def _is_standby(error: BaseException) -> bool:
 
 
 def _why_busy(error: BaseException) -> str:
-    if isinstance(error, (LimitRaced, StaleToken)):
+    if isinstance(error, (ConditionFailed, StaleToken)):
         return str(error)
     if _out_of_connections(error):
         return "no database connection became free"

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, LiteralString
 
-import psycopg
 from django.db import connection, transaction
 
 from inventory import sql
-from inventory.models import StockMovement
-from inventory.outcomes import Level, NoSuchItem, StaleToken
+from inventory.models import Item, StockMovement
+from inventory.outcomes import Level, NoSuchItem
 
 Reason = StockMovement.Reason
 
@@ -28,25 +27,6 @@ class OutOfStock(Exception):
         self.available = available
 
 
-# The WHERE clause decides, in the database, at the moment of the write. The token: a writer that a
-# newer lock holder has overtaken changes nothing; a writer without a lock has no token to compare.
-TAKE: LiteralString = """
-WITH changed AS (
-    UPDATE inventory_item
-    SET available = available - %(units)s::bigint,
-        version = version + 1,
-        fence = GREATEST(fence, COALESCE(%(token)s::bigint, fence))
-    WHERE id = %(item)s
-      AND available >= %(units)s::bigint
-      AND fence <= COALESCE(%(token)s::bigint, fence)
-    RETURNING id, available, version
-), moved AS (
-    INSERT INTO inventory_stockmovement (item_id, delta, reason, token)
-    SELECT id, -%(units)s::bigint, %(reason)s, %(token)s::bigint FROM changed
-)
-SELECT available, version FROM changed
-"""
-
 LOCK_ITEMS: LiteralString = """
 SELECT available FROM inventory_item WHERE id = ANY(%(items)s::bigint[]) ORDER BY id
 FOR NO KEY UPDATE
@@ -54,24 +34,43 @@ FOR NO KEY UPDATE
 """In order of id, as wherever several items are locked, or two transactions could wait for each
 other."""
 
+# The WHERE clause decides, in the database, at the moment of the write. The token: a writer that a
+# newer lock holder has overtaken changes nothing; a writer without a lock has no token to compare.
 TAKE_OR_FAIL: LiteralString = """
 WITH wanted AS (
     SELECT * FROM unnest(%(items)s::bigint[], %(units)s::bigint[]) AS wanted (item, units)
 ), changed AS (
     UPDATE inventory_item
-    SET available = available - units, version = version + 1
+    SET available = available - units,
+        version = version + 1,
+        fence = GREATEST(fence, COALESCE(%(token)s::bigint, fence))
     FROM wanted
-    WHERE id = item AND available >= units
+    WHERE id = item
+      AND available >= units
+      AND fence <= COALESCE(%(token)s::bigint, fence)
     RETURNING id, units, available, version
 ), moved AS (
-    INSERT INTO inventory_stockmovement (item_id, delta, reason)
-    SELECT id, -units, %(reason)s FROM changed
+    INSERT INTO inventory_stockmovement (item_id, delta, reason, token)
+    SELECT id, -units, %(reason)s, %(token)s::bigint FROM changed
 )
 SELECT array_agg(id), array_agg(available), array_agg(version),
        inventory_require(count(*) = (SELECT count(*) FROM wanted))
 FROM changed
 """
-"""The same for several items; ends the message where too few units of any are left."""
+"""Ends the message where too few units of any item are left, or the token is stale."""
+
+TAKE: LiteralString = """
+WITH changed AS (
+    UPDATE inventory_item
+    SET available = available - %(units)s::bigint, version = version + 1
+    WHERE id = %(item)s AND available >= %(units)s::bigint
+    RETURNING id, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason)
+    SELECT id, -%(units)s::bigint, %(reason)s FROM changed
+)
+SELECT available, version FROM changed
+"""
 
 # At most the total: an item that was oversold, which only a demonstration can do, must not gain
 # units. The ledger records both movements, so a double return still fails at the commit.
@@ -135,46 +134,25 @@ SELECT available, version FROM changed
 """
 
 
-def take(item: int, units: int, *, token: int | None = None, reason: Reason = Reason.SALE) -> Level:
-    """Take units if that many are available.
+def to_take(units: Mapping[int, int], reason: Reason, token: int | None) -> dict[str, Any]:
+    """Return the parameters of `TAKE_OR_FAIL` and `LOCK_ITEMS`, to send them with other statements.
 
     Args:
-        item: id of the item.
-        units: how many, at least 1.
-        token: fencing token of the item's lock; None without the lock.
+        units: how many, at least 1, by id of the item.
         reason: the ledger's reason.
+        token: fencing token of the item's lock; None without the lock.
+    """
+    _require(min(units.values()))
+    return {"items": [*units], "units": [*units.values()], "reason": reason, "token": token}
+
+
+def take(item: int, units: int, reason: Reason = Reason.SALE) -> Level:
+    """Take units if that many are available, without the item's lock.
 
     Raises:
         OutOfStock: fewer are available.
-        StaleToken: a newer holder of the lock has written.
     """
-    parameters = to_take(item, units, token, reason)
-    with connection.wrap_database_errors, sql.cursor() as cursor:
-        return taken(cursor.execute(TAKE, parameters), parameters)
-
-
-def to_take(
-    item: int, units: int, token: int | None, reason: Reason = Reason.SALE
-) -> dict[str, Any]:
-    """Return the parameters of `TAKE`, to send it together with other statements.
-
-    The caller must then call `taken`; only what it returns was taken.
-    """
-    _require(units)
-    return {"item": item, "units": units, "token": token, "reason": reason}
-
-
-def taken(cursor: psycopg.Cursor[Any], parameters: Mapping[str, Any]) -> Level:
-    """Return the item's level after `TAKE`, from a cursor positioned at its result.
-
-    Raises:
-        OutOfStock: fewer are available.
-        StaleToken: a newer holder of the lock has written.
-    """
-    row = cursor.fetchone()
-    if row is None:
-        raise _why_refused(parameters["item"], parameters["token"])
-    return Level(*row)
+    return _change(TAKE, item, units, reason=reason)
 
 
 def put_back(item: int, units: int) -> Level:
@@ -203,23 +181,11 @@ def _require(units: int) -> None:
         raise transaction.TransactionManagementError("the guard runs in its caller's transaction")
 
 
-def _change(statement: LiteralString, item: int, units: int) -> Level:
+def _change(statement: LiteralString, item: int, units: int, **more: object) -> Level:
     _require(units)
     with connection.wrap_database_errors, sql.cursor() as cursor:
-        row = cursor.execute(statement, {"item": item, "units": units}).fetchone()
+        row = cursor.execute(statement, {"item": item, "units": units, **more}).fetchone()
     if row is None:
-        raise _why_refused(item, None)
+        available = Item.objects.filter(pk=item).values_list("available", flat=True).first()
+        raise NoSuchItem(item) if available is None else OutOfStock(available)
     return Level(*row)
-
-
-def _why_refused(item: int, token: int | None) -> Exception:
-    """Return the exception for the condition that failed."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT available, fence FROM inventory_item WHERE id = %s", [item])
-        row = cursor.fetchone()
-    if row is None:
-        return NoSuchItem(item)
-    available, fence = row
-    if token is not None and fence > token:
-        return StaleToken(f"token {token} is older than {fence}")
-    return OutOfStock(available)

@@ -41,11 +41,13 @@ class Decision:
         granted: tickets to write, in order of arrival, one per key.
         units: to take from the stock for them.
         repeats: tickets that repeat a granted key, each with the granted ticket.
+        refuses: whether a purchase is refused for want of units or by its limit.
     """
 
     granted: list[PurchaseTicket] = field(default_factory=list)
     repeats: list[tuple[PurchaseTicket, PurchaseTicket]] = field(default_factory=list)
     units: int = 0
+    refuses: bool = False
 
     def answer_repeats(self) -> None:
         """Answer repeated keys like their first ticket, which must be written and opened."""
@@ -103,8 +105,10 @@ def decide(
         held = used.get(allowance, 0) + taken_by.get(allowance, 0)
         if held + purchase.quantity > purchase.limit:
             ticket.answer = LimitReached(max(purchase.limit - held, 0))
+            decision.refuses = True
         elif purchase.quantity > available:
             ticket.answer = SoldOut(available)
+            decision.refuses = True
         else:
             available -= purchase.quantity
             taken_by[allowance] = taken_by.get(allowance, 0) + purchase.quantity

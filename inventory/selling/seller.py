@@ -61,14 +61,11 @@ class Seller:
 
     Attributes:
         name: the label of its purchases in `purchase_seconds`.
-        write: how a subclass decides and writes a batch; None: as `batch.write`, and several items
-            may share a transaction.
     """
 
     name: ClassVar[str] = "combining"
 
     def __init__(self) -> None:
-        self.write: batch.Write | None = None
         self._sold_out = SoldOutItems(hint())
         self._queue: CombiningQueue[Purchase, Outcome] = CombiningQueue(
             max_batch=conf.MAX_BATCH.get(),
@@ -109,12 +106,12 @@ class Seller:
                 return
         self._served.add(key)
         try:
-            others = self.write is None and len(self._served) > 1
-            if others and (len(tickets) or self._queue.waiting(key)) <= FEW:
+            if len(self._served) > 1 and (len(tickets) or self._queue.waiting(key)) <= FEW:
                 unsold = self._several.sell(tickets or turn.drain(), key.on_granted)
                 if unsold.tickets:
                     self._sell_locked(key, turn, unsold.tickets)
-                    unsold.refuse_none()
+                    if unsold.unknown:
+                        _refuse_none(unsold.tickets)
             else:
                 self._sell_locked(key, turn, tickets)
         finally:
@@ -145,8 +142,10 @@ class Seller:
             for attempt in Attempts():
                 with attempt:
                     fence = token if attempt.fenced else None
-                    level = batch.sell(tickets, key.on_granted, fence, self.write)
-            self._committed(key.item, tickets, level)
+                    levels = self._sell_batch(key, tickets, fence, locked=attempt.locked)
+            if attempt.in_doubt:
+                _refuse_none(tickets)
+            self._committed(key.item, tickets, levels[key.item])
             lend_connections()
         except (Busy, OutcomeUnknown, NoSuchItem) as error:
             fail(tickets, error)
@@ -160,6 +159,12 @@ class Seller:
             middle = len(tickets) // 2
             self._sell_or_split(key, tickets[:middle], token)
             self._sell_or_split(key, tickets[middle:], token)
+
+    def _sell_batch(
+        self, key: QueueKey, tickets: Sequence[PurchaseTicket], token: int | None, *, locked: bool
+    ) -> dict[int, Level]:
+        """Make one transaction; another way of selling may replace it."""
+        return batch.sell(tickets, key.on_granted, token, locked=locked)
 
     def _sell_without(
         self,
@@ -186,6 +191,13 @@ class Seller:
     def _committed(self, item: int, tickets: Sequence[PurchaseTicket], level: Level) -> None:
         """Note a committed batch before any buyer gets an answer."""
         self._sold_out.note(item, level)
+
+
+def _refuse_none(tickets: Sequence[PurchaseTicket]) -> None:
+    """Answer refusals as unknown, after an attempt that may still sell what was refused."""
+    known = (Granted, KeyReused)
+    refused = [each for each in tickets if not isinstance(each.answer, known)]
+    fail(refused, OutcomeUnknown("an earlier attempt to sell it may still arrive"))
 
 
 def _is_known(ticket: PurchaseTicket) -> bool:

@@ -2,8 +2,7 @@
 
 A transaction has a price however little it sells. Where a process sells many items of which none
 has a long queue, a transaction per item would cost each buyer most of that price. It is correct for
-the same reason as a cart (`inventory.selling.cart`): the message that commits takes
-the units, by the guard's condition.
+the same reason as a cart: the message that commits takes the units, by the guard's condition.
 """
 
 from __future__ import annotations
@@ -13,20 +12,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from inventory import conf
-from inventory.hooks import AFTER_COMMIT, hooks
+from inventory.hooks import hooks
 from inventory.metrics import metrics
-from inventory.outcomes import (
-    Granted,
-    KeyReused,
-    Level,
-    OnGranted,
-    OutcomeUnknown,
-    PurchaseTicket,
-    fail,
-)
+from inventory.outcomes import OnGranted, PurchaseTicket
 from inventory.postgresql.base import lend_connections
-from inventory.selling import batch, rows_last
-from inventory.selling.commit import CommitUnknown, committing
+from inventory.selling import batch
+from inventory.selling.commit import CommitUnknown
 from inventory.selling.hint import SoldOutItems
 from inventory.selling.queue import CombiningQueue, Turn
 
@@ -51,18 +42,6 @@ class Unsold(NamedTuple):
 
     tickets: Sequence[PurchaseTicket]
     unknown: bool
-
-    def refuse_none(self) -> None:
-        """Answer as unknown what was refused when the tickets were tried again.
-
-        The message of the first attempt may still be on its way to the server. If it arrives, the
-        keys keep a granted purchase from being written twice, but nothing keeps a refused one from
-        being written.
-        """
-        if self.unknown:
-            known = (Granted, KeyReused)
-            refused = [each for each in self.tickets if not isinstance(each.answer, known)]
-            fail(refused, OutcomeUnknown("an earlier attempt to sell it may still arrive"))
 
 
 class SeveralItems:
@@ -103,11 +82,11 @@ class SeveralItems:
         unknown = False
         try:
             with hooks.batch(tickets):
-                levels = sell(tickets, on_granted)
+                levels = batch.sell(tickets, on_granted)
         except Exception as error:  # noqa: BLE001  # each item tries again and answers its own buyers
             unknown = isinstance(error, CommitUnknown)
             metrics.count("commit_unknown" if unknown else "batches_split")
-            _forget_answers(tickets)
+            batch.forget_answers(tickets)
         else:
             for item, level in levels.items():
                 self._sold_out.note(item, level)
@@ -116,40 +95,3 @@ class SeveralItems:
         for each in items:
             unsold = [ticket for ticket in each.request if ticket.answer is None]
             each.answer = Unsold(unsold, unknown)
-
-
-def sell(tickets: Sequence[PurchaseTicket], on_granted: OnGranted) -> dict[int, Level]:
-    """Sell each item's purchases, unless one of them would be refused, and commit.
-
-    Args:
-        tickets: purchases, in order of arrival. Those of an item that is not sold have no answer
-            afterwards, and nothing is written for them.
-        on_granted: opens what the shop needs for each grant, in the same transaction.
-
-    Returns:
-        The levels afterwards of the items of which units were sold.
-
-    Raises:
-        CommitUnknown: the connection failed at the message that commits.
-        Exception: any other error; nothing was written. The answers mean nothing then.
-    """
-    levels: dict[int, Level] = {}
-    with committing():
-        seen = rows_last.foresee(tickets)
-        granted = [grant for each in seen if each.nobody_refused for grant in each.granted]
-        if granted:
-            batch.open_all(granted, on_granted)
-            levels = rows_last.take_and_commit(granted)
-    for each in seen:
-        if each.decision is not None and each.nobody_refused:
-            each.decision.answer_repeats()
-        else:
-            _forget_answers(each.lines)
-    if granted:
-        hooks.failpoint(AFTER_COMMIT)
-    return levels
-
-
-def _forget_answers(tickets: Sequence[PurchaseTicket]) -> None:
-    for ticket in tickets:
-        ticket.answer = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Sequence
 from functools import partial
 from uuid import UUID, uuid4
@@ -13,11 +12,10 @@ import pytest
 from inventory.metrics import metrics
 from inventory.models import BuyerQuota, OutboxMessage, Reservation
 from inventory.outcomes import Granted, KeyReused, LimitReached, SoldOut
-from inventory.selling import batch
+from inventory.selling import batch, guard
 from inventory.selling.cart import MAX_LINES, LineRefused, line_keys, reserve_many
 from inventory.selling.hint import hint
 from inventory.tests.helpers import (
-    TIMEOUT,
     at_once,
     book,
     crowd,
@@ -159,10 +157,17 @@ def race(items: Sequence[int], carts: int, threads: int) -> list[object]:
     return crowd(buy, requests, threads)
 
 
-@pytest.mark.parametrize("seen", [True, False], ids=["rows last", "rows first"])
-def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(seen, stock, monkeypatch):
-    if not seen:
-        monkeypatch.setattr("inventory.selling.cart._grant", lambda tickets: [])
+@pytest.fixture
+def rows_first(monkeypatch):
+    """Let every transaction lock its items' rows before it looks."""
+    look = batch.look
+    monkeypatch.setattr(batch, "look", lambda *given, locked: look(*given, locked=True))
+
+
+@pytest.mark.parametrize("how", [None, "rows_first"])
+def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(how, stock, request):
+    if how:
+        request.getfixturevalue(how)
     items = [stock(30) for _ in range(4)]
     before = metrics.read().get("tried_again", 0)
     answers = race(items, carts=150, threads=16)
@@ -178,27 +183,20 @@ def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(seen, st
     assert metrics.read().get("tried_again", 0) == before
 
 
-def test_rows_locked_in_the_order_of_the_cart_would_deadlock(stock, monkeypatch):
-    """The negative control: without the order of items, carts deadlock."""
-    monkeypatch.setattr("inventory.selling.cart._grant", lambda tickets: [])
-    write, met, came = batch.write, threading.Barrier(2, timeout=TIMEOUT), set()
-
-    def meet_after_the_first_row(lines, token):
-        written = write(lines, token)
-        if (buyer := lines[0].request.buyer) not in came:
-            came.add(buyer)
-            met.wait()
-        return written
-
-    monkeypatch.setattr(batch, "write", meet_after_the_first_row)
-    monkeypatch.setattr(
-        "inventory.selling.rows_last.of_items",
-        lambda lines: {line.request.item: [line] for line in lines},
-    )
-    a, b = stock(5), stock(5)
+@pytest.mark.parametrize("order", ["id", "random()"])
+def test_only_rows_that_are_locked_in_one_order_cannot_deadlock(order, stock, monkeypatch):
+    """With the negative control: without the order of items, carts deadlock."""
+    for module, name in ((batch, "LOCK_AND_LOOK"), (batch, "LOOK"), (guard, "LOCK_ITEMS")):
+        text = getattr(module, name)
+        assert text.count("ORDER BY id") == 1
+        monkeypatch.setattr(module, name, text.replace("ORDER BY id", f"ORDER BY {order}"))
+    items = [stock(500) for _ in range(8)]
     before = metrics.read().get("tried_again", 0)
-    at_once([partial(take, [(a, 1), (b, 1)], 1), partial(take, [(b, 1), (a, 1)], 2)])
-    assert metrics.read().get("tried_again", 0) > before
+    for _ in range(20):
+        at_once([partial(take, [(item, 1) for item in items], buyer) for buyer in range(16)])
+        if metrics.read().get("tried_again", 0) > before:
+            break
+    assert (metrics.read().get("tried_again", 0) > before) == (order != "id")
 
 
 def test_what_was_sold_between_the_look_and_the_commit_is_refused_as_ever(stock):

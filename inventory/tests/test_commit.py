@@ -13,12 +13,12 @@ from psycopg_pool import PoolTimeout
 from inventory.models import Reservation
 from inventory.outcomes import Busy, Granted, LimitReached, OutcomeUnknown, StaleToken
 from inventory.selling import batch, commit
-from inventory.selling.commit import Attempts, CommitUnknown, LimitRaced
+from inventory.selling.commit import Attempts, CommitUnknown, ConditionFailed
 from inventory.tests.helpers import at_once, book, kinds, new_purchase, sell
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-RACED = LimitRaced("the limit is being used")
+RACED = ConditionFailed("another purchase was faster")
 AWAY = OperationalError("server closed the connection")
 UNKNOWN = CommitUnknown("cut off")
 
@@ -85,7 +85,7 @@ def test_an_overtaken_attempt_is_made_again_without_its_token(seconds, clock):
 @pytest.mark.parametrize(
     ("failure", "reason"),
     [
-        (RACED, "the limit is being used"),
+        (RACED, "another purchase was faster"),
         (AWAY, "cannot be reached"),
         (no_connection(), "no database connection became free"),
     ],
@@ -115,16 +115,16 @@ def test_what_an_attempt_itself_raises_is_passed_on(clock):
 
 
 def test_a_server_that_has_become_a_standby_is_left_for_the_primary(stock, monkeypatch):
-    item, standbys, read = stock(1), [True], batch.read_and_decide
+    item, standbys, look = stock(1), [True], batch.look
 
-    def read_from_a_standby_first(*arguments):
+    def look_at_a_standby_first(*arguments, **how):
         if standbys:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION READ ONLY")
             standbys.clear()
-        return read(*arguments)
+        return look(*arguments, **how)
 
-    monkeypatch.setattr(batch, "read_and_decide", read_from_a_standby_first)
+    monkeypatch.setattr(batch, "look", look_at_a_standby_first)
     assert isinstance(sell(new_purchase(item)), Granted)
     assert (standbys, book(item).held) == ([], 1)
 
@@ -138,16 +138,16 @@ def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
     """The batch is rolled back and retried, and all buyers get that attempt's answers."""
     item = stock(10)
     raced: list[bool] = []
-    write = batch.write
+    look = batch.look
 
-    def write_and_race(tickets, token):
-        written = write(tickets, token)
+    def look_and_race(*arguments, **how):
+        seen = look(*arguments, **how)
         if not raced:
             raced.append(True)
             raise RACED
-        return written
+        return seen
 
-    monkeypatch.setattr(batch, "write", write_and_race)
+    monkeypatch.setattr(batch, "look", look_and_race)
     answers = at_once([partial(sell, new_purchase(item)) for _ in range(12)])
     assert kinds(answers) == {"Granted": 10, "SoldOut": 2}
     assert book(item).held == 10
@@ -157,16 +157,16 @@ def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
 
 def test_a_limit_that_is_used_up_at_another_item_meanwhile_is_told_as_reached(stock, monkeypatch):
     first, second = stock(1), stock(1)
-    read, meanwhile = batch.read_and_decide, [new_purchase(second, 1, scope=1, limit=1)]
+    look, meanwhile = batch.look, [new_purchase(second, 1, scope=1, limit=1)]
 
-    def read_and_race(*arguments):
-        decided = read(*arguments)
+    def look_and_race(*arguments, **how):
+        seen = look(*arguments, **how)
         if meanwhile:
             other = partial(sell, meanwhile.pop())
             assert kinds(at_once([other])) == {"Granted": 1}
-        return decided
+        return seen
 
-    monkeypatch.setattr(batch, "read_and_decide", read_and_race)
+    monkeypatch.setattr(batch, "look", look_and_race)
     mine = new_purchase(first, 1, scope=1, limit=1)
     assert sell(mine) == LimitReached(0)
     assert book(first).available == 1

@@ -12,6 +12,7 @@ from inventory.models import Item
 from inventory.outcomes import Granted, PurchaseTicket, SoldOut, StaleToken
 from inventory.redis import ITEM_LOCK, client
 from inventory.selling import batch
+from inventory.selling.commit import ConditionFailed
 from inventory.tests.helpers import (
     at_once,
     book,
@@ -78,6 +79,19 @@ def test_a_holder_that_was_overtaken_changes_nothing_with_its_stale_token(stock)
     assert reserved(item) == 1
     with pytest.raises(LockLost):
         paused.release()
+
+
+def test_a_holder_that_is_overtaken_after_its_look_changes_nothing(stock):
+    item = stock(5)
+
+    def overtake(granted):
+        newer = partial(batch.sell, [PurchaseTicket(new_purchase(item))], open_nothing, 2)
+        assert at_once([newer])[0].keys() == {item}
+        return open_nothing(granted)
+
+    with pytest.raises(ConditionFailed):
+        batch.sell([PurchaseTicket(new_purchase(item))], overtake, 1)
+    assert (Item.objects.get(pk=item).fence, book(item).held, reserved(item)) == (2, 1, 1)
 
 
 def test_an_overtaken_batch_is_sold_again_without_the_lock(stock):

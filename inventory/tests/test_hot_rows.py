@@ -15,7 +15,7 @@ from psycopg.pq import Trace
 from inventory import services
 from inventory.models import Reservation
 from inventory.outcomes import PurchaseTicket
-from inventory.selling import several_items
+from inventory.selling import batch
 from inventory.selling.cart import line_keys, reserve_many
 from inventory.selling.hint import hint
 from inventory.tests.helpers import at_once, book, new_purchase, open_nothing, sell
@@ -80,15 +80,17 @@ def test_a_cart_locks_its_items_in_the_message_that_commits(stock, tmp_path, mon
     assert [book(item).available for item in items] == [8, 8, 8]
 
 
-def test_a_few_purchases_of_many_items_are_sold_in_three_messages(stock, tmp_path):
-    items = [stock(9) for _ in range(30)]
+@pytest.mark.parametrize("number", [1, 30])
+def test_purchases_are_sold_in_three_messages_of_which_the_last_locks(number, stock, tmp_path):
+    items = [stock(9) for _ in range(number)]
     tickets = [PurchaseTicket(new_purchase(item)) for item in items for _ in range(2)]
     with sent(tmp_path / "trace") as messages:
-        several_items.sell(tickets, open_nothing)
+        batch.sell(tickets, open_nothing)
     [begin, look, last] = messages
     assert ("BEGIN" in begin, "nextval" in look) == (True, True)
+    assert "FOR NO KEY UPDATE" not in look
     assert ("UPDATE inventory_item" in last, "COMMIT" in last) == (True, True)
-    assert [book(item).available for item in items] == [7] * 30
+    assert [book(item).available for item in items] == [7] * number
 
 
 @pytest.mark.parametrize("how", [{}, {"units": 1}, {"written_off": "all"}], ids=str)

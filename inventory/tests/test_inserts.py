@@ -30,7 +30,7 @@ from inventory.tests.helpers import (
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-more = partial(more_fields, Reservation, batch.WRITE, batch.WRITE_AND_TAKE)
+more = partial(more_fields, Reservation, batch.RESERVE)
 
 
 class Stamp(models.CharField):  # type: ignore[type-arg]  # Django's has none at run time

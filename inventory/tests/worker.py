@@ -48,8 +48,8 @@ class _Shop:
 
         real = batch.sell
 
-        def sell_and_stop(*arguments: Any) -> Any:
-            sold = real(*arguments)
+        def sell_and_stop(*arguments: Any, **how: Any) -> Any:
+            sold = real(*arguments, **how)
             if stop == "after_commit":
                 self._stand_still(stop)
             return sold

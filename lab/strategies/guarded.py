@@ -17,8 +17,8 @@ from inventory.outcomes import (
     PurchaseTicket,
     SoldOut,
 )
-from inventory.selling import batch, rows_last
-from inventory.selling.commit import ConditionFailed, LimitRaced, committing
+from inventory.selling import batch
+from inventory.selling.commit import ConditionFailed, committing
 from lab.strategies.single import OnePerTransaction
 
 
@@ -32,12 +32,9 @@ class Guard(OnePerTransaction):
         ticket: PurchaseTicket = PurchaseTicket(purchase)
         try:
             with committing():
-                [seen] = rows_last.foresee([ticket])
-                if seen.decision is None:
-                    raise NoSuchItem(purchase.item)
+                [seen] = batch.look([ticket])
                 if seen.granted:
-                    batch.open_all(seen.granted, on_granted)
-                    rows_last.take_and_commit(seen.granted)
+                    batch.open_and_commit(seen.granted, on_granted)
         except ConditionFailed:
             return _why_refused(purchase)
         if seen.granted:
@@ -49,7 +46,7 @@ def _why_refused(purchase: Purchase) -> SoldOut | LimitReached:
     """Say which condition failed, in the order in which a batch asks.
 
     Raises:
-        LimitRaced: neither fails any more; try again.
+        ConditionFailed: neither fails any more; try again.
         NoSuchItem: there is no such item.
     """
     with transaction.atomic():
@@ -64,4 +61,4 @@ def _why_refused(purchase: Purchase) -> SoldOut | LimitReached:
         return LimitReached(left)
     if purchase.quantity > available:
         return SoldOut(available)
-    raise LimitRaced("units or quota came back meanwhile")
+    raise ConditionFailed("units or quota came back meanwhile")

@@ -1,7 +1,7 @@
 """``combining`` without its guard, for the negative control that turns it off.
 
-It reads the item without locking its row and writes back that number minus the units sold, as in a
-shop that combines purchases and trusts its lock.
+It writes back the number that it read minus the units sold, as in a shop that combines purchases
+and trusts its lock.
 """
 
 from __future__ import annotations
@@ -9,52 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import LiteralString
 
-from django.db import connection
-
-from inventory.outcomes import Granted, Level, PurchaseTicket
-from inventory.selling import batch, guard
-from inventory.selling.batch import Written
-from lab.models import UnenforcedItem
+from inventory.hooks import BEFORE_COMMIT, hooks
+from inventory.outcomes import Level, Outcome, Purchase, PurchaseTicket
+from inventory.selling import batch
+from inventory.selling.commit import committing, execute_and_commit
+from inventory.selling.queue import Turn
+from inventory.selling.seller import QueueKey
 from lab.strategies.combining import Combining
-
-READ_ITEM: LiteralString = (
-    "SELECT available, version, fence FROM inventory_item WHERE id = %(item)s"
-)
 
 TAKE: LiteralString = """
 WITH changed AS (
-    UPDATE inventory_item
-    SET available = %(read)s - %(units)s::bigint, version = version + 1
-    WHERE id = %(item)s
+    UPDATE inventory_item SET available = %(left)s::bigint, version = version + 1
+    WHERE id = ANY(%(items)s)
     RETURNING id, available, version
 ), moved AS (
     INSERT INTO inventory_stockmovement (item_id, delta, reason)
-    SELECT id, -%(units)s::bigint, 'sale' FROM changed
+    SELECT id, -%(sold)s::bigint, 'sale' FROM changed
+), unenforced AS (
+    INSERT INTO lab_unenforceditem (item_id) SELECT id FROM changed ON CONFLICT DO NOTHING
 )
-SELECT available, version FROM changed
+SELECT array_agg(id), array_agg(available), array_agg(version), NULL FROM changed
 """
-
-
-def write(tickets: Sequence[PurchaseTicket], token: int | None) -> Written:
-    """Decide on data read without a lock, and overwrite the current value."""
-    decision, level = batch.read_and_decide(tickets, token, READ_ITEM + ";" + batch.READ_BATCH)
-    granted: list[Granted] = []
-    if decision.granted:
-        item = tickets[0].request.item
-        take_parameters = guard.to_take(item, decision.units, token)
-        with connection.wrap_database_errors:
-            granted, _ = batch.insert(batch.WRITE, decision, take_parameters)
-        level = take(item, decision.units, level.available)
-    return Written(decision, granted, level)
-
-
-def take(item: int, units: int, read: int) -> Level:
-    """Write ``read - units`` over the current value, which loses concurrent updates."""
-    with connection.cursor() as cursor:
-        cursor.execute(TAKE, {"item": item, "units": units, "read": read})
-        level = Level(*cursor.fetchone())
-    UnenforcedItem.add(item)
-    return level
 
 
 class UnguardedCombining(Combining):
@@ -62,6 +37,24 @@ class UnguardedCombining(Combining):
 
     summary = "requests combined per process, without the guard: oversells without the lock"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.write = write
+    def _serve(self, key: QueueKey, turn: Turn[Purchase, Outcome]) -> None:
+        self._sell_locked(key, turn, ())
+
+    def _sell_batch(
+        self, key: QueueKey, tickets: Sequence[PurchaseTicket], token: int | None, *, locked: bool
+    ) -> dict[int, Level]:
+        """Decide on data read without a lock, and overwrite the current value."""
+        with committing():
+            [seen] = batch.look(tickets, token)
+            levels = {seen.item: seen.level}
+            if seen.granted:
+                for grant, opened in zip(seen.granted, key.on_granted(seen.granted), strict=True):
+                    grant.opened = opened
+                hooks.failpoint(BEFORE_COMMIT)
+                [(_, take), reserve] = batch.taking(seen.granted, token)
+                sold = seen.decision.units
+                overwrite = {**take, "left": seen.level.available - sold, "sold": sold}
+                with execute_and_commit([(TAKE, overwrite), reserve]) as cursor:
+                    levels = batch.levels_of(cursor, 2)
+        seen.decision.answer_repeats()
+        return levels

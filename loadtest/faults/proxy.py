@@ -229,8 +229,9 @@ class Frontend:
 
 
 def _is_commit(kind: bytes, body: bytes) -> bool:
-    if kind == b"Q":
-        return body[:6].upper() == b"COMMIT"
+    if kind == b"Q":  # one statement or several, the last of which may commit
+        last = body.rstrip(b"\0; ").rpartition(b";")[2]
+        return last.strip().upper() == b"COMMIT"
     if kind == b"P":  # Parse: the statement's name, a zero, the statement
         return body.partition(b"\0")[2][:6].upper() == b"COMMIT"
     return False

@@ -18,10 +18,11 @@ def message(kind: bytes, body: bytes) -> bytes:
 START = first(SSL_REQUEST) + first(196608, b"user\0shop\0\0")
 COMMIT = message(b"Q", b"COMMIT\0")
 PREPARED = message(b"P", b"_pg3_1\0COMMIT\0\0\0")
+LAST = message(b"Q", b"UPDATE shop SET sold = 'COMMIT; ';COMMIT\0")
 OTHER = message(b"Q", b"SELECT 'COMMIT'\0") + message(b"B", b"COMMIT\0")
 
 
-@pytest.mark.parametrize("commit", [COMMIT, PREPARED, message(b"Q", b"commit;\0")])
+@pytest.mark.parametrize("commit", [COMMIT, PREPARED, message(b"Q", b"commit;\0"), LAST])
 def test_a_commit_is_seen_among_other_messages(commit: bytes) -> None:
     frontend = Frontend()
     assert not frontend.commits(START + OTHER)
