@@ -2,9 +2,8 @@
 
 A request has a span. The leader of a batch spans the batch in its own request's trace, with a link
 to the request of every purchase in it, and each of these links back. The outbox message and the
-mail store the `traceparent` of their cause, so they continue its trace in Celery, with a link to
-the task that did the work. A task that finds nothing to do has no span: the sweeps run every
-second.
+mail store the `traceparent` of their cause, so they continue its trace in Celery. A task has no
+span: it handles messages of many causes, and the sweeps run every second.
 
 OpenTelemetry is imported when tracing starts (requirements/telemetry.txt). While it is off, a
 purchase pays for one call of an empty function, and a batch for two.
@@ -13,10 +12,8 @@ purchase pays for one call of an empty function, and a batch for two.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -77,7 +74,6 @@ def start(kind: str) -> None:
     if kind == "celery":
         from celery.signals import worker_process_shutdown
 
-        watch_tasks()
         # A worker's child process exits without what `atexit` would run.
         worker_process_shutdown.connect(lambda **_: provider.shutdown(), weak=False)
 
@@ -127,24 +123,6 @@ def use(provider: TracerProvider | None) -> None:
     hooks.parent = _traces.parent if _traces else off.parent
 
 
-def watch_tasks() -> None:
-    """Span the Celery tasks that this process runs from now on, while tracing is on."""
-    from celery.signals import task_postrun, task_prerun
-
-    task_prerun.connect(_task_begins)
-    task_postrun.connect(_task_ends)
-
-
-def _task_begins(task_id: str, task: Any, **_: Any) -> None:
-    if _traces:
-        _traces.task_begins(task.name, task_id)
-
-
-def _task_ends(state: str = "", retval: Any = None, **_: Any) -> None:
-    if _traces:
-        _traces.task_ends(type(retval).__name__ if state == "FAILURE" else "")
-
-
 def traced(application: Application) -> Application:
     """Span each request of a WSGI application; return the application itself if tracing is off."""
     return _traces.requests(application) if _traces else application
@@ -167,7 +145,6 @@ class Traces:
         self._root = context.Context()
         self._tracer = provider.get_tracer("shop")
         self._text = TraceContextTextMapPropagator()
-        self._task: ContextVar[Task | None] = ContextVar("task", default=None)
 
     def current(self) -> Span:
         """Return the current span."""
@@ -236,60 +213,6 @@ class Traces:
             )
 
     def message(self, topic: str, parent: str) -> AbstractContextManager[object]:
-        """Span the handling of an outbox message."""
-        return self.work(f"message {topic}", parent)
-
-    def work(self, name: str, parent: str) -> AbstractContextManager[object]:
-        """Span work of a task for whatever caused it, with a link to the task."""
-        task = self._task.get()
-        return self._tracer.start_as_current_span(
-            name,
-            self._remote(parent),
-            self._api.SpanKind.CONSUMER,
-            links=[self._api.Link(task.span().get_span_context())] if task else [],
-        )
-
-    def task_begins(self, name: str, task_id: str) -> None:
-        """Prepare the span of a Celery task."""
-        self._task.set(Task(self._tracer, name, task_id))
-
-    def task_ends(self, error: str) -> None:
-        """End the span of a task that did something or failed.
-
-        Args:
-            error: type of the exception; empty on success.
-        """
-        task = self._task.get()
-        self._task.set(None)
-        if task is None:
-            return
-        if error:
-            task.span().set_status(self._api.StatusCode.ERROR, error)
-        task.end()
-
-
-class Task:
-    """A task's span, which begins with the task but exists only once it is asked for."""
-
-    def __init__(self, tracer: Any, name: str, task_id: str) -> None:
-        self._tracer, self._name, self._id = tracer, name, task_id
-        self._began = time.time_ns()
-        self._span: Span | None = None
-
-    def span(self) -> Span:
-        """Return the span."""
-        if self._span is None:
-            from opentelemetry.context import Context
-
-            self._span = self._tracer.start_span(
-                f"task {self._name}",
-                Context(),
-                start_time=self._began,
-                attributes={"messaging.message.id": self._id},
-            )
-        return self._span
-
-    def end(self) -> None:
-        """End the span, if there is one."""
-        if self._span is not None:
-            self._span.end()
+        """Span the handling of an outbox message, in the trace of its cause."""
+        kind = self._api.SpanKind.CONSUMER
+        return self._tracer.start_as_current_span(f"message {topic}", self._remote(parent), kind)
