@@ -230,6 +230,8 @@ def test_after_a_restock_another_process_sells_at_once_and_exactly(stock):
         for round_ in range(1, 6):
             other.start([new_purchase(item) for _ in range(8)], threads=4)
             assert other.kinds() == {"Granted": 5, "SoldOut": 3}
+            other.start([new_purchase(item)])
+            assert other.kinds() == {"SoldOut": 1}
             assert sell(new_purchase(item)) == SoldOut(0)
             assert book(item).held == 5 * round_
             services.restock(item, 5)
