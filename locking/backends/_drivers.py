@@ -1,4 +1,4 @@
-"""The clients that locks accept, and where they lead: redis-py's, and valkey-py's of one server.
+"""The clients that locks accept: redis-py's, and valkey-py's of one server, found by their class.
 
 valkey-py is a fork of redis-py.  A lock on its client makes connections of redis-py to the same
 server, so that the package knows one set of connections and of errors.
@@ -91,34 +91,6 @@ def address_of(pool: Any) -> str:
     at = getattr(pool, "service_name", None) or place.get("path")
     at = at or f"{place.get('host', 'localhost')}:{place.get('port', 6379)}"
     return f"{at}/{place.get('db') or 0}"
-
-
-class PoolTransport:
-    """The server of a client's pool, also through Sentinel; subclasses talk to it.
-
-    The methods of a blocking transport return what those of an asyncio transport let one await.
-    """
-
-    def __init__(self, pool: Any, **settings: Any) -> None:
-        """Note how the pool connects, and the `settings` that differ."""
-        self._pool = pool  # a Sentinel connection refers to it weakly
-        self._make, usual = settings_of(pool)
-        self._kwargs = usual | settings
-        timeout = usual.get("socket_timeout")
-        self.timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
-        manager = getattr(pool, "sentinel_manager", None)
-        self._sentinels = len(manager.sentinels) if manager else 0
-
-    def _limit(self, patience: float | None) -> float:
-        return self.timeout if patience is None else min(self.timeout, patience)
-
-    def server_of(self, key: str) -> object:
-        """Return what identifies the server that has the key."""
-        return self
-
-    def address(self) -> str:
-        """Return where the server is, in the same words in every process."""
-        return address_of(self._pool)
 
 
 def close_with(owner: Any, method: str, close: Callable[[], Any]) -> None:

@@ -35,7 +35,13 @@ try:
 except ImportError:  # optional, encodes ten times as fast
     hiredis = None  # type: ignore[assignment]
 
-from locking.backends._drivers import DEFAULT_TIMEOUT, PoolTransport, close_with, transport_of
+from locking.backends._drivers import (
+    DEFAULT_TIMEOUT,
+    address_of,
+    close_with,
+    settings_of,
+    transport_of,
+)
 from locking.backends._sockets import is_cooperative, watch
 from locking.backends.redis_cluster import UNREACHABLE, ClusterTransport
 from locking.backends.redis_protocol import Wait
@@ -146,6 +152,34 @@ class Link:
             self.is_readable = watch(sock.fileno())
         cooperative = sock is None or is_cooperative(sock)
         self.spinner = None if cooperative else Spinner(self.is_readable)
+
+
+class PoolTransport:
+    """The server of a client's pool, also through Sentinel; subclasses talk to it.
+
+    The methods of a blocking transport return what those of an asyncio transport let one await.
+    """
+
+    def __init__(self, pool: Any, **settings: Any) -> None:
+        """Note how the pool connects, and the `settings` that differ."""
+        self._pool = pool  # a Sentinel connection refers to it weakly
+        self._make, usual = settings_of(pool)
+        self._kwargs = usual | settings
+        timeout = usual.get("socket_timeout")
+        self.timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
+        manager = getattr(pool, "sentinel_manager", None)
+        self._sentinels = len(manager.sentinels) if manager else 0
+
+    def _limit(self, patience: float | None) -> float:
+        return self.timeout if patience is None else min(self.timeout, patience)
+
+    def server_of(self, key: str) -> object:
+        """Return what identifies the server that has the key."""
+        return self
+
+    def address(self) -> str:
+        """Return where the server is, in the same words in every process."""
+        return address_of(self._pool)
 
 
 class NodeTransport(PoolTransport):
