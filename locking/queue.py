@@ -15,7 +15,7 @@ from typing import Any
 
 from locking.backends.redis import BlockingRemote
 from locking.backends.redis_async import AsyncRemote
-from locking.backends.redis_core import Remote
+from locking.backends.redis_lease import Remote
 from locking.backends.redis_protocol import Script, text
 
 CLAIM = 60.0

@@ -20,8 +20,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from locking.backends.redis_core import RedisHandle, Remote
-from locking.backends.redis_lease import RedisLeaseState
+from locking.backends.redis_core import RedisHandle
+from locking.backends.redis_lease import RedisLeaseState, Remote
 from locking.backends.redis_protocol import Steps
 from locking.backends.redis_transport import transport_for
 from locking.base import Lease, Lock

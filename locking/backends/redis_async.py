@@ -14,8 +14,8 @@ from collections.abc import Coroutine
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from locking.backends.redis_core import RedisHandle, Remote
-from locking.backends.redis_lease import RedisLeaseState
+from locking.backends.redis_core import RedisHandle
+from locking.backends.redis_lease import RedisLeaseState, Remote
 from locking.backends.redis_protocol import Steps
 from locking.backends.redis_transport_async import async_transport_for
 from locking.base import AsyncLease, AsyncLock, acquirer_in

@@ -1,4 +1,7 @@
-"""The lease of a Redis lock, for blocking and for asyncio clients: its state and its operations."""
+"""The lease of a Redis lock, for blocking and for asyncio clients: its state and its operations.
+
+It talks to a `Remote`, the lock on its server, which it shares with the handle.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,33 @@ from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
-from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from types import CodeType
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from locking.backends.redis_protocol import NO_ANSWER, Grant, Steps, ms
+from redis.exceptions import NoScriptError, RedisError
+
+from locking.backends.redis_protocol import (
+    MUTEX,
+    NO_ANSWER,
+    Grant,
+    Script,
+    Steps,
+    Wait,
+    ms,
+    unavailable,
+)
 from locking.leases import MIN_LEASE, LeaseState, nobody
-from locking.renewal import Renewal
-from locking.terms import LockError
+from locking.renewal import RENEWER, Renewal, Renewer
+from locking.terms import SYSTEM_CLOCK, Clock, LockError
 
 if TYPE_CHECKING:
-    from locking.backends.redis_core import RedisHandle, Remote
+    from locking.backends.redis_core import RedisHandle
 
-_LEASES: dict[str, weakref.ref[RedisLeaseState]] = {}
+ANSWER_GRACE = 0.25
+"""Seconds to wait for an answer past the deadline of an acquire: the last try is sent *at* the
+deadline, and a healthy server across a network answers within this."""
+
+LEASES: dict[str, weakref.ref[RedisLeaseState]] = {}
 """The leases that this process holds, by holder."""
 
 
@@ -45,6 +63,100 @@ class Tokens:
 
 
 TOKENS = Tokens()
+
+
+class Remote:
+    """A lock on its server: what a handle and its leases share.
+
+    A lease refers to this and not to its handle, so that both end when the program drops them.
+    """
+
+    __slots__ = ("clock", "keys", "name", "renewed", "renewer", "scripts", "several", "transport")
+
+    transport_of: ClassVar[Callable[[Any], Any]]
+
+    def __init__(
+        self, client: Any, name: str, keys: tuple[str, ...], clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.name = name
+        self.keys = keys
+        self.transport = type(self).transport_of(client)
+        self.clock = clock
+        self.renewer: Renewer = RENEWER
+        self.scripts, self.several, self.renewed = MUTEX, False, False
+
+    def perform(self, steps: Steps[Any]) -> Any:
+        """Take the steps; return their result, or what to await for it."""
+        raise NotImplementedError
+
+    def sleep(self, seconds: float) -> Any:
+        """Sleep, or return what to await for it."""
+        return self.clock.sleep(seconds)
+
+    def ask(
+        self,
+        script: Script,
+        *args: str,
+        give_up: float | None = None,
+        wait: Wait = None,
+        tries: int = 2,
+    ) -> Steps[Any]:
+        """Run one of the lock's scripts; repeat it once if there was no answer.
+
+        A repetition is harmless: each script recognises its earlier execution by the token.
+        Waits for no answer past `give_up` (monotonic).  Raises `LockUnavailable`.
+        """
+        tail = (str(len(self.keys)), *self.keys, *args)
+        words = ("EVALSHA", script.sha, *tail)
+        while True:
+            patience = give_up and self._patience(give_up)
+            try:
+                return (yield self.transport.run, (words, wait, patience, script.name))
+            except NoScriptError as unknown:
+                # The error and a frame of redis-py refer to each other, and so to our caller's
+                # lease.
+                unknown.__traceback__ = None
+                words = ("EVAL", script.source, *tail)
+            except NO_ANSWER as error:
+                tries -= 1
+                yield self.transport.search, (patience,)
+                if not tries or not self._may_repeat(give_up):
+                    unavailable(self.name, error)
+            except RedisError as error:
+                unavailable(self.name, error)
+
+    def read(self, script: Script, read: Callable[[Any], Any], *args: str, tries: int = 2) -> Any:
+        """Run a script; return what `read` makes of the answer, or what to await for that."""
+
+        def steps() -> Steps[Any]:
+            return read((yield from self.ask(script, *args, tries=tries)))
+
+        return self.perform(steps())
+
+    def pop(self, wake_list: str, seconds: float, give_up: float | None) -> Steps[bytes | None]:
+        """Wait for a message; None also if the connection is lost, and perhaps a message with it.
+
+        The next try finds out.  Raises `LockUnavailable`.
+        """
+        patience = give_up and self._patience(give_up, seconds)
+        popped: bytes | None = None
+        try:
+            popped = yield self.transport.pop, (wake_list, seconds, patience)
+        except NO_ANSWER as error:
+            yield self.transport.search, (patience,)
+            if not self._may_repeat(give_up):
+                unavailable(self.name, error)
+        except RedisError as error:
+            unavailable(self.name, error)
+        return popped
+
+    def _patience(self, give_up: float, blocked: float = 0.0) -> float:
+        """Return how long to wait for an answer; without a limit, it is the client's time-out."""
+        return max(ANSWER_GRACE, give_up - self.clock.monotonic() - blocked)
+
+    def _may_repeat(self, give_up: float | None) -> bool:
+        """Return whether there is time to send a command again that got no answer."""
+        return give_up is None or self.clock.monotonic() < give_up
 
 
 class RedisLeaseState(LeaseState):
@@ -76,7 +188,7 @@ class RedisLeaseState(LeaseState):
     def __del__(self) -> None:
         if not self._released:
             if not sys.is_finalizing():
-                _LEASES.pop(self.holder, None)
+                LEASES.pop(self.holder, None)
             super().__del__()
 
     def begin(self, grant: Grant, max_hold: float | None) -> None:
@@ -86,7 +198,7 @@ class RedisLeaseState(LeaseState):
         self._deadline = grant.since + self._seconds
         if max_hold is not None:
             self._max_until = self._granted_at + max_hold
-        _LEASES[self.holder] = weakref.ref(self)
+        LEASES[self.holder] = weakref.ref(self)
 
     @property
     def id(self) -> str:
@@ -105,7 +217,7 @@ class RedisLeaseState(LeaseState):
     def _end(self) -> None:
         if self._handed_on:  # otherwise its release has stopped it before
             self.drop()
-        _LEASES.pop(self.holder, None)
+        LEASES.pop(self.holder, None)
         super()._end()
 
     def count_reentry(self) -> bool:
@@ -241,43 +353,3 @@ class RedisLeaseState(LeaseState):
         if self._process is not TOKENS.process:
             self.mark_lost("it belongs to the parent of this forked process")
         return super()._is_lost()
-
-
-def note_own_lease(remote: Remote, caller: object, timeout: float | None) -> str | None:
-    """Return a note for a wait for a lease of the waiting thread or task; None if it has none.
-
-    Raises LockError if that lease never ends and the wait has no limit.  A thread of a pool may
-    wait for a lease of its own that others release: only a function that acquires again what it, or
-    one that called it, has acquired is certain to wait forever.
-    """
-    if remote.several:
-        return None
-    for reference in list(_LEASES.values()):
-        lease = reference()
-        if (
-            lease is not None
-            and lease.is_of(remote)
-            and lease.acquirer() is caller
-            and lease.remaining() > 0
-        ):
-            why = (
-                f"the caller itself holds {remote.name!r}: release it first, or, to acquire it "
-                "again, use one handle that was made with reentrant=True and an owner"
-            )
-            if timeout is None and lease.never_ends() and _is_running(lease.asked_in):
-                raise LockError(
-                    f"{why}; this call would wait forever (give a timeout if another thread "
-                    "or task releases the lease)"
-                )
-            return why
-    return None
-
-
-def _is_running(asked_in: tuple[int, CodeType] | None) -> bool:
-    """Return whether a frame is among those of the calling thread."""
-    frame: FrameType | None = sys._getframe()
-    while asked_in is not None and frame is not None:
-        if (id(frame), frame.f_code) == asked_in:
-            return True
-        frame = frame.f_back
-    return asked_in is None
