@@ -52,6 +52,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return parameters
 
     def _commit(self) -> None:
+        if self.connection.info.transaction_status == TransactionStatus.IDLE:
+            return  # a message has committed already
         with commit_bounded(self):
             super()._commit()  # type: ignore[misc]  # missing in django-stubs
 
@@ -121,6 +123,14 @@ def is_alive(connection: psycopg.Connection[Any]) -> bool:
     except psycopg.OperationalError:
         return False
     return True
+
+
+def execute_bounded(
+    wrapper: BaseDatabaseWrapper, cursor: psycopg.ClientCursor, message: bytes
+) -> psycopg.ClientCursor:
+    """Execute a message that commits, and bound the wait for its answer."""
+    with commit_bounded(wrapper):
+        return cursor.execute(message)
 
 
 @contextmanager

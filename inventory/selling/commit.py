@@ -26,7 +26,7 @@ from psycopg_pool import PoolTimeout
 
 from inventory.metrics import metrics
 from inventory.outcomes import Busy, OutcomeUnknown, StaleToken
-from inventory.postgresql.base import commit_bounded
+from inventory.postgresql.base import execute_bounded
 
 REFUSED = "IN001"
 """The SQLSTATE by which the SQL function `inventory_require` ends a message before its COMMIT."""
@@ -107,10 +107,12 @@ def execute_and_commit(
         CommitUnknown: the connection failed.
     """
     cursor = psycopg.ClientCursor(connection.connection)
-    message = ";".join([*(cursor.mogrify(*statement) for statement in statements), "COMMIT"])
+    message = [cursor.mogrify(*statement) for statement in statements]
+    if not connection.savepoint_ids:  # else a test's transaction is around it, which never commits
+        message.append("COMMIT")
     try:
-        with connection.wrap_database_errors, commit_bounded(connection):
-            return cursor.execute(message.encode())
+        with connection.wrap_database_errors:
+            return execute_bounded(connection, cursor, ";".join(message).encode())
     except (OperationalError, InterfaceError) as error:
         raise CommitUnknown(str(error), locked=locked) from error
     except DatabaseError as error:

@@ -18,7 +18,15 @@ from inventory.outcomes import PurchaseTicket
 from inventory.selling import batch
 from inventory.selling.cart import line_keys, reserve_many
 from inventory.selling.hint import hint
-from inventory.tests.helpers import at_once, book, new_purchase, open_nothing, sell
+from inventory.tests.helpers import (
+    at_once,
+    book,
+    new_purchase,
+    open_nothing,
+    outsider,
+    reserved,
+    sell,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -149,3 +157,14 @@ def test_a_release_inside_another_transaction_ends_with_it(stock):
     with transaction.atomic():
         release([mine])
     assert book(item).available == 2
+
+
+@pytest.mark.django_db
+def test_a_purchase_in_a_tests_transaction_is_rolled_back_with_it(stock):
+    """Projects test their shops so, with Django's `TestCase`."""
+    item = stock(9)
+    sell(new_purchase(item, 1))
+    assert reserved(item) == 1
+    with outsider() as session:
+        found = session.execute("SELECT count(*) FROM inventory_item").fetchone()
+    assert found == (0,)
