@@ -142,13 +142,16 @@ class Statement:
     Args:
         text: SQL with the name of each insert in braces.
         inserts: by name.
+
+    Attributes:
+        fixed: the statement, once built, if it is the same for every batch.
     """
 
     def __init__(self, text: str, **inserts: Insert) -> None:
         self._text = text
         self._inserts = inserts
         self._columns: dict[str, _Columns] = {}
-        self._fixed: bytes | None = None
+        self.fixed: bytes | None = None
 
     def for_rows(self, rows: int) -> bytes:
         """Return the statement for a batch, as bytes so that psycopg need not encode it.
@@ -159,25 +162,25 @@ class Statement:
         Raises:
             ImproperlyConfigured: see `Insert.columns`.
         """
-        if self._fixed is not None:
-            return self._fixed
+        if self.fixed is not None:
+            return self.fixed
         if not self._columns:
             self._columns = {name: each.columns() for name, each in self._inserts.items()}
         made = {name: each.for_rows(rows) for name, each in self._columns.items()}
         statement = self._text.format(**made).encode()
         if not any(each.own for each in self._columns.values()):
-            self._fixed = statement
+            self.fixed = statement
         return statement
 
     def send(
         self, values: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
     ) -> psycopg.ClientCursor:
         """Execute it for rows, which are its parameter `rows`; return the cursor at its result."""
-        return send(self._fixed or self.for_rows(len(values)), values, parameters)
+        return send(self.fixed or self.for_rows(len(values)), values, parameters)
 
     def forget(self) -> None:
         """Rebuild the statement on next use, after a test has changed a model."""
-        self._columns, self._fixed = {}, None
+        self._columns, self.fixed = {}, None
 
 
 def without_value(model: type[Model], given: Container[str]) -> list[str]:

@@ -277,10 +277,11 @@ def taking(
             }
         )
     take = guard.to_take(units, StockMovement.Reason.SALE, token)
-    reserve = RESERVE.for_rows(len(rows)), {"rows": sql.rows(rows), "token": token}
+    reserve = RESERVE.fixed or RESERVE.for_rows(len(rows))
+    written = {"rows": sql.rows(rows), "token": token}
     # Several rows are locked in order of id first.
     locks = [(guard.LOCK_ITEMS, take)] if len(units) > 1 else []
-    return [*locks, (guard.TAKE_OR_FAIL, take), reserve]
+    return [*locks, (guard.TAKE_OR_FAIL, take), (reserve, written)]
 
 
 def levels_of(cursor: psycopg.ClientCursor, statements: int) -> dict[int, Level]:

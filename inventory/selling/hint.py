@@ -272,10 +272,9 @@ class SoldOutItems:
         return others
 
     def note(self, item: int, level: Level) -> None:
-        """Publish the hint if a committed change has sold the item out."""
-        if level.available == 0:
-            self.ran_out.add(item)
-            self._hint.publish(item, level)
+        """Publish the hint that a committed change has sold the item out."""
+        self.ran_out.add(item)
+        self._hint.publish(item, level)
 
     def _look(self, item: int) -> Refusing | None:
         """Read an item's hint; None if it does not say sold out, or its buyers cannot be read."""

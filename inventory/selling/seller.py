@@ -61,9 +61,11 @@ class Seller:
 
     Attributes:
         name: the label of its purchases in `purchase_seconds`.
+        sell_batch: makes one transaction; another way of selling may replace it.
     """
 
     name: ClassVar[str] = "combining"
+    sell_batch = staticmethod(batch.sell)
 
     def __init__(self) -> None:
         self._sold_out = SoldOutItems(hint())
@@ -142,11 +144,10 @@ class Seller:
             for attempt in Attempts():
                 with attempt:
                     fence = token if attempt.fenced else None
-                    levels = self._sell_batch(key, tickets, fence, locked=attempt.locked)
+                    levels = self.sell_batch(tickets, key.on_granted, fence, locked=attempt.locked)
             if attempt.in_doubt:
                 _refuse_none(tickets)
             self._committed(key.item, tickets, levels[key.item])
-            lend_connections()
         except (Busy, OutcomeUnknown, NoSuchItem) as error:
             fail(tickets, error)
         except Declined as declined:
@@ -159,12 +160,6 @@ class Seller:
             middle = len(tickets) // 2
             self._sell_or_split(key, tickets[:middle], token)
             self._sell_or_split(key, tickets[middle:], token)
-
-    def _sell_batch(
-        self, key: QueueKey, tickets: Sequence[PurchaseTicket], token: int | None, *, locked: bool
-    ) -> dict[int, Level]:
-        """Make one transaction; another way of selling may replace it."""
-        return batch.sell(tickets, key.on_granted, token, locked=locked)
 
     def _sell_without(
         self,
@@ -190,7 +185,8 @@ class Seller:
 
     def _committed(self, item: int, tickets: Sequence[PurchaseTicket], level: Level) -> None:
         """Note a committed batch before any buyer gets an answer."""
-        self._sold_out.note(item, level)
+        if level.available == 0:
+            self._sold_out.note(item, level)
 
 
 def _refuse_none(tickets: Sequence[PurchaseTicket]) -> None:

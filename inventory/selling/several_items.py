@@ -89,7 +89,8 @@ class SeveralItems:
             batch.forget_answers(tickets)
         else:
             for item, level in levels.items():
-                self._sold_out.note(item, level)
+                if level.available == 0:
+                    self._sold_out.note(item, level)
         finally:
             lend_connections()
         for each in items:

@@ -12,8 +12,8 @@ from inventory import services
 from inventory.metrics import metrics
 from inventory.outcomes import Granted, Level, SoldOut
 from inventory.redis import Circuit, client
-from inventory.selling import batch
 from inventory.selling.hint import LIFETIME, BuyersOfItem, Hint, hint
+from inventory.selling.seller import Seller
 from inventory.tests.helpers import at_once, book, crowd, kinds, new_purchase, release, sell
 from inventory.tests.processes import workers
 from locking.tests.servers import free_port
@@ -28,11 +28,11 @@ ITEM = 10**12
 def no_batches(monkeypatch):
     """Fail every purchase that queries the database."""
 
-    def refuse(*arguments):
+    def refuse(*arguments, **how):
         raise AssertionError("the database was queried")
 
     def forbid() -> None:
-        monkeypatch.setattr(batch, "sell", refuse)
+        monkeypatch.setattr(Seller, "sell_batch", staticmethod(refuse))
 
     return forbid
 

@@ -23,7 +23,7 @@ from inventory import outbox, services
 from inventory.metrics import metrics
 from inventory.redis import ITEM_LOCK
 from inventory.selling import batch
-from inventory.selling.seller import seller
+from inventory.selling.seller import Seller, seller
 from inventory.tests.helpers import crowd, open_nothing
 
 
@@ -58,7 +58,7 @@ class _Shop:
             return services.reserve(purchase, on_granted)
 
         sold_by = override_settings(INVENTORY_SELLER=by)
-        with sold_by, mock.patch.object(batch, "sell", sell_and_stop):
+        with sold_by, mock.patch.object(Seller, "sell_batch", staticmethod(sell_and_stop)):
             return crowd(reserve, purchases, threads)
 
     def metrics(self) -> dict[str, float]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from inventory.hooks import BEFORE_COMMIT, hooks
-from inventory.outcomes import Level, Outcome, Purchase, PurchaseTicket
+from inventory.outcomes import Level, OnGranted, Outcome, Purchase, PurchaseTicket
 from inventory.selling import batch
 from inventory.selling.commit import committing, execute_and_commit
 from inventory.selling.queue import Turn
@@ -32,29 +32,35 @@ SELECT array_agg(id), array_agg(available), array_agg(version), NULL FROM change
 """
 
 
+def sell(
+    tickets: Sequence[PurchaseTicket],
+    on_granted: OnGranted,
+    token: int | None = None,
+    *,
+    locked: bool = False,
+) -> dict[int, Level]:
+    """Decide on data read without a lock, and overwrite the current value."""
+    with committing():
+        [seen] = batch.look(tickets, token)
+        levels = {seen.item: seen.level}
+        if seen.granted:
+            for grant, opened in zip(seen.granted, on_granted(seen.granted), strict=True):
+                grant.opened = opened
+            hooks.failpoint(BEFORE_COMMIT)
+            [(_, take), reserve] = batch.taking(seen.granted, token)
+            sold = seen.decision.units
+            overwrite = {**take, "left": seen.level.available - sold, "sold": sold}
+            with execute_and_commit([(TAKE, overwrite), reserve]) as cursor:
+                levels = batch.levels_of(cursor, 2)
+    seen.decision.answer_repeats()
+    return levels
+
+
 class UnguardedCombining(Combining):
     """Replaces ``combining`` where the lab's environment turns the guard off."""
 
     summary = "requests combined per process, without the guard: oversells without the lock"
+    sell_batch = staticmethod(sell)
 
     def _serve(self, key: QueueKey, turn: Turn[Purchase, Outcome]) -> None:
         self._sell_locked(key, turn, ())
-
-    def _sell_batch(
-        self, key: QueueKey, tickets: Sequence[PurchaseTicket], token: int | None, *, locked: bool
-    ) -> dict[int, Level]:
-        """Decide on data read without a lock, and overwrite the current value."""
-        with committing():
-            [seen] = batch.look(tickets, token)
-            levels = {seen.item: seen.level}
-            if seen.granted:
-                for grant, opened in zip(seen.granted, key.on_granted(seen.granted), strict=True):
-                    grant.opened = opened
-                hooks.failpoint(BEFORE_COMMIT)
-                [(_, take), reserve] = batch.taking(seen.granted, token)
-                sold = seen.decision.units
-                overwrite = {**take, "left": seen.level.available - sold, "sold": sold}
-                with execute_and_commit([(TAKE, overwrite), reserve]) as cursor:
-                    levels = batch.levels_of(cursor, 2)
-        seen.decision.answer_repeats()
-        return levels

@@ -11,7 +11,6 @@ import redis
 from inventory import services
 from inventory.outcomes import Busy, Granted, Level, SoldOut
 from inventory.redis import Circuit, client
-from inventory.selling import batch
 from inventory.tests.helpers import (
     at_once,
     book,
@@ -69,7 +68,7 @@ def test_the_sold_out_are_refused_without_the_database(stock, monkeypatch):
     def refuse(*arguments, **how):
         raise AssertionError("the database was queried")
 
-    monkeypatch.setattr(batch, "sell", refuse)
+    monkeypatch.setattr(Preload, "sell_batch", staticmethod(refuse))
     assert kinds([sell(new_purchase(item)) for _ in range(5)]) == {"SoldOut": 5}
 
 
