@@ -290,7 +290,7 @@ def test_one_answer_is_awaited_past_the_deadline_and_not_two(
     own_valkey: Valkey, monkeypatch, asynchronous: bool
 ):
     """The server stops while the client waits in its last slice."""
-    monkeypatch.setattr("locking.backends.redis_core.ANSWER_GRACE", 1.0)
+    monkeypatch.setattr("locking.backends.redis_lease.ANSWER_GRACE", 1.0)
     client = connect(own_valkey.endpoint, timeout=30)
     held = RedisLock(client, "phone", renew=False, lease=60)
     lease = held.acquire()
