@@ -1,7 +1,8 @@
 """A proof's table of contents: open, load, break, rest, ask again, read, judge, report.
 
-`manage.py prove`, its controls, the soak and the control room conduct a `lab.proof.run.Proof`,
-Locust with and without its page a `loadtest.ui.run.PageRun`, and a rush on any shop one
+A run of our shop's buyers is a `loadtest.sale_run.SaleRun`: `manage.py prove`, its controls, the
+soak and the control room conduct a `lab.proof.run.Proof`, which has the shop's processes at hand,
+and Locust with and without its page a `loadtest.ui.run.PageRun`. A rush on any shop is one
 `loadtest.rush.round` after the other.
 """
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
 from loadtest.scenarios import MIXES
 from loadtest.shops import OURS
+from loadtest.steps import RunPlan
 
 # In place of a sale's id: a fresh one for every run.
 FRESH = "new"
@@ -85,4 +87,19 @@ def add_options(
         "until-done",
         "End the run when every user has played all their buyers",
         action="store_true",
+    )
+
+
+def plan_of(options: Namespace) -> RunPlan:
+    """Read the plan of a run; its sales are not open yet."""
+    return RunPlan(
+        buyers=options.num_users or 1,
+        seed=int(options.seed or 0),
+        stock=int(options.stock),
+        limit=int(options.limit),
+        strategy=options.strategy,
+        mix=options.mix,
+        arrivals=float(options.arrivals),
+        target=options.target,
+        endless=int(options.rounds) == 0,
     )

@@ -13,6 +13,7 @@ import random
 import time
 import uuid
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,12 +27,13 @@ from loadtest import open_files
 from loadtest.address import RunImpossible, address_of
 from loadtest.dispatch import MixDispatcher, goes_on
 from loadtest.finished import Finished, Tally
-from loadtest.options import FRESH, add_options
-from loadtest.roles import beside, format_sales, open_beside, open_for_run
+from loadtest.options import FRESH, add_options, plan_of
+from loadtest.roles import format_sales, parse_sales
 from loadtest.run import Run, find_sale
 from loadtest.scenarios import parse_weights
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.steps import open_sales
 from loadtest.ui.faults import NONE, offered
 from loadtest.ui.page import Page
 from loadtest.ui.rush_run import RushLoad
@@ -40,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 # Seconds between two writes of the history to disk, and two checks for the end of the run.
 TICK = 0.5
+# A fresh sale opens when every user has started, about: seconds beyond the spawning itself.
+GATHERING = 2.0
 # Locust's exit code for a run that could not start or continue.
 EXIT_IMPOSSIBLE = 2
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": EXIT_IMPOSSIBLE}
@@ -225,10 +229,11 @@ class Session:
         address = address_of(self._environment.host or "")
         options.opened, options.others = options.sale, options.beside
         if options.sale == FRESH:
-            shop = DemoShop(address)
-            shown = self.page.take_opened(options) if self.page else None
-            options.opened = shown or open_for_run(shop, options)
-            options.others = options.others or format_sales(open_beside(shop, options))
+            shown = self.page.take_opened(options) if self.page else ""
+            plan = replace(plan_of(options), sale=shown, beside=parse_sales(options.beside))
+            starts_in = GATHERING + plan.buyers / (options.spawn_rate or 1)
+            plan = open_sales(DemoShop(address), plan, starts_in)
+            options.opened, options.others = plan.sale, format_sales(plan.beside)
         limit = find_sale(address, options.opened).limit
         options.recording = options.history
         options.endless = getattr(options, "fault", NONE) != NONE
@@ -253,7 +258,7 @@ class Session:
         return Run(
             host=self._environment.host or "",
             sale=options.opened,
-            beside=beside(options),
+            beside=parse_sales(options.others),
             weights=parse_weights(options.weights),
             seed=options.seed,
             worker=getattr(runner, "worker_index", 0),

@@ -19,13 +19,12 @@ from lab.bench.report import Benchmark, Document
 from lab.bench.rows import ENOUGH_STOCK, Row, Server
 from lab.bench.run import Bench, purchases
 from lab.proof import testbed as testbeds
-from lab.proof.load_profile import LoadProfile
-from lab.proof.plan import Plan
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import open_sale
 from loadtest.faults.redis import RedisPaused
+from loadtest.steps import RunPlan
 
 ANSWER_TIMEOUT = 15.0
 """Seconds to wait for the last answers."""
@@ -105,8 +104,8 @@ def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[st
 def prove(testbed: Testbed, name: str, scale: Scale) -> Mapping[str, Any]:
     """Return a proof as `prove --json` writes it: under faults if the strategy is safe."""
     faults = scale.faults if CLASSES[name].safe else ()
-    profile = LoadProfile(scale.buyers, "rush", scale.seed, stays=bool(faults))
-    plan = Plan(profile, max(scale.buyers // 2, 1), limit=1, strategy=name, faults=faults)
+    stock = max(scale.buyers // 2, 1)
+    plan = RunPlan(buyers=scale.buyers, seed=scale.seed, stock=stock, strategy=name, faults=faults)
     with tempfile.TemporaryDirectory(prefix="judged-") as folder:
         proof = Proof(plan, testbed, Path(folder), lambda progress: None)
         proof.run()

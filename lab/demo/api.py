@@ -192,7 +192,7 @@ def show_figures(request: HttpRequest, sale: int, *, query: schemas.Beside) -> R
 
 
 def _figures(sale: int, sales: list[int]) -> schemas.Figures:
-    found, item, counted = _sale(sale), snapshot.read_item(sale), files.read()
+    found, [item], counted = _sale(sale), snapshot.items([sale]), files.read()
     return schemas.Figures(
         sale=sale,
         item=found.item_id,

@@ -5,20 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from django.db import connection
 
 from lab.proof import testbed
-from lab.proof.controls import CONTROLS, Control
-from lab.proof.load_profile import LoadProfile
-from lab.proof.plan import Plan
+from lab.proof.controls import CONTROLS, DRAIN, Control
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
+from loadtest.steps import RunPlan
 
 EMPTY = """
 TRUNCATE inventory_item, inventory_reservation, inventory_stockmovement, inventory_buyerquota,
@@ -102,13 +101,19 @@ def _one(
     buyers: int,
     tell: Callable[[Control, Progress], None],
 ) -> Outcome:
-    stays = bool(control.minutes or control.faults)
-    profile = LoadProfile(buyers, control.mix, seed, stays=stays)
-    stock = round(buyers * control.units)
-    plan = Plan(profile, stock, control.limit, control.strategy, control.minutes, control.faults)
-    plan = replace(plan, drain=control.drain, restock_tells=control.tells)
+    plan = RunPlan(
+        buyers=buyers,
+        seed=seed,
+        stock=round(buyers * control.units),
+        limit=control.limit,
+        strategy=control.strategy,
+        mix=control.mix,
+        minutes=control.minutes,
+        faults=control.faults,
+    )
     with tempfile.TemporaryDirectory(prefix="control-") as folder:
         proof = Proof(plan, shop, Path(folder), lambda now: tell(control, now))
+        proof.patience = DRAIN
         proof.run()
     result = proof.result
     findings = result.verdict.properties if result.verdict else []

@@ -30,8 +30,6 @@ class Control:
         units: of stock for each buyer.
         minutes: as in the plan.
         faults: as in the plan.
-        tells: whether a restock removes the sold-out hint.
-        drain: seconds for the follow-up.
         lines: safeguards that are on, as in INVENTORY_FEATURE_FLAGS; empty: all.
         sabotage: what of the product is replaced, as in ``lab/proof/sabotage.py``; empty: nothing.
         before: SQL that switches it off.
@@ -47,8 +45,6 @@ class Control:
     units: float = 0.25
     minutes: float = 0.0
     faults: tuple[str, ...] = ()
-    tells: bool = True
-    drain: float = DRAIN
     lines: str = ""
     sabotage: str = ""
     before: tuple[str, ...] = ()
@@ -155,7 +151,7 @@ CONTROLS = (
         "removing the sold-out hint at a restock",
         ("P7",),
         minutes=0.2,
-        tells=False,
+        sabotage="hint",
     ),
     Control(
         "recovery",

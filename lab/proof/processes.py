@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import urllib3
@@ -11,6 +11,7 @@ from urllib3.exceptions import HTTPError
 
 from development.errors import StackError
 from lab.stack.stack import Stack
+from loadtest.steps import RunPlan
 
 READY = 90
 """Seconds for everything to come up again before the final read."""
@@ -30,6 +31,24 @@ def restart(stack: Stack, tell: Callable[[str], None]) -> None:
     for name in stack.without_load:
         tell(f"waiting for {name}")
         stack.wait_until_ready(name, READY)
+
+
+PAYING = frozenset({"holds", "parts", "walkers", "all"})
+"""Mixes in which the payment provider misbehaves."""
+
+PROVIDER: Mapping[str, Any] = {
+    "processing": 250,
+    "decline": 0.1,
+    "lost": 0.05,
+    "copies": 2,
+    "shuffle": 400,
+}
+"""It takes its time, declines some, answers some not at all, repeats and shuffles its events."""
+
+
+def behaviour_for(plan: RunPlan) -> Mapping[str, Any]:
+    """How the payment provider misbehaves; not at all while faults break the shop."""
+    return {} if plan.faults or plan.mix not in PAYING else {**PROVIDER, "seed": plan.seed}
 
 
 TIMEOUT = 10.0

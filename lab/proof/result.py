@@ -10,12 +10,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from lab.proof.plan import Plan
 from loadtest.checker import Rate, Verdict
 from loadtest.checker.properties.recovery import RIGHTLY_REFUSED, WRITES
 from loadtest.faults import Injected
 from loadtest.history import NEVER, OK, operations
 from loadtest.report.headline import Pace, Speed, headline
+from loadtest.steps import RunPlan
 
 
 @dataclass(slots=True)
@@ -171,17 +171,17 @@ class Result:
             return f"sold out {self.sold_out_after:.2f} s after the opening"
         return f"last purchase accepted {self.seconds:.2f} s after the opening"
 
-    def to_json(self, plan: Plan) -> dict[str, Any]:
+    def to_json(self, plan: RunPlan) -> dict[str, Any]:
         """The result as ``prove --json`` writes it."""
         judged = self.verdict.to_json() if self.verdict else {"properties": [], "counts": {}}
         return {
             "verdict": self.outcome,
-            "headline": self.headline(plan.profile.buyers),
+            "headline": self.headline(plan.buyers),
             "reason": self.reason,
             "strategy": plan.strategy,
-            "seed": plan.profile.seed,
-            "mix": plan.profile.mix,
-            "buyers": plan.profile.buyers,
+            "seed": plan.seed,
+            "mix": plan.mix,
+            "buyers": plan.buyers,
             "stock": plan.stock,
             "sale": self.sale,
             "faults": [
@@ -201,7 +201,7 @@ class Result:
             "unsettled": self.unsettled,
             "rebuilt": self.rebuilt,
             "operations": self.operations,
-            "arrivals": plan.profile.arrivals,
+            "arrivals": plan.arrivals,
             "late": self.late,
             "unstarted": self.unstarted,
             "minutes": plan.minutes,

@@ -13,6 +13,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from django.db import transaction
+
 from inventory.hooks import hooks
 
 
@@ -73,9 +75,21 @@ def one_more_left(original: Callable[..., Any]) -> Callable[..., Any]:
     return refusal
 
 
+def silent_restock(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Add units, and leave the hint that says there are none."""
+    from inventory.selling import guard
+
+    def restock(item: int, units: int) -> Any:
+        with transaction.atomic():
+            return guard.restock(item, units)
+
+    return restock
+
+
 SABOTAGE: Mapping[str, Sabotage] = {
     "stranger": Sabotage("shop.api.views", "_own_order", strangers_order),
     "left": Sabotage("shop.checkout.purchase", "_refusal", one_more_left),
+    "hint": Sabotage("inventory.services", "restock", silent_restock),
     "busy": Sabotage("inventory.services", "reserve", busy_after_commit),
     "lease": Sabotage("lab.strategies.redis_lock", "LEASE", lambda seconds: 6 * seconds),
 }

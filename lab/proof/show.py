@@ -13,23 +13,23 @@ from rich.table import Table
 from rich.text import Text
 
 from lab.proof.control_run import Outcome
-from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from loadtest.checker import Verdict
 from loadtest.checker.properties.recovery import KINDS as RATES
 from loadtest.faults import Injected
 from loadtest.report.headline import meanings, why_not, wrapped
+from loadtest.steps import RunPlan
 
 STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow"}
 EXAMPLES = 3
 """Violations shown of a property; the report has all."""
 
 
-def result(console: Console, plan: Plan, came_out: Result) -> None:
+def result(console: Console, plan: RunPlan, came_out: Result) -> None:
     """Print the closing line, the properties, the counts and the command that repeats the run."""
     console.print()
-    for line in wrapped(came_out.headline(plan.profile.buyers), console.width):
+    for line in wrapped(came_out.headline(plan.buyers), console.width):
         console.print(Text(line, style=STYLES[came_out.outcome]))
     for remark in _remarks(plan, came_out):
         console.print(remark)
@@ -56,13 +56,13 @@ def _table(**more: Any) -> Table:
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), **more)
 
 
-def _remarks(plan: Plan, came_out: Result) -> Iterator[Text]:
+def _remarks(plan: RunPlan, came_out: Result) -> Iterator[Text]:
     """Yield what the closing line needs to be understood."""
     if came_out.reason:
         yield Text(came_out.reason, style="yellow")
     for done in came_out.rebuilt:
         yield Text(done, style="yellow")
-    yield Text(f"{plan.of_run.title}. {_loop(plan, came_out)}.", style="dim")
+    yield Text(f"{plan.title}. {_loop(plan, came_out)}.", style="dim")
 
 
 def _properties(verdict: Verdict) -> RenderableType:
@@ -85,7 +85,7 @@ def _evidence(verdict: Verdict) -> Iterator[Text]:
             yield from (Text(f"· {line}", style="red") for line in finding.evidence[:EXAMPLES])
 
 
-def _counts(plan: Plan, came_out: Result) -> RenderableType:
+def _counts(plan: RunPlan, came_out: Result) -> RenderableType:
     """Return what was counted, and what each figure counts."""
     assert came_out.verdict is not None
     counts = came_out.verdict.counts
@@ -119,7 +119,7 @@ def controls(outcomes: Sequence[Outcome]) -> RenderableType:
     return Group(table, Text(f"{len(outcomes)} run, {seen} as expected", style="dim"))
 
 
-def faults(plan: Plan, came_out: Result) -> Table:
+def faults(plan: RunPlan, came_out: Result) -> Table:
     """Which faults there were, how soon the shop sold again after each, and how well."""
     table = _table()
     table.add_column("Fault", no_wrap=True)
@@ -181,10 +181,10 @@ def _problems(came_out: Result) -> list[Text]:
     ]
 
 
-def _loop(plan: Plan, came_out: Result) -> str:
-    if not plan.profile.arrivals:
+def _loop(plan: RunPlan, came_out: Result) -> str:
+    if not plan.arrivals:
         return "Closed loop: buyers wait for their answers before they ask again"
-    came = f"Open loop: {plan.profile.arrivals:g} buyers came per second"
+    came = f"Open loop: {plan.arrivals:g} buyers came per second"
     if came_out.late is None:
         return f"{came}; how many of them in time, Locust did not say"
     if not came_out.late and not came_out.unstarted:
@@ -221,7 +221,7 @@ class Lines:
         of: which of several proofs it is; empty for the only one.
     """
 
-    def __init__(self, console: Console, plan: Plan, of: str = "") -> None:
+    def __init__(self, console: Console, plan: RunPlan, of: str = "") -> None:
         self._console, self._plan = console, plan
         self._of = f"{of}: " if of else ""
         self._last: tuple[str, str, int] | None = None
@@ -236,7 +236,7 @@ class Lines:
         say(self._console, f"{self._of}{line(self._plan, now)}")
 
 
-def line(plan: Plan, now: Progress) -> str:
+def line(plan: RunPlan, now: Progress) -> str:
     """Return the state of a running proof in one line."""
     parts = [f"{now.phase} {max(now.seconds, 0.0):.0f} s"]
     if plan.faults:

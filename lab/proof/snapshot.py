@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any, LiteralString
 
 from django.db import connection, transaction
@@ -122,30 +121,17 @@ TABLES: tuple[tuple[type[Any], LiteralString], ...] = (
 )
 
 
-def write(path: Path, sales: Sequence[int], *, items_only: bool = False) -> None:
-    """Write a snapshot of sales, all of it from one moment.
-
-    Args:
-        path: file to write.
-        sales: ids of the sales.
-        items_only: what a snapshot during a run needs.
-    """
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(lines(sales, items_only=items_only))
-
-
-def lines(sales: Sequence[int], *, items_only: bool = False) -> Iterator[str]:
-    """The lines of a snapshot, read as they are asked for; the arguments are those of ``write``."""
-    tables = TABLES[:1] if items_only else TABLES
+def lines(sales: Sequence[int]) -> Iterator[str]:
+    """The lines of a snapshot of sales, all of it from one moment, read as they are asked for."""
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        yield from snapshot.lines(_header(), chain(LIFECYCLE, _rows(tables, sales)))
+        yield from snapshot.lines(_header(), chain(LIFECYCLE, _rows(TABLES, sales)))
 
 
-def read_item(sale: int) -> snapshot.Item:
-    """The sale's item as it is now."""
-    return next(_rows(TABLES[:1], [sale]))
+def items(sales: Sequence[int]) -> list[snapshot.Item]:
+    """The items of sales, all from one moment."""
+    return list(_rows(TABLES[:1], sales))
 
 
 def owed(sales: Sequence[int]) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
+from random import SystemRandom
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +19,6 @@ from development.errors import StackError
 from inventory import services
 from inventory.outcomes import Busy
 from lab.proof import sales
-from lab.proof.load_profile import LoadProfile
 from lab.proof.processes import misbehave
 from lab.room.duel import Duels
 from lab.room.faults import FaultControl
@@ -27,6 +28,7 @@ from lab.room.server import Refused
 from lab.room.texts import MIX_NAMES
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import choose, open_sale
+from loadtest.steps import RunPlan
 from shop.catalogue.models import Sale
 
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
@@ -156,22 +158,25 @@ class Actions:
             raise ValueError(f"no mix is called {wanted.mix!r}")
         if self._room.shows("rush"):
             raise Refused("the buyers of the last rush are still there")
+        plan = RunPlan(
+            buyers=wanted.buyers,
+            seed=SystemRandom().randrange(1, 2**31),
+            mix=wanted.mix,
+            arrivals=wanted.arrivals,
+        )
         sale = wanted.sale
         if sale is None:
             # It opens when the buyers have gathered, as in a proof.
-            gathers = timedelta(seconds=LoadProfile(wanted.buyers, wanted.mix, 1).gathers_in)
             opened = open_sale(
                 stock=wanted.stock,
                 price=99_900,
                 limit=1,
                 strategy=wanted.strategy,
-                starts_in=gathers,
+                starts_in=timedelta(seconds=plan.gathers_in),
             )
             sale = opened.pk
             self._room.watch(())
-        if not self._rush.start(
-            sale, wanted.buyers, wanted.mix, wanted.arrivals, record=wanted.record
-        ):
+        if not self._rush.start(replace(plan, sale=str(sale)), record=wanted.record):
             raise Refused("the buyers of the last rush are still there")
 
     def _stop(self, _: Nothing) -> None:

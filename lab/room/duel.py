@@ -21,8 +21,6 @@ from typing import Any
 
 from inventory.models import Item
 from lab import environment
-from lab.proof.load_profile import LoadProfile
-from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
@@ -31,15 +29,16 @@ from lab.room.recorder import recording
 from lab.room.timeline import Timeline
 from lab.strategies.choice import chosen
 from loadtest.replay import Mark, compose, dump, first_beyond, read_served
-from loadtest.steps import RunFiles
+from loadtest.steps import RunFiles, RunPlan
 from loadtest.ui.runs import RunFolder, Runs
 from shop.catalogue.models import Sale
 
 
-def plans(strategies: tuple[str, str], buyers: int, stock: int, seed: int) -> list[Plan]:
+def plans(strategies: tuple[str, str], buyers: int, stock: int, seed: int) -> list[RunPlan]:
     """Return the plans of both sides: the same buyers, by the same seed."""
-    profile = LoadProfile(buyers, "rush", seed)
-    return [Plan(profile, stock, 1, strategy) for strategy in strategies]
+    return [
+        RunPlan(buyers=buyers, seed=seed, stock=stock, strategy=strategy) for strategy in strategies
+    ]
 
 
 def folders(runs: Path) -> tuple[RunFolder, list[Path]]:
@@ -52,7 +51,7 @@ def folders(runs: Path) -> tuple[RunFolder, list[Path]]:
 
 
 def fight(
-    plans: list[Plan],
+    plans: list[RunPlan],
     testbed: Testbed,
     folders: list[Path],
     *,
@@ -77,12 +76,12 @@ def fight(
         results.append(proof.result)
         replay = replay_of(folder, proof.result.sale, plan.strategy)
         sides.append({"strategy": plan.strategy, **outcome(proof.result), "replay": replay})
-    profile = plans[0].profile
+    first = plans[0]
     document = {
         "recorded": time.strftime("%Y-%m-%d"),
-        "buyers": profile.buyers,
-        "units": plans[0].stock,
-        "seed": profile.seed,
+        "buyers": first.buyers,
+        "units": first.stock,
+        "seed": first.seed,
         "sides": sides,
     }
     text = json.dumps(document, separators=(",", ":"))

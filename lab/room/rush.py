@@ -8,16 +8,15 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from random import SystemRandom
 from typing import Any
 
 from django.db import Error, connection
 
-from lab.proof.load_profile import Load, LoadFailed, LoadProfile
+from lab.proof.load import Load, LoadFailed
 from lab.room.duel import Replays
 from lab.room.recorder import recording
 from lab.room.timeline import Timeline
-from loadtest.roles import MAIN
+from loadtest.steps import RunPlan
 
 POLL = 0.25
 """Seconds between two looks whether the buyers have finished."""
@@ -48,18 +47,13 @@ class Rush:
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(
-        self, sale: int, buyers: int, mix: str, arrivals: float, *, record: bool = False
-    ) -> bool:
+    def start(self, plan: RunPlan, *, record: bool = False) -> bool:
         """Let buyers at a sale; return False while others are still there."""
-        profile = LoadProfile(buyers, mix, SystemRandom().randrange(1, 2**31), arrivals=arrivals)
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return False
             self._end.clear()
-            self._thread = threading.Thread(
-                target=self._run, args=[sale, profile, record], name="rush"
-            )
+            self._thread = threading.Thread(target=self._run, args=[plan, record], name="rush")
             self._thread.start()
             return True
 
@@ -69,34 +63,36 @@ class Rush:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self, sale: int, profile: LoadProfile, record: bool) -> None:
-        self._show({"sale": sale, "buyers": profile.buyers})
-        self._timeline.add("rush", sale=sale, buyers=profile.buyers)
+    def _run(self, plan: RunPlan, record: bool) -> None:
+        sale = int(plan.sale)
+        self._show({"sale": sale, "buyers": plan.buyers})
+        self._timeline.add("rush", sale=sale, buyers=plan.buyers)
         with tempfile.TemporaryDirectory(prefix="rush-") as folder:
             path = Path(folder)
             try:
                 with recording(path) if record else nullcontext():
-                    self._let_in(sale, profile, path, record)
+                    self._let_in(plan, path, record)
                 self._timeline.add("rush_over", sale=sale)
                 if record:
-                    self._keep(sale, profile, path)
+                    self._keep(plan, path)
             except LoadFailed as error:
                 self._timeline.add("rush_failed", sale=sale, problem=str(error).splitlines()[-1])
             finally:
                 self._show(None)
 
-    def _let_in(self, sale: int, profile: LoadProfile, folder: Path, record: bool) -> None:
+    def _let_in(self, plan: RunPlan, folder: Path, record: bool) -> None:
         # A checker would know nothing of a click on stock or terms meanwhile: a rush's history is
         # for slow motion only, and the books are judged.
-        load = Load(profile, self._url, {MAIN: sale}, folder, records=record)
+        load = Load(plan, self._url, folder, records=record)
         try:
             while load.running() and not self._end.wait(POLL):
                 pass
         finally:
             load.stop()
 
-    def _keep(self, sale: int, profile: LoadProfile, folder: Path) -> None:
-        title = f"{profile.mix} · {profile.buyers:,} · {time.strftime('%H:%M:%S')}"
+    def _keep(self, plan: RunPlan, folder: Path) -> None:
+        sale = int(plan.sale)
+        title = f"{plan.mix} · {plan.buyers:,} · {time.strftime('%H:%M:%S')}"
         try:
             self._recorded(self._replays.keep(folder, sale, title))
             self._timeline.add("recorded", sale=sale)

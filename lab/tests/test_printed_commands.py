@@ -16,9 +16,8 @@ from django.core.management import get_commands, load_command_class
 from course.lesson import find
 from course.report import as_values, report
 from lab import environment
-from lab.proof.load_profile import LoadProfile
-from lab.proof.plan import Plan
 from loadtest.scenarios import MIXES
+from loadtest.steps import RunPlan
 
 PROJECT = environment.PROJECT
 DOCUMENTS = sorted((PROJECT / "docs").glob("*.md"))
@@ -116,8 +115,9 @@ def test_every_file_that_a_document_names_exists(page):
 
 def test_the_repeat_of_a_proof_is_understood():
     for mix in MIXES:
-        profile = LoadProfile(20, mix, 7, 1, True, 1.5)
-        plan = Plan(profile, 5, 1, "combining", 2.0, ("redis-killed",), {})
+        plan = RunPlan(
+            buyers=20, seed=7, stock=5, mix=mix, arrivals=1.5, minutes=2.0, faults=("redis-killed",)
+        )
         make, target, arguments = shlex.split(plan.repeat)
         assert (make, target) == ("make", "prove")
         understand("prove", shlex.split(arguments.removeprefix("ARGS=")))

@@ -8,6 +8,7 @@ from typing import Any
 
 from loadtest.checker import Need, not_judged
 from loadtest.faults import FAULTS
+from loadtest.roles import MAIN, OWN_ROLES, SaleTerms, roles_for, terms_of
 from loadtest.shop import Level
 from loadtest.shops.flash_sale import LEVELS
 
@@ -17,22 +18,34 @@ WITH_PEEPERS = frozenset({"peepers", "all"})
 WITH_WALKERS = frozenset({"walkers", "all"})
 
 
-@dataclass(frozen=True, slots=True)
+AFTERWARDS = 12.0
+"""Seconds that the buyers stay after the last fault: until the shop must have sold again on a slow
+machine too, and until there are enough answers to judge the rate of good ones."""
+
+# In a sale that does not have to last, how often it is restocked all the same while buyers come
+# back, and with how much of its stock: who is refused then is refused on an old hint.
+REFILLS, REFILL = 2, 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
     """One run: what is sold to whom, what is broken meanwhile, and what it can be judged by.
 
     Attributes:
-        strategy: how the sale is sold.
-        mix: which buyers come.
         buyers: at once.
-        stock: units.
         seed: repeats the buyers' behaviour and the faults.
+        stock: units.
         limit: units per buyer.
-        arrivals: buyers per second in an open loop; 0 for a closed loop.
-        minutes: that the sale lasts; 0 until all buyers have finished.
+        strategy: how the sale is sold.
+        mix: which buyers come, see `loadtest/scenarios`.
+        arrivals: buyers per second, however slow the shop is (an open loop); 0: all come at once
+            and wait for their answers (a closed loop).
+        processes: load-generating processes.
+        minutes: that the sale lasts, restocked whenever it has run out; 0: until all buyers have
+            finished, or every fault was injected so often as `times` says.
         faults: names of the faults to inject.
-        left_out: names of faults that cannot be injected here.
-        times: how often each fault is injected.
+        left_out: names of faults that cannot be injected here, and what they lack.
+        times: how often each fault is injected, unless the run lasts for `minutes`.
         bed: name of the test bed; empty: all is on one machine.
         fenced: whether the strategy uses fencing tokens.
         mails: whether the mails that the shop sends are received.
@@ -43,16 +56,17 @@ class RunPlan:
         endless: whether each user plays buyers without end.
     """
 
-    strategy: str
-    mix: str
     buyers: int
-    stock: int
     seed: int
+    stock: int = 100
     limit: int = 1
+    strategy: str = "combining"
+    mix: str = "rush"
     arrivals: float = 0.0
+    processes: int = 1
     minutes: float = 0.0
     faults: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
     times: int = 1
     bed: str = ""
     fenced: bool = False
@@ -67,6 +81,38 @@ class RunPlan:
     def lasts(self) -> bool:
         """Whether buyers keep arriving until the run is stopped."""
         return self.endless or bool(self.minutes or self.faults)
+
+    @property
+    def spawn_rate(self) -> int:
+        """Users started per second, before the sale opens."""
+        return max(100, min(self.buyers, 1000))
+
+    @property
+    def gathers_in(self) -> float:
+        """Seconds, about, until all users have started."""
+        return 4.0 + self.buyers / self.spawn_rate
+
+    @property
+    def sales(self) -> dict[str, str]:
+        """The ids of all sales, by their roles; the main one comes first."""
+        return {MAIN: self.sale, **self.beside}
+
+    @property
+    def wanted(self) -> dict[str, SaleTerms]:
+        """What to open each sale with, by its role."""
+        main = SaleTerms(self.stock, self.limit, self.strategy)
+        return {role: terms_of(role, main) for role in roles_for(self.mix)}
+
+    @property
+    def restocks(self) -> dict[str, tuple[int, int | None]]:
+        """The units of a restock and how often there is one at most, by the sale's role."""
+        if self.minutes or self.faults:
+            # Walkers give back what they took, and know how many units their sales have.
+            lasting = {r: terms for r, terms in self.wanted.items() if r not in OWN_ROLES}
+            return {role: (terms.stock, None) for role, terms in lasting.items()}
+        if self.mix == "all":
+            return {MAIN: (max(1, round(self.stock * REFILL)), REFILLS)}
+        return {}
 
     @property
     def not_judged(self) -> dict[str, str]:
@@ -116,11 +162,9 @@ class RunPlan:
 
     def facts(self, sale: str) -> dict[str, Any]:
         """What the head of the report says."""
-        faults = {"faults": ", ".join(self.faults)} if self.faults and self.sale else {}
         return {
             "sale": sale,
             "strategy": self.strategy,
             "buyers": f"{self.mix}, {self.loop}",
             "seed": self.seed,
-            **faults,
         }

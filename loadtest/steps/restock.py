@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Self
 
 from loadtest.history import INFO, OK, Recorder
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 
 # Seconds that the item stays empty, so that buyers are told so and those who give up can leave.
 EMPTY = 1.5
-# In a sale that does not have to last, how often it is restocked all the same while buyers come
-# back, and with how much of its stock: who is refused then is refused on an old hint.
-REFILLS, REFILL = 2, 0.25
 
 LOOK = 0.5
 """Seconds between two looks at the stock."""
@@ -22,37 +21,14 @@ PLENTY_LOOK = 0.1
 """Seconds between two looks while the sale must not run out."""
 
 
-def refills_of(mix: str, stock: int) -> tuple[int, int] | None:
-    """The units and the number of restocks of a main sale that need not last; None: it has none."""
-    return (max(1, round(stock * REFILL)), REFILLS) if mix == "all" else None
-
-
-class Shelf(Protocol):
-    """One item's stock, as a run reaches it; `add` may raise `errors` although it has added."""
-
-    sale: str
-    item: str
-    errors: tuple[type[Exception], ...]
-
-    def left(self) -> int | None:
-        """Return the units available; None if the shop does not say."""
-        ...
-
-    def add(self, units: int) -> None:
-        """Add units."""
-        ...
-
-    def close(self) -> None:
-        """Release what the thread that looked has opened."""
-        ...
-
-
 class Restocks:
-    """Restocks an item that has been empty for a while, from a thread; each time is an operation.
+    """Restocks a sale that has been empty for a while, from a thread; each time is an operation.
 
     Args:
-        shelf: what is restocked.
+        shop: that sells it.
+        sale: its id.
         units: each time.
+        left: returns the units available; None if that is not known.
         folder: for the history.
         most: how often, at most.
 
@@ -62,10 +38,21 @@ class Restocks:
         plenty: whether to restock at once, while a fault needs a shop that sells.
     """
 
-    def __init__(self, shelf: Shelf, units: int, folder: Path, *, most: int | None = None) -> None:
+    def __init__(
+        self,
+        shop: DemoShop,
+        sale: str,
+        units: int,
+        left: Callable[[], int | None],
+        folder: Path,
+        *,
+        most: int | None = None,
+    ) -> None:
         self.times, self.plenty = 0, False
-        self._shelf, self._units, self._most = shelf, units, most
-        self._name = f"restocks-{shelf.sale}"
+        self._shop, self._sale, self._units, self._most = shop, sale, units, most
+        self._left = left
+        self._item = ""
+        self._name = f"restocks-{sale}"
         self._calls = 0
         self._empty_since: float | None = None
         self._recorder = Recorder(folder / f"{self._name}.jsonl")
@@ -73,30 +60,24 @@ class Restocks:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
 
-    def start(self) -> None:
-        """Begin."""
+    def __enter__(self) -> Self:
         self._thread.start()
+        return self
 
-    def stop(self) -> None:
-        """Wait for the last restock to finish, and close the history."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Wait for the last restock to finish; not after an error: the shop is being removed."""
         self._end.set()
-        self._thread.join()
-        self._recorder.close()
-
-    def abandon(self) -> None:
-        """End without waiting: the shop is being removed."""
-        self._end.set()
+        if kind is None:
+            self._thread.join()
+            self._recorder.close()
 
     def _run(self) -> None:
-        try:
-            while not self._end.wait(PLENTY_LOOK if self.plenty else LOOK):
-                self._look()
-        finally:
-            self._shelf.close()
+        while not self._end.wait(PLENTY_LOOK if self.plenty else LOOK):
+            self._look()
 
     def _look(self) -> None:
         now = time.monotonic()
-        if self._shelf.left() != 0 or self._calls == self._most:
+        if self._left() != 0 or self._calls == self._most:
             self._empty_since = None
             return
         if self._empty_since is None:
@@ -106,6 +87,10 @@ class Restocks:
             self._empty_since = None
 
     def _restock(self) -> None:
+        try:
+            self._item = self._item or str(self._shop.figures(self._sale)["item"])
+        except ShopRefused:
+            return
         self._calls += 1
         call = f"{self._name}#{self._calls}"
         self._recorder.invoke(
@@ -113,15 +98,15 @@ class Restocks:
             "restock",
             client=self._name,
             buyer=self._name,
-            sale=self._shelf.sale,
-            item=self._shelf.item,
+            sale=self._sale,
+            item=self._item,
             quantity=self._units,
         )
         outcome, code = OK, ""
         try:
-            self._shelf.add(self._units)
+            self._shop.restock(self._sale, self._units)
             self.times += 1
-        except self._shelf.errors as error:
+        except ShopRefused as error:
             # The units may have been added: unknown, as for any other client.
             outcome, code = INFO, f"{type(error).__name__}: {error}"
         self._recorder.complete(call, outcome, status=200 if outcome == OK else 0, code=code)

@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from loadtest.checker.snapshot import Header, Terms, write
+from loadtest.shops.flash_sale.demo import ShopRefused
 
 HOURS = 3 * 3600.0
 """Seconds until a sale ends that is open."""
@@ -55,37 +56,30 @@ class Schedule:
         rows: the terms that the sale was opened with, and those after each change.
     """
 
-    def __init__(
-        self,
-        opened: Terms,
-        opens_at: float,
-        change: Change,
-        errors: tuple[type[Exception], ...],
-        *,
-        repeats: bool,
-    ) -> None:
+    def __init__(self, opened: Terms, opens_at: float, change: Change, *, repeats: bool) -> None:
         """`opened` are the terms that the sale was opened with a moment ago.
 
         `opens_at` is on the monotonic clock. `change(sale, **changes)` changes the sale; where it
-        raises one of `errors`, the sale may have been changed. `repeats`: until `stop`; otherwise
-        the sale goes through its changes once.
+        raises `ShopRefused`, the sale may have been changed. `repeats`: until the end of the block;
+        otherwise the sale goes through its changes once.
         """
         self.rows = [opened]
-        self._opens_at, self._change, self._errors = opens_at, change, errors
+        self._opens_at, self._change = opens_at, change
         self._repeats = repeats
         # The database's clock was there at this moment, or further.
         self._known = opened.done, time.monotonic_ns()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="schedule", daemon=True)
 
-    def start(self) -> None:
-        """Begin."""
+    def __enter__(self) -> Self:
         self._thread.start()
+        return self
 
-    def stop(self) -> None:
-        """Close the sale for good, if it is not, and wait for that."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the sale for good, if it is not, and wait for that; not after an error."""
         self._end.set()
-        self._thread.join()
+        if kind is None:
+            self._thread.join()
 
     def _run(self) -> None:
         self._end.wait(max(0.0, self._opens_at - time.monotonic()))
@@ -111,7 +105,7 @@ class Schedule:
             asked = clock + (time.monotonic_ns() - at) // 1000
             try:
                 row = self._change(self.rows[0].sale, **step.changes())
-            except self._errors:
+            except ShopRefused:
                 self.rows.append(self._perhaps(step, asked))
                 if gives_up(RETRY):
                     return

@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 
 from loadtest.checker.snapshot import Terms, read
+from loadtest.shops.flash_sale.demo import ShopRefused
 from loadtest.steps import Schedule, opening_of, schedule, write_terms
 from loadtest.steps.schedule import HOURS, OTHER_PRICE, PRICE
 
 SECOND = 1_000_000
 OPENED = Terms("5", 100 * SECOND, 101 * SECOND, PRICE, 100 * SECOND, 900 * SECOND)
-
-
-class Lost(Exception):
-    """No answer."""
 
 
 class Shop:
@@ -34,7 +31,7 @@ class Shop:
     def change(self, sale: str, *, price: int, paused: bool, ends_in: float) -> Terms:
         self.asked.append({"price": price, "paused": paused, "ends_in": ends_in})
         if len(self.asked) - 1 in self._lost:
-            raise Lost
+            raise ShopRefused("no answer")
         now = self.now()
         return Terms(
             sale, now, now + 1, price, OPENED.starts_at, now + int(ends_in * SECOND), paused
@@ -50,13 +47,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def taken(shop: Shop, *, repeats: bool = False) -> Schedule:
-    found = Schedule(OPENED, time.monotonic(), shop.change, (Lost,), repeats=repeats)
-    found.start()
-    if repeats:
-        while len(shop.asked) < 20:
+    with Schedule(OPENED, time.monotonic(), shop.change, repeats=repeats) as found:
+        while repeats and len(shop.asked) < 20:
             time.sleep(0.001)
-        found.stop()
-    found._thread.join()
+        if not repeats:
+            found._thread.join()
     return found
 
 

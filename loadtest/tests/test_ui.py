@@ -18,12 +18,12 @@ from loadtest.finished import Tally
 from loadtest.history import Recorder
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.shops.unguarded import Server
-from loadtest.steps import RunPlan
+from loadtest.steps import During, RunFiles, RunPlan, during
 from loadtest.ui import faults, runs, tab
 from loadtest.ui.judge import Asked
 from loadtest.ui.live import LiveJudge
 from loadtest.ui.referee import Referee, conclusion
-from loadtest.ui.run import IDLE, JUDGED, RUNNING, PageRun
+from loadtest.ui.run import IDLE, JUDGED, RUNNING, PageRun, item_of
 from loadtest.ui.rush_run import Rush
 
 FIGURES: dict[str, Any] = {
@@ -166,11 +166,11 @@ def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
 
 
 def test_snapshots_of_a_long_run_are_thinned_out(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(runs, "MAX_SNAPSHOTS", 8)
-    folder = runs.Runs(tmp_path).new()
+    monkeypatch.setattr(during, "MAX_SNAPSHOTS", 8)
+    snapshots = During(files := RunFiles(tmp_path))
     for moment in range(1, 101):
-        folder.look(FIGURES, moment)
-    taken = [snapshot.read(path)[0].taken_at for path in folder.during()]
+        snapshots.add([item_of(FIGURES)], moment)
+    taken = [snapshot.read(path)[0].taken_at for path in files.during()]
     assert 4 <= len(taken) <= 8
     assert taken == sorted(taken)
     assert taken[-1] > 80
@@ -180,12 +180,13 @@ def test_snapshots_of_a_long_run_are_thinned_out(tmp_path: Path, monkeypatch: An
 def test_the_first_snapshot_with_wrong_books_is_never_thinned_out(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(runs, "MAX_SNAPSHOTS", 8)
-    folder = runs.Runs(tmp_path).new()
+    monkeypatch.setattr(during, "MAX_SNAPSHOTS", 8)
+    snapshots = During(files := RunFiles(tmp_path))
     oversold = {**FIGURES, "total": 6, "available": -2, "ledger_sum": -2}
     for moment in range(1, 101):
-        folder.look({43: oversold, 44: {**FIGURES, "ledger_sum": 9}}.get(moment, FIGURES), moment)
-    taken = [snapshot.read(path)[0].taken_at for path in folder.during()]
+        wrong = {43: oversold, 44: {**FIGURES, "ledger_sum": 9}}
+        snapshots.add([item_of(FIGURES), item_of(wrong.get(moment, FIGURES))], moment)
+    taken = [snapshot.read(path)[0].taken_at for path in files.during()]
     assert {43, 44} < set(taken)
     assert len(taken) <= 10
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from locust.env import Environment
 
 from loadtest.address import RunImpossible, address_of
 from loadtest.finished import Tally
-from loadtest.options import FRESH
-from loadtest.roles import SaleTerms, beside, main_terms, open_now
+from loadtest.options import FRESH, plan_of
+from loadtest.roles import MAIN, SaleTerms, parse_sales
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import RunPlan
@@ -53,7 +54,7 @@ class Page:
         self._environment: Environment = environment
         self._tallies = tallies
         # A fresh sale that was opened from the page and is unused so far.
-        self._opened: tuple[SaleTerms, str] | None = None
+        self._opened: tuple[SaleTerms | None, str] = None, ""
         options = self._options
         self.target: str = options.target
         self._shops: str = options.shops if options.shop == OURS else ""
@@ -84,7 +85,7 @@ class Page:
     def begin(self, options: Namespace, limit: int) -> Path:
         """Follow a run from now on; return the folder for its history."""
         self.cannot_start("")
-        shop = DemoShop(self._address, [*beside(options).values()])
+        shop = DemoShop(self._address, [*parse_sales(options.others).values()])
         return self._referee.begin(_plan(shop, options, limit), shop).path
 
     def begin_rush(self, options: Namespace) -> RushRun:
@@ -106,10 +107,10 @@ class Page:
         """Let the run be judged; this many load-generating processes took part."""
         self._referee.end(processes)
 
-    def take_opened(self, options: Namespace) -> str | None:
-        """Return, once, the sale opened from the page if it has the requested terms."""
-        opened, self._opened = self._opened, None
-        return opened[1] if opened is not None and opened[0] == main_terms(options) else None
+    def take_opened(self, options: Namespace) -> str:
+        """Return, once, the sale opened from the page; empty if it has other terms."""
+        (terms, sale), self._opened = self._opened, (None, "")
+        return sale if terms == plan_of(options).wanted[MAIN] else ""
 
     def open_sale(self) -> None:
         """Open a sale to view before the next run begins in it.
@@ -121,8 +122,9 @@ class Page:
             raise RunImpossible("A rush opens a sale of its own for each round: start it.")
         shop = DemoShop(self._address)
         options.sale, options.others = FRESH, ""
-        options.opened = open_now(shop, options)
-        self._opened = main_terms(options), options.opened
+        terms = plan_of(options).wanted[MAIN]
+        options.opened = shop.open_sale(terms, 0.0)
+        self._opened = terms, options.opened
         self._tallies.clear()
         self._referee.shown(_plan(shop, options, int(options.limit)), shop)
 
@@ -166,19 +168,13 @@ def _plan(shop: DemoShop, options: Namespace, limit: int) -> RunPlan:
     except ShopRefused as error:
         logger.warning("There will be no verdict: %s", error)
     faults = chosen(options.fault, options.target)
-    return RunPlan(
-        strategy=strategy,
-        mix=options.mix,
-        buyers=options.num_users or 1,
-        stock=int(options.stock),
-        seed=int(options.seed or 0),
+    return replace(
+        plan_of(options),
         limit=limit,
-        arrivals=float(options.arrivals),
+        strategy=strategy,
+        fenced=fenced,
         minutes=REPEATED_MINUTES if faults else 0.0,
         faults=faults,
-        fenced=fenced,
         sale=options.opened,
-        beside=beside(options),
-        target=options.target,
-        endless=int(options.rounds) == 0,
+        beside=parse_sales(options.others),
     )

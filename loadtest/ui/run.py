@@ -14,17 +14,10 @@ from typing import Any
 from gevent.event import Event
 
 from loadtest.checker import Broken
-from loadtest.checker.snapshot import Terms
-from loadtest.conduct import Books, Conductor
-from loadtest.roles import TIMED
+from loadtest.checker.snapshot import Item
+from loadtest.sale_run import SaleRun
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import (
-    Restocks,
-    RunPlan,
-    Schedule,
-    opening_of,
-    refills_of,
-)
+from loadtest.steps import RunFiles, RunPlan
 from loadtest.ui.faults import Breaker
 from loadtest.ui.judge import Asked
 from loadtest.ui.live import LiveJudge
@@ -39,23 +32,17 @@ JUDGING = 600.0
 IDLE, RUNNING, SETTLING, JUDGING_NOW, JUDGED = "idle", "running", "settling", "judging", "judged"
 
 
-class PageRun(Conductor):
+class PageRun(SaleRun):
     """One run, as far as it is known. Runs share no state.
 
     Attributes:
-        plan: of the run; its stock is that of the sale, as soon as it was looked at.
-        shop: its API.
         folder: of the run's files; None for a sale that is only shown.
         phase: the current step.
-        figures: of the sale, at the last look that was answered.
-        answers: whether the last look was answered.
         live: judges what is certain before the end; None for a sale that is only shown.
         before: counters of the shop's processes when the run began.
         verdict: None until there is one.
-        reason: why there is no verdict.
     """
 
-    patience = 120.0
     pause = LOOK
 
     def __init__(
@@ -68,21 +55,15 @@ class PageRun(Conductor):
         recorded: Callable[[], list[str]] = list,
     ) -> None:
         """`recorded` names the histories of the load-generating processes, as far as known."""
-        self.plan, self.shop, self.folder, self.phase = plan, shop, folder, phase
-        if folder is not None:
-            self.files = folder
-        self.figures: dict[str, Any] = figures or {}
+        super().__init__(plan, shop, folder or RunFiles(Path()))
+        self.folder, self.phase = folder, phase
+        self.figures = figures or {}
         self.before: dict[str, float] = self.figures.get("counters", {})
-        self.answers = True
         self.verdict: dict[str, Any] | None = None
-        self.reason = ""
         self.live = LiveJudge(folder, self._so_far) if folder is not None else None
         self._recorded = recorded
         self._processes = 1
         self._histories: list[str] = []
-        self._restocks: Restocks | None = None
-        self._terms: dict[str, Terms] = {}
-        self._schedule: Schedule | None = None
         self._load_ended = Event()
 
     @property
@@ -117,8 +98,7 @@ class PageRun(Conductor):
         """Read the sale before any buyer acts."""
         try:
             self.figures = self.shop.figures(self.plan.sale)
-            for sale in (self.plan.sale, *self.plan.beside.values()):
-                self._terms[sale] = self.shop.change(sale)
+            super().open()
         except ShopRefused as error:
             self.reason = f"the shop shows no figures: {error}"
             return
@@ -131,36 +111,15 @@ class PageRun(Conductor):
             )
 
     @contextmanager
-    def load(self) -> Iterator[None]:
-        """Take a sale through its changes; Locust itself starts and stops the buyers."""
-        opened = self._terms.get(self.plan.beside.get(TIMED, ""))
-        if opened is None:
-            yield
-            return
-        opens_at = opening_of(self._terms[self.plan.sale])
-        self._schedule = Schedule(
-            opened, opens_at, self.shop.change, (ShopRefused,), repeats=self.plan.lasts
-        )
-        self._schedule.start()
-        try:
-            yield
-        finally:
-            self._schedule.stop()
-
-    @contextmanager
     def faults(self) -> Iterator[None]:
         """Inject the chosen faults until the load has ended; restock what has to last."""
-        plan, stock = self.plan, self.plan.stock
-        lasting = (stock, None) if plan.faults else refills_of(plan.mix, stock)
+        plan = self.plan
         with ExitStack() as cleanup:
-            if lasting is not None and self.folder is not None and self.figures:
-                units, most = lasting
-                self._restocks = Restocks(_Shelf(self), units, self.folder.path, most=most)
-                self._restocks.start()
-                cleanup.callback(self._restocks.stop)
-            if plan.faults and self.folder is not None:
+            if self.figures:
+                cleanup.enter_context(super().faults())
+            if plan.faults:
                 breaker = Breaker(
-                    *(plan.faults, plan.target, plan.sale, plan.seed, self.folder.faults)
+                    *(plan.faults, plan.target, plan.sale, plan.seed, self.files.faults)
                 )
                 cleanup.callback(self._heal, breaker)
             yield
@@ -175,45 +134,19 @@ class PageRun(Conductor):
         with live.following() if live else nullcontext():
             while self.phase == RUNNING:
                 began = time.monotonic()
-                self._look()
+                if self.look():
+                    self.during.add([item_of(self.figures)], time.monotonic_ns())
                 self._load_ended.wait(max(LOOK, time.monotonic() - began))
-
-    def repeats(self) -> tuple[tuple[str, int], int]:
-        """The shop's address, and the run's seed."""
-        return self.shop.address, self.plan.seed
-
-    def terms(self) -> list[Terms]:
-        """The terms of the sales, and the changes of one of them."""
-        changed = self._schedule.rows[1:] if self._schedule else []
-        return [*self._terms.values(), *changed]
-
-    def read(self) -> None:
-        """Get the final snapshot, the ledger and the mails."""
-        assert self.folder is not None
-        shop, sale = self.shop, self.plan.sale
-        if refused := shop.insist(shop.snapshot, sale, self.folder.final):
-            self.reason = self.reason or f"no final read: {refused}"
-        # Without the provider's ledger, P11 is unknown.
-        shop.insist(shop.ledger, sale, self.folder.ledger)
-        refused = shop.insist(shop.deliveries, sale, self.folder.deliveries)
-        # The shop's mails go to another server, where nobody can read them.
-        if refused is not None and refused.status == 404:
-            self.plan = replace(self.plan, mails=False)
 
     def judge(self) -> None:
         """Let a separate process judge the run, so that the page keeps responding."""
         assert self.folder is not None
-        here = self.histories()
-        missing = self._processes - len(here)
+        missing = self._processes - len(self._here())
         if missing > 0:
             self.reason = self.reason or (
                 f"the history of {missing} of {self._processes} load-generating processes is not "
                 "on this machine"
             )
-        if self.folder.again.exists():
-            here.append(str(self.folder.again))
-        if self._restocks is not None:
-            here.append(str(self._restocks.path))
         self.phase = JUDGING_NOW
         self.folder.describe(
             {
@@ -222,7 +155,7 @@ class PageRun(Conductor):
                 "repeat": self.plan.repeat,
                 "not_judged": self.plan.not_judged,
                 "facts": self.plan.facts(self.plan.sale),
-                "histories": here,
+                "histories": self.histories(),
                 "reason": self.reason,
             }
         )
@@ -235,32 +168,16 @@ class PageRun(Conductor):
 
     # --- parts of steps -----------------------------------------------------------------------
 
-    def _look(self) -> bool:
-        """Read the figures once; return whether the shop answered."""
-        try:
-            self.figures = self.shop.figures(self.plan.sale)
-            self.answers = True
-        except ShopRefused:
-            self.answers = False
-            return False
-        if self.phase == RUNNING and self.folder is not None:
-            self.folder.look(self.figures, time.monotonic_ns())
-        return True
-
     def histories(self) -> list[str]:
-        """The histories of load-generating processes that are on this machine."""
+        """The histories that are on this machine; those of the buyers may be in another folder."""
+        return sorted({*super().histories(), *self._here()})
+
+    def _here(self) -> list[str]:
         return [path for path in self._histories if Path(path).exists()]
 
     def _so_far(self) -> Asked:
         here = [path for path in self._recorded() if Path(path).exists()]
         return Asked(here, list(self.plan.not_judged), bool(self.plan.faults))
-
-    def books(self, since: float) -> Books | None:
-        """Look at the sale's figures and what is pending."""
-        if not self._look():
-            return None
-        names = ("purchases", "held", "confirmed", "available")
-        return Books(self.figures["owed"], tuple(self.figures[name] for name in names))
 
     def _verdict_of(self, folder: RunFolder) -> dict[str, Any]:
         command = [sys.executable, "-m", "loadtest.ui.judge", str(folder.path)]
@@ -278,21 +195,7 @@ class PageRun(Conductor):
         }
 
 
-class _Shelf:
-    """The sale's item, by the figures that the run looks at."""
-
-    errors: tuple[type[Exception], ...] = (ShopRefused,)
-
-    def __init__(self, run: PageRun) -> None:
-        self._run, self.sale, self.item = run, run.plan.sale, str(run.figures["item"])
-
-    def left(self) -> int | None:
-        """Return the units available; None while the shop does not answer."""
-        return int(self._run.figures["available"]) if self._run.answers else None
-
-    def add(self, units: int) -> None:
-        """Add units."""
-        self._run.shop.restock(self.sale, units)
-
-    def close(self) -> None:
-        """Nothing is open."""
+def item_of(figures: dict[str, Any]) -> Item:
+    """Read the stock that the figures show."""
+    names = ("total", "available", "held", "confirmed", "ledger_sum", "fence")
+    return Item(str(figures["item"]), **{name: figures[name] for name in names})

@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from loadtest.checker.snapshot import Header, Item, write
 from loadtest.steps import RunFiles
 
 KEPT = 10
-# Snapshots per run; when there are more, every second one is deleted and the rate is halved.
-MAX_SNAPSHOTS = 400
 
 
 class RunFolder(RunFiles):
@@ -22,29 +19,6 @@ class RunFolder(RunFiles):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.number = int(path.name)
-        self._taken = 0
-        self._every = 1
-        # The first snapshot of each way in which the books were wrong: the verdict needs it.
-        self._wrong: dict[tuple[bool, bool], Path] = {}
-
-    def look(self, figures: dict[str, Any], at: int) -> None:
-        """Store the figures of a moment (ns of the monotonic clock) as a snapshot, thinning out."""
-        self._taken += 1
-        names = ("total", "available", "held", "confirmed", "ledger_sum", "fence")
-        item = Item(str(figures["item"]), **{name: figures[name] for name in names})
-        path = self.path / f"during-{self._taken:06}.snapshot"
-        wrong = _wrong(item)
-        is_new = any(wrong) and wrong not in self._wrong
-        if is_new:
-            self._wrong[wrong] = path
-        elif self._taken % self._every:
-            return
-        write(path, Header(at), [item])
-        if len(kept := self.during()) > MAX_SNAPSHOTS:
-            for old in kept[::2]:
-                if old not in self._wrong.values():
-                    old.unlink()
-            self._every *= 2
 
     def describe(self, description: dict[str, Any]) -> None:
         """Write what is to be judged; see `judge.py`."""
@@ -62,13 +36,6 @@ class RunFolder(RunFiles):
         except (FileNotFoundError, ValueError):
             return None
         return found
-
-
-def _wrong(item: Item) -> tuple[bool, bool]:
-    """Whether more was sold than there is (P1), and whether the sums do not fit (P2)."""
-    live = item.held + item.confirmed
-    oversold = item.available < 0 or live > item.total
-    return oversold, item.available + live != item.total or item.ledger_sum != item.available
 
 
 class Runs:

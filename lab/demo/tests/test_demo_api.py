@@ -46,7 +46,8 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(ann, settings, tmp_
     assert figures["item"] == made["item"]
     assert (figures["available"], figures["strategy"]) == (7, "guard")
     lines = streamed(ann.get(f"{path}/snapshot")).splitlines()
-    assert [json.loads(line)["kind"] for line in lines] == [
+    kinds = [json.loads(line)["kind"] for line in lines]
+    assert [kind for kind in kinds if kind not in {"status", "step", "mail"}] == [
         *("snapshot", "item", "sale", "movement", "end")
     ]
     other = ann.call("POST", "demo/sales", terms).json()["sale"]

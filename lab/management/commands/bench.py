@@ -22,7 +22,7 @@ from lab.bench.rows import Row
 from lab.bench.rows import rows as bench_rows
 from lab.bench.run import PURCHASES, Bench, Measured
 from lab.proof import testbed
-from lab.proof.load_profile import LoadFailed
+from lab.proof.load import LoadFailed
 from lab.strategies import CLASSES
 from loadtest.faults import FAULTS, left_out
 

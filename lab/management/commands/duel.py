@@ -21,15 +21,14 @@ from rich.console import Console
 from development.errors import StackError
 from lab.management.commands.prove import EXIT_CODES, at_least_one
 from lab.proof import show, testbed
-from lab.proof.load_profile import LoadFailed
-from lab.proof.plan import Plan
+from lab.proof.load import LoadFailed
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.show import Lines
 from lab.proof.testbed import Testbed
 from lab.room.duel import fight, folders, outcome, plans
 from lab.strategies import CLASSES, DEFAULT
-from loadtest.steps import RunFiles
+from loadtest.steps import RunFiles, RunPlan
 
 UNSAFE = "naive"
 
@@ -101,7 +100,7 @@ def _say(**what: Any) -> None:
 
 
 def _conclude(
-    console: Console, sides: list[Plan], results: list[Result], folders: list[Path]
+    console: Console, sides: list[RunPlan], results: list[Result], folders: list[Path]
 ) -> None:
     for plan, result, folder in zip(sides, results, folders, strict=True):
         show.result(console, plan, result)

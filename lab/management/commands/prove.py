@@ -23,8 +23,7 @@ from development.signals import leave_if_asked
 from lab.bed import description
 from lab.bed.shop import shop_on
 from lab.proof import control_run, controls, show, testbed
-from lab.proof.load_profile import LoadFailed, LoadProfile
-from lab.proof.plan import Plan
+from lab.proof.load import LoadFailed
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
@@ -34,9 +33,13 @@ from lab.stack import entry
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.faults import BED_FAULTS, FAULTS, left_out
 from loadtest.scenarios import MIXES
+from loadtest.steps import RunPlan
 
 CONTROL_BUYERS = 200
 """Enough buyers for races."""
+
+AS_THEY_ARE = ("buyers", "limit", "strategy", "mix", "arrivals", "processes", "minutes", "times")
+"""Options that a plan takes as they are."""
 
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 
@@ -196,7 +199,7 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
     sys.exit(0 if all(each.caught for each in outcomes) else 1)
 
 
-def _plan(console: Console, options: dict[str, Any]) -> Plan:
+def _plan(console: Console, options: dict[str, Any]) -> RunPlan:
     seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
     faults = tuple(dict.fromkeys(options["fault"]))
     every = description.read(options["bed"]).faults if options["bed"] else list(FAULTS)
@@ -210,26 +213,18 @@ def _plan(console: Console, options: dict[str, Any]) -> Plan:
         faults = tuple(name for name in every if name not in lacking)
     elif lacking:
         raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
-    stays = bool(faults or options["minutes"])
-    profile = LoadProfile(
-        options["buyers"], options["mix"], seed, options["processes"], stays, options["arrivals"]
-    )
-    stock = options["stock"] or (1000 if stays else 100)
-    return Plan(
-        profile,
-        stock,
-        options["limit"],
-        options["strategy"],
-        options["minutes"],
-        faults,
-        lacking,
-        times=options["times"],
+    return RunPlan(
+        **{name: options[name] for name in AS_THEY_ARE},
+        seed=seed,
+        stock=options["stock"] or (1000 if faults or options["minutes"] else 100),
+        faults=faults,
+        left_out=lacking,
         bed=options["bed"] or "",
     )
 
 
 def _prove(
-    console: Console, plan: Plan, where: Testbed, folder: Path, report: Path | None
+    console: Console, plan: RunPlan, where: Testbed, folder: Path, report: Path | None
 ) -> Result:
     proof = Proof(plan, where, folder, Lines(console, plan), report)
     proof.run()
@@ -237,7 +232,7 @@ def _prove(
 
 
 @contextmanager
-def _testbed(console: Console, plan: Plan) -> Iterator[Testbed]:
+def _testbed(console: Console, plan: RunPlan) -> Iterator[Testbed]:
     """Use the demo's shop that asked for this proof, or start one."""
     url = os.environ.get("SHOP_URL")
     if url and not plan.faults:

@@ -16,8 +16,6 @@ from rich.console import Console
 from lab.proof import deadline
 from lab.proof.deadline import Deadline, Stalled
 from lab.proof.fault_run import FaultRun
-from lab.proof.load_profile import LoadProfile
-from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.show import Lines, step
@@ -25,7 +23,7 @@ from loadtest.checker import Verdict
 from loadtest.checker.verdict import Finding
 from loadtest.faults import FAULTS, Fault, Target, chaos
 from loadtest.faults.fault import wait_until
-from loadtest.steps import RunFiles
+from loadtest.steps import RunFiles, RunPlan
 
 SOON = 0.1
 
@@ -107,12 +105,11 @@ def test_a_proof_whose_fault_is_never_healed_ends_and_does_not_wait_for_it(
 ) -> None:
     monkeypatch.setitem(FAULTS, NeverHealed.name, NeverHealed)
     monkeypatch.setattr(chaos, "BETWEEN", (0.0, 0.0))
-    monkeypatch.setattr(Plan, "restocks", {})
-    plan = Plan(LoadProfile(1, "rush", 1), 1, 1, "guard", faults=(NeverHealed.name,), bed="planted")
+    plan = RunPlan(buyers=1, seed=1, faults=(NeverHealed.name,), bed="planted")
     run = FaultRun(plan, Target("", 0, "", "", "", ""), RunFiles(tmp_path))
 
     def prove() -> None:
-        with run.open({"main": 1}):
+        with run.open("1"):
             run.begin()
             wait_until("it is being healed", NeverHealed.heals.is_set)
             take_too_long("selling, fault 1", threading.Event().wait)
@@ -123,7 +120,7 @@ def test_a_proof_whose_fault_is_never_healed_ends_and_does_not_wait_for_it(
     NeverHealed.over.set()
 
 
-PLAN = Plan(LoadProfile(1, "rush", 1), 1, 1, "guard", faults=("planted",))
+PLAN = RunPlan(buyers=1, seed=1, faults=("planted",))
 SELLING = Progress("selling", 3.0, calls={"invoke": 9, "ok": 5, "fail": 3, "info": 1})
 
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from django.db import transaction
-
-from inventory.models import Item
-from lab.models import UnenforcedItem
 from lab.proof import controls
-from lab.proof.fault_run import DatabaseShelf
 from lab.proof.progress import Tally
 from lab.proof.result import run_statistics
 from lab.proof.sabotage import SABOTAGE
@@ -18,9 +12,6 @@ from loadtest.faults import FAULTS, Injected
 from loadtest.history import Recorder, operations
 from loadtest.scenarios import MIXES
 from loadtest.shops.flash_sale.answers import classify
-from loadtest.steps import Restocks
-from shop.catalogue.models import Sale
-from shop.tests.processes import wait_for
 
 
 def call(recorder: Recorder, number: int, op: str, status: int, order: str | None = None) -> None:
@@ -77,21 +68,6 @@ def test_a_sale_is_sold_out_with_the_last_answer_to_who_came_in_time(tmp_path: P
     recorder.close()
     ends = {each.call: each.end for each in operations(recorder.path)}
     assert run_statistics([recorder.path], [], "7").sold_out == ends["c#1"]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_empty_shelf_is_filled_and_the_history_tells(sale: Sale, tmp_path: Path) -> None:
-    with transaction.atomic():
-        Item.objects.filter(pk=sale.item_id).update(available=0)
-        UnenforcedItem.add(sale.item_id)
-    restocks = Restocks(DatabaseShelf(sale.pk), 5, tmp_path)
-    restocks.start()
-    wait_for(lambda: restocks.times == 1)
-    restocks.stop()
-    assert Item.objects.get(pk=sale.item_id).available == 5
-    [told] = operations(restocks.path)
-    assert (told.op, told.outcome, told.quantity) == ("restock", "ok", 5)
-    assert told.item == str(sale.item_id)
 
 
 def test_the_controls_name_what_they_switch_off_and_what_must_turn_red() -> None:

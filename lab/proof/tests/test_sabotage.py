@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from inventory import services
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED
 from lab.proof import sabotage
 from lab.proof.sabotage import SABOTAGE, FailpointOrders
@@ -68,6 +69,16 @@ def test_a_buyer_at_the_limit_is_told_that_one_more_unit_is_left(
     sale = a_sale(limit=1, stock=3)
     assert ann.buy(sale).status_code == 201
     assert ann.buy(sale).json()["left"] == 1
+
+
+def test_a_restock_leaves_buyers_refused_as_sold_out(
+    commit: Callable[[str], None], ann: Buyer, bob: Buyer
+) -> None:
+    commit("hint")
+    sale = a_sale(stock=1)
+    assert ann.buy(sale).status_code == 201
+    services.restock(sale.item_id, 1)
+    assert bob.buy(sale).json()["code"] == "sold_out"
 
 
 HIT = """

@@ -8,10 +8,9 @@ from pathlib import Path
 from rich.console import Console
 
 from lab.proof import show
-from lab.proof.load_profile import LoadProfile
-from lab.proof.plan import Plan
 from lab.proof.result import Result
 from lab.proof.server_errors import MOST, ServerErrors
+from loadtest.steps import RunPlan
 
 FAILED = """\
 2026-11-21 10:00:00,{ms} ERROR 17 shop.api.operations: failed: POST /api/v1/sales/1/orders
@@ -92,7 +91,7 @@ def test_without_a_log_nothing_is_told(tmp_path):
 
 
 def test_a_proof_that_failed_shows_what_the_shop_logged(tmp_path):
-    plan = Plan(LoadProfile(10, "rush", 1), stock=5, limit=1, strategy="combining")
+    plan = RunPlan(buyers=10, seed=1, stock=5)
     result = Result(1, None, 0.0, "no final read", problems=["ValueError: x"], log=tmp_path)
     document = result.to_json(plan)
     assert (document["problems"], document["log"]) == (["ValueError: x"], str(tmp_path))

@@ -10,13 +10,12 @@ from rich.console import Console
 from lab.proof import show
 from lab.proof.control_run import Outcome
 from lab.proof.controls import CONTROLS
-from lab.proof.load_profile import LoadProfile
-from lab.proof.plan import Plan
 from lab.proof.result import Result
 from loadtest.checker import PROPERTIES, Finding, Verdict
 from loadtest.checker.verdict import Aftermath, Problem, Rate
 from loadtest.faults import BED_FAULTS, FAULTS, Injected
 from loadtest.report.headline import Speed
+from loadtest.steps import RunPlan
 from shop.tests.screens import WIDTHS, assert_whole, screen
 
 DETAIL = "123456 lines of 12 sales, all in windows that were open; 0 changes of these"
@@ -40,8 +39,8 @@ LINE = (
 )
 
 
-def plan(faults: tuple[str, ...] = (), bed: str = "") -> Plan:
-    return Plan(LoadProfile(2000, "rush", 7), 100, 1, "combining", faults=faults, bed=bed)
+def plan(faults: tuple[str, ...] = (), bed: str = "") -> RunPlan:
+    return RunPlan(buyers=2000, seed=7, faults=faults, bed=bed)
 
 
 def outcome(faults: tuple[str, ...] = (), verdict: str = "pass", **more: object) -> Result:
@@ -68,7 +67,7 @@ def outcome(faults: tuple[str, ...] = (), verdict: str = "pass", **more: object)
     )
 
 
-def printed(width: int, plan: Plan, came_out: Result) -> str:
+def printed(width: int, plan: RunPlan, came_out: Result) -> str:
     console = Console(file=io.StringIO(), width=width)
     show.result(console, plan, came_out)
     assert isinstance(console.file, io.StringIO)

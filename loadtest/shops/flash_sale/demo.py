@@ -16,6 +16,8 @@ from loadtest.roles import SaleTerms
 
 # Seconds for an answer; a snapshot may take longer to come than to begin.
 _TIMEOUT = 30.0
+# Threads that ask it at once, at most: a run restocks each of its sales and changes one.
+_AT_ONCE = 16
 
 FINAL_READ = 60.0
 """Seconds to get a file, because the shop may be recovering from a fault."""
@@ -40,7 +42,7 @@ class DemoShop:
 
     def __init__(self, address: tuple[str, int], beside: Sequence[str] = ()) -> None:
         # Nothing is tried again: units that were added once must not be added twice.
-        self._shop = HTTPConnectionPool(*address, timeout=_TIMEOUT, retries=False)
+        self._shop = HTTPConnectionPool(*address, timeout=_TIMEOUT, retries=False, maxsize=_AT_ONCE)
         self.address = address
         self._beside = f"?beside={','.join(beside)}" if beside else ""
 

@@ -6,14 +6,13 @@ import json
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from development.ports import next_free, release
 from lab import environment
-from loadtest.roles import MAIN, format_sales
+from loadtest.roles import format_sales
+from loadtest.steps import RunPlan
 
 MASTER_PORT = 5557
 """Where Locust's master listens for its workers, or the next free one."""
@@ -21,41 +20,10 @@ MASTER_PORT = 5557
 LONGEST = 600
 """Seconds that a load may run that ends by itself, whatever happens."""
 
+STOPPING = 15
+"""Seconds that a process may take to end."""
 
 ENDS_BY_ITSELF = ("--until-done", "--run-time", f"{LONGEST}s")
-
-
-@dataclass(frozen=True, slots=True)
-class LoadProfile:
-    """Which buyers come, how many and how.
-
-    Attributes:
-        buyers: how many at once.
-        mix: which behaviours, see ``loadtest/scenarios``.
-        seed: repeats their behaviour.
-        processes: load-generating processes.
-        stays: buyers keep arriving until the load is stopped; else each user plays one buyer, and
-            the load ends with the last of them.
-        arrivals: buyers per second, however slow the shop is (an open loop); 0: all come at once
-            and wait for their answers (a closed loop).
-    """
-
-    buyers: int
-    mix: str
-    seed: int
-    processes: int = 1
-    stays: bool = False
-    arrivals: float = 0.0
-
-    @property
-    def spawn_rate(self) -> int:
-        """Users started per second, before the sale opens."""
-        return max(100, min(self.buyers, 1000))
-
-    @property
-    def gathers_in(self) -> float:
-        """Seconds, about, until all users have started."""
-        return 4.0 + self.buyers / self.spawn_rate
 
 
 class LoadFailed(Exception):
@@ -63,43 +31,42 @@ class LoadFailed(Exception):
 
 
 class Load:
-    """A running profile.
+    """A running load.
 
     Args:
-        profile: which buyers come.
+        plan: which buyers come, and to which sales.
         url: of the shop.
-        sales: ids by role.
         folder: for the history and for what Locust says.
         records: whether the history is written.
+        name: of its files.
     """
 
     def __init__(
         self,
-        profile: LoadProfile,
+        plan: RunPlan,
         url: str,
-        sales: Mapping[str, int],
         folder: Path,
         *,
         records: bool = True,
+        name: str = "locust",
     ) -> None:
-        self._log = folder / "locust.log"
-        self._totals = folder / "totals.json"
-        self._port = next_free(MASTER_PORT) if profile.processes > 1 else 0
+        self._log = folder / f"{name}.log"
+        self._totals = folder / f"{name}-totals.json"
+        self._port = next_free(MASTER_PORT) if plan.processes > 1 else 0
         command = [
             *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--headless"),
-            *("--host", url, "--sale", str(sales[MAIN])),
-            *("--mix", profile.mix, "--seed", str(profile.seed)),
-            *("--users", str(profile.buyers), "--spawn-rate", str(profile.spawn_rate)),
-            *("--beside", format_sales({r: str(pk) for r, pk in sales.items() if r != MAIN})),
-            *("--history", str(folder) if records else "", "--arrivals", str(profile.arrivals)),
+            *("--host", url, "--sale", plan.sale, "--beside", format_sales(plan.beside)),
+            *("--mix", plan.mix, "--seed", str(plan.seed)),
+            *("--users", str(plan.buyers), "--spawn-rate", str(plan.spawn_rate)),
+            *("--history", str(folder) if records else "", "--arrivals", str(plan.arrivals)),
             *("--totals", str(self._totals)),
-            *(("--rounds", "0") if profile.stays else ENDS_BY_ITSELF),
+            *(("--rounds", "0") if plan.lasts else ENDS_BY_ITSELF),
             # Expected refusals are no failures; what is one, the checker decides.
             *("--exit-code-on-error", "0", "--loglevel", "WARNING", "--only-summary"),
         ]
-        if profile.processes > 1:
+        if plan.processes > 1:
             port = str(self._port)
-            command += ["--processes", str(profile.processes)]
+            command += ["--processes", str(plan.processes)]
             command += ["--master-port", port, "--master-bind-port", port]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
@@ -121,13 +88,7 @@ class Load:
 
     def stop(self) -> None:
         """End it, if it still runs."""
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout=15)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        stop(self._process)
         release(self._port)
 
     def totals(self) -> dict[str, Any]:
@@ -141,3 +102,14 @@ class Load:
     def _last_words(self) -> str:
         with self._log.open(errors="replace") as log:
             return "".join(deque(log, maxlen=15))
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process, if it still runs."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(timeout=STOPPING)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
