@@ -6,15 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.bench.bars import Panel
 from lab.bench.report import Benchmark, Document
 from lab.bench.rows import Row
 
 BASE = {"concurrency": 128, "items": 1, "units": 1}
 """Each axis changes one of these."""
-
-LIMIT = 1.3
-"""A case whose cost is more than this times the smallest case's stands out."""
 
 Case = Mapping[str, Any]
 """A row as :meth:`Measured.to_json` writes it."""
@@ -89,28 +85,6 @@ def table(document: Document) -> Iterator[Sequence[str]]:
             )
 
 
-def _panels(document: Document) -> list[Panel]:
-    hint = "µs of CPU time per purchase; shorter is better"
-    return [
-        Panel(
-            axis.title,
-            hint,
-            [(axis.case(value), cost(row)) for value, row in measured],
-            "{:,.0f} µs".format,
-        )
-        for axis, measured in cases(document)
-    ]
-
-
-def _kinds(document: Document) -> dict[str, str]:
-    """Mark the cases that cost more than `LIMIT` times the smallest one."""
-    return {
-        axis.case(value): "bad" if cost(row) > LIMIT * cost(measured[0][1]) else "ours"
-        for axis, measured in cases(document)
-        for value, row in measured
-    }
-
-
 def _notes(document: Document) -> Iterator[str]:
     yield (
         "Cost: CPU time of web, PostgreSQL and Redis per accepted purchase. "
@@ -118,6 +92,4 @@ def _notes(document: Document) -> Iterator[str]:
     )
 
 
-GROWTH = Benchmark(
-    "bench-growth", "How the cost of a purchase grows", table, _panels, _kinds, _notes
-)
+GROWTH = Benchmark("bench-growth", table, _notes)

@@ -14,14 +14,13 @@ import urllib3
 
 from development.embedded import ServerUrls
 from lab.bench import client, targets
-from lab.bench.bars import Panel
 from lab.bench.report import Benchmark, Document
 from lab.bench.rows import ENOUGH_STOCK, Row, Server
 from lab.bench.run import Bench, purchases
 from lab.proof import testbed as testbeds
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
-from lab.strategies import CLASSES, DEFAULT
+from lab.strategies import CLASSES
 from lab.strategies.choice import open_sale
 from loadtest.faults.redis import RedisPaused
 from loadtest.steps import RunPlan
@@ -146,32 +145,8 @@ def table(document: Document) -> Iterator[Sequence[str]]:
         )
 
 
-def _panels(document: Document) -> list[Panel]:
-    def of(figure: str) -> list[tuple[str, float]]:
-        return [(each["name"], float(each[figure])) for each in document["rows"]]
-
-    first = document["rows"][0]["rate"]
-    shares = [(name, rate / first) for name, rate in of("rate")]
-    return [
-        Panel("Purchases accepted", "of the default; longer is better", shares, "{:.2f}".format),
-        Panel("Slowest of 100 (p99)", "ms; shorter is better", of("p99_ms"), "{:,.0f} ms".format),
-        Panel(
-            "While Redis is silent",
-            "purchases per second; longer is better",
-            of("without_redis"),
-            "{:,.0f}".format,
-        ),
-        Panel("Oversold in a rush", "units; 0 is correct", of("oversold"), "{:,.0f}".format),
-    ]
-
-
-def _kinds(document: Document) -> dict[str, str]:
-    unsafe = {name: "bad" for name, kind in CLASSES.items() if not kind.safe}
-    return {**unsafe, DEFAULT: "ours"}
-
-
 def _notes(document: Document) -> Iterator[str]:
     yield "Rate: accepted purchases per second, divided by the default's in this run."
 
 
-STRATEGIES = Benchmark("strategies", "Selling strategies, compared", table, _panels, _kinds, _notes)
+STRATEGIES = Benchmark("strategies", table, _notes)

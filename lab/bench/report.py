@@ -22,7 +22,6 @@ from rich.console import Console
 from rich.table import Table
 
 from lab import environment
-from lab.bench.bars import Panel, draw
 
 Document = Mapping[str, Any]
 """A result: `rows`, `machine`, `command`, `date`, and what else the benchmark has."""
@@ -36,30 +35,26 @@ class Benchmark:
 
     Attributes:
         name: of its files in docs/, and of its part of the page.
-        title: of its chart and its table.
         table: yields the headings, then the rows.
-        panels: of the chart.
-        kinds: "ours", "limit" or "bad" for names that are to stand out in the chart.
         notes: sentences below the table.
+        title: of its chart.
+        chart: draws the result as one SVG; None: the page has the table alone.
     """
 
     name: str
-    title: str
     table: Callable[[Document], Iterator[Sequence[str]]]
-    panels: Callable[[Document], list[Panel]]
-    kinds: Callable[[Document], Mapping[str, str]]
     notes: Callable[[Document], Iterator[str]]
-
-    def chart(self, document: Document) -> str:
-        """Return the result as one SVG."""
-        return draw(self.title, _about(document), self.panels(document), self.kinds(document))
+    title: str = ""
+    chart: Callable[[Document], str] | None = None
 
     def part(self, document: Document) -> str:
         """Return the result in Markdown, as docs/bench.md contains it between two marks."""
         heads, *rows = self.table(document)
         lines = [f"<!-- {self.name} -->", "```", document["command"], "```", ""]
-        lines += [f"{document['date']}, {_about(document)}.", ""]
-        lines += [f"![{self.title}]({self.name}.svg)", "", f"| {' | '.join(heads)} |"]
+        lines += [f"{document['date']}, {about(document)}.", ""]
+        if self.chart:
+            lines += [f"![{self.title}]({self.name}.svg)", ""]
+        lines += [f"| {' | '.join(heads)} |"]
         lines += ["|---" + "|--:" * (len(heads) - 1) + "|"]
         lines += [f"| {' | '.join(row)} |" for row in rows]
         notes = [f"- {note}" for note in self.notes(document)]
@@ -123,8 +118,9 @@ def finish(
 
 def publish(benchmark: Benchmark, document: Document, folder: Path) -> None:
     """Write the chart, and the benchmark's part of the page if the folder has that page."""
-    chart, page = folder / f"{benchmark.name}.svg", folder / PAGE
-    chart.write_text(benchmark.chart(document), encoding="utf-8")
+    page = folder / PAGE
+    if benchmark.chart:
+        (folder / f"{benchmark.name}.svg").write_text(benchmark.chart(document), encoding="utf-8")
     if page.exists():
         marks = re.compile(rf"<!-- {benchmark.name} -->.*<!-- /{benchmark.name} -->", re.DOTALL)
         text = page.read_text(encoding="utf-8")
@@ -142,7 +138,8 @@ def machine(**servers: str) -> dict[str, Any]:
     }
 
 
-def _about(document: Document) -> str:
+def about(document: Document) -> str:
+    """Say on which machine and servers the result was measured."""
     facts = document["machine"]
     servers = " and ".join(facts[name] for name in ("database", "redis") if name in facts)
     return f"{facts['cores']} cores shared by the load and {servers}; Python {facts['python']}"

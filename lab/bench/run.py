@@ -14,8 +14,8 @@ from uuid import uuid4
 import psutil
 
 from lab.bench import client
-from lab.bench.bars import Panel
-from lab.bench.report import Benchmark, Document, interleaved
+from lab.bench.bars import Panel, draw
+from lab.bench.report import Benchmark, Document, about, interleaved
 from lab.bench.rows import RATIOS, Row, Server
 from lab.bench.targets import Target
 from lab.stack.stack import Stack
@@ -249,4 +249,11 @@ def _kinds(document: Document) -> dict[str, str]:
     }
 
 
-PURCHASES = Benchmark("bench", "Purchases per second", table, _panels, _kinds, _notes)
+TITLE = "Purchases per second"
+
+
+def _chart(document: Document) -> str:
+    return draw(TITLE, about(document), _panels(document), _kinds(document))
+
+
+PURCHASES = Benchmark("bench", table, _notes, TITLE, _chart)

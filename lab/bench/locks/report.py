@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lab.bench.bars import Panel
 from lab.bench.locks.contenders import CEILING, OURS
 from lab.bench.report import Benchmark, Document
 
@@ -76,49 +75,4 @@ def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     return found
 
 
-def _panels(document: Document) -> list[Panel]:
-    rows = document["rows"]
-    few, most = _ends(rows)
-
-    def of(figure: str, processes: int, *, ceiling: bool) -> list[tuple[str, float]]:
-        return [
-            (row["lock"], row[figure])
-            for row in rows
-            if row["processes"] == processes and (ceiling or row["lock"] != CEILING)
-        ]
-
-    return [
-        Panel(
-            f"Acquire and release, {few} process",
-            "acquisitions per second; longer is better",
-            of("acquisitions_per_s", few, ceiling=True),
-            "{:,.0f}".format,
-        ),
-        Panel(
-            f"Hand-overs, {most} processes",
-            "changes of holder per second; longer is better",
-            of("handovers_per_s", most, ceiling=True),
-            "{:,.0f}".format,
-        ),
-        Panel(
-            f"Longest wait, {most} processes",
-            "ms; shorter is better",
-            of("max_ms", most, ceiling=False),
-            "{:,.0f} ms".format,
-        ),
-        Panel(
-            "Next holder after SIGKILL of the holder",
-            f"s, with a lease of {document['lease_s']} s; portalocker has no lease",
-            list(document["recovery"].items()),
-            "{:.2f} s".format,
-        ),
-    ]
-
-
-def _kinds(document: Document) -> dict[str, str]:
-    return {OURS: "ours", CEILING: "limit"}
-
-
-LOCKS = Benchmark(
-    "bench-locks", "Redis locks compared", table, _panels, _kinds, distance_to_ceiling
-)
+LOCKS = Benchmark("bench-locks", table, distance_to_ceiling)
