@@ -55,12 +55,6 @@ def test_a_file_with_an_unknown_word_is_refused(tmp_path, monkeypatch):
         description.read("planted")
 
 
-def test_numbered_hosts_have_the_same_servers():
-    hosts = description.read("web").hosts
-    assert hosts["work1"] == hosts["work2"] == ["celery", "beat"]
-    assert [name for name in hosts if name.startswith("web")] == ["web1", "web2", "web3"]
-
-
 def test_a_namespace_tells_which_process_made_it():
     assert NAME.fullmatch("bed-12-3456-redis1")
     assert not NAME.fullmatch("bed-redis1"), "another program's namespace is left alone"

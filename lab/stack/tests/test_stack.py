@@ -78,17 +78,6 @@ def test_a_killed_gunicorn_master_and_a_killed_worker_come_back(urls, folder):
             stack.wait_until_ready(name)
 
 
-def test_two_stacks_at_once_get_ports_of_their_own(urls, folder):
-    with Stack(folder / "a", urls) as first:
-        first.start("web")
-        with Stack(folder / "b", urls) as second:
-            second.start("web")
-            assert first.port != second.port
-            assert serves(f"{first.url}/readyz")
-            assert serves(f"{second.url}/readyz")
-        assert serves(f"{first.url}/readyz")
-
-
 def test_a_worker_that_waits_for_the_database_goes_on_serving_others(urls, folder):
     """The point of a gevent worker; lost if psycopg is imported too early."""
     migrate(urls)
