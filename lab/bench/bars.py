@@ -17,11 +17,9 @@ STYLE = """
   .title { font-size: 19px; font-weight: 600 } .sub { fill: #57606a }
   .head { font-weight: 600 } .bar { fill: #b6bec9 } .ours { fill: #0969da }
   .limit { fill: #d0d7de } .bad { fill: #cf222e } .page { fill: #ffffff }
-  .cut { stroke: #ffffff; stroke-width: 5 }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3 } .sub { fill: #8d96a0 } .bar { fill: #57606a } .ours { fill: #4493f8 }
     .limit { fill: #373e47 } .bad { fill: #f85149 } .page { fill: #0d1117 }
-    .cut { stroke: #0d1117 }
   }
 """
 
@@ -72,29 +70,20 @@ def draw(title: str, about: str, panels: Sequence[Panel], kinds: Mapping[str, st
     return "\n".join([head, f"<style>{STYLE}</style>", page, *parts, "</svg>", ""])
 
 
-def _scale(values: Sequence[float]) -> float:
-    """Return the value that fills the width; one outlier must not flatten the other bars."""
-    *_, second, longest = [0.0, *sorted(values)]
-    return longest if longest <= 3 * second or not second else 1.5 * second
-
-
 def _panel(panel: Panel, top: int, kinds: Mapping[str, str]) -> tuple[list[str], int]:
     hint = f'<tspan class="sub" dx="10" font-weight="400">{escape(panel.hint)}</tspan>'
     title = f"{escape(panel.title)}{hint}"
     parts = [f'<text class="head" x="{MARGIN}" y="{top}">{title}</text>']
-    longest = _scale([value for _, value in panel.values]) or 1.0
+    longest = max(value for _, value in panel.values) or 1.0
     room = PAGE - LABEL - 2 * MARGIN - 80  # the figure is to the right of the bar
     for place, (name, value) in enumerate(panel.values):
         y = top + 14 + place * (BAR + GAP)
         kind = kinds.get(name, "bar")
         x, middle = MARGIN + LABEL, y + BAR - 5
-        width = max(1.5, room * min(1.0, value / longest))
+        width = max(1.5, room * value / longest)
         parts += [
             f'<text x="{x - 10}" y="{middle}" text-anchor="end">{escape(name)}</text>',
             f'<rect class="{kind}" x="{x}" y="{y}" width="{width:.1f}" height="{BAR}" rx="3"/>',
             f'<text x="{x + width + 8:.1f}" y="{middle}">{escape(panel.show(value))}</text>',
         ]
-        if value > longest:  # a gap shows that the bar is cut off
-            cut = x + width - 30
-            parts.append(f'<path class="cut" d="M{cut:.0f} {y + BAR + 2}l6 -{BAR + 4}"/>')
     return parts, 14 + len(panel.values) * (BAR + GAP) + 36

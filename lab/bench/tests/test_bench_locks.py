@@ -11,7 +11,6 @@ import pytest
 import redis
 
 from lab import environment
-from lab.bench import bars
 from lab.bench.locks import contenders, measure, report
 from lab.bench.locks.contenders import CEILING, OURS
 from locking.backends.redis_transport import Spinner
@@ -135,9 +134,3 @@ def test_the_distance_to_the_ceiling_is_explained() -> None:
     )
     assert many == "8 processes: hand-over in 250 µs, of which 100 µs are the ceiling's."
     assert list(report.distance_to_ceiling({"rows": rows[:1]})) == []
-
-
-def test_an_outlier_does_not_flatten_the_chart() -> None:
-    assert bars._scale([1.0, 2.0, 3.0]) == 3.0
-    assert bars._scale([1.0, 2.0, 300.0]) == 3.0
-    assert bars._scale([5.0]) == 5.0
