@@ -18,7 +18,7 @@ from lab.bench.locks.report import LOCKS
 from lab.bench.rows import rows
 from lab.bench.run import PURCHASES, Measured, Sample
 from lab.management.commands import walk as walk_command
-from lab.walk.walk import Walk
+from lab.walk import Walk
 from shop.audit import Report
 from shop.management.commands import audit as audit_command
 from shop.tests.screens import WIDTHS, assert_whole, screen

@@ -17,8 +17,7 @@ from development.embedded import ServerUrls
 from development.errors import StackError
 from development.private import private_folder
 from lab.stack.stack import Stack
-from lab.walk.requests import WalkFailed, walk_all
-from lab.walk.walk import Walk
+from lab.walk import Walk, WalkFailed, walk_all
 
 
 class Command(BaseCommand):

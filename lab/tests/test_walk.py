@@ -8,8 +8,7 @@ import pytest
 
 from inventory.selling.hint import register_of
 from lab.environment import PROJECT
-from lab.walk.requests import Caller, walk_all
-from lab.walk.walk import walking
+from lab.walk import Caller, walk_all, walking
 from shop import money
 
 pytestmark = pytest.mark.django_db(transaction=True)

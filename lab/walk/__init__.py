@@ -1,1 +1,0 @@
-"""Walks: which files of the product a request goes through, measured while it runs."""
