@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,42 +31,41 @@ REDIS_AWAY = 4.0
 """Seconds for which Redis is silent: it accepts connections and never replies."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Durations and sizes.
+FAULTS = (
+    *("web-killed-before-commit", "web-killed-after-commit", "redis-killed"),
+    *("postgres-killed", "commit-lost"),
+)
+"""Of a proof, each injected once: they kill each server that a purchase needs, and web workers at
+the most critical points."""
 
-    Attributes:
-        connections: of the load.
-        seconds: for which each strategy sells.
-        buyers: per proof.
-        faults: of a proof, each injected once.
-        seed: of the proofs.
-    """
-
-    connections: int
-    seconds: float
-    buyers: int
-    faults: tuple[str, ...]
-    seed: int
+BUYERS, SEED = 300, 7
+"""Of a proof."""
 
 
 def compare(
-    names: Sequence[str], scale: Scale, tell: Callable[[str], None]
+    names: Sequence[str], connections: int, seconds: float, tell: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Measure all rates in a shop without failpoints; then run the measurements with faults."""
-    cases = [Row(name, scale.connections, strategy=name) for name in names]
+    """Measure all rates in a shop without failpoints; then run the measurements with faults.
+
+    Args:
+        names: of the strategies.
+        connections: of the load.
+        seconds: for which each strategy sells.
+        tell: called with progress messages.
+    """
+    cases = [Row(name, connections, strategy=name) for name in names]
     with ExitStack() as cleanup:
         started = targets.start([Server()], ServerUrls.of_environment(), cleanup, tell)
-        measured = Bench(started, scale.seconds).run(cases, 1, tell)
+        measured = Bench(started, seconds).run(cases, 1, tell)
     sold = {each.row.name: each.to_json() for each in measured}
     rows = []
-    with testbeds.started(scale.faults) as where:
+    with testbeds.started(FAULTS) as where:
         tokens = tokens_of(where)
         for name in names:
             tell(f"{name}: without Redis …")
-            away = without_redis(where, name, scale, tokens)
-            tell(f"{name}: {', '.join(scale.faults)} …")
-            rows.append(row(sold[name], away, prove(where, name, scale)))
+            away = without_redis(where, name, connections, tokens)
+            tell(f"{name}: {', '.join(FAULTS)} …")
+            rows.append(row(sold[name], away, prove(where, name)))
     return rows
 
 
@@ -79,7 +77,7 @@ def tokens_of(testbed: Testbed) -> list[str]:
     return tokens
 
 
-def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str]) -> float:
+def without_redis(testbed: Testbed, name: str, connections: int, tokens: Sequence[str]) -> float:
     """Return the purchases accepted per second while Redis is stopped."""
     assert testbed.target is not None
     assert testbed.stack is not None
@@ -91,7 +89,7 @@ def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[st
             "127.0.0.1",
             testbed.stack.port,
             purchases([sale.pk], tokens),
-            connections=scale.connections,
+            connections=connections,
             seconds=REDIS_AWAY,
             timeout=ANSWER_TIMEOUT,
         )
@@ -100,11 +98,10 @@ def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[st
     return round(load.statuses.get(201, 0) / load.seconds, 1)
 
 
-def prove(testbed: Testbed, name: str, scale: Scale) -> Mapping[str, Any]:
+def prove(testbed: Testbed, name: str) -> Mapping[str, Any]:
     """Return a proof as `prove --json` writes it: under faults if the strategy is safe."""
-    faults = scale.faults if CLASSES[name].safe else ()
-    stock = max(scale.buyers // 2, 1)
-    plan = RunPlan(buyers=scale.buyers, seed=scale.seed, stock=stock, strategy=name, faults=faults)
+    faults = FAULTS if CLASSES[name].safe else ()
+    plan = RunPlan(buyers=BUYERS, seed=SEED, stock=BUYERS // 2, strategy=name, faults=faults)
     with tempfile.TemporaryDirectory(prefix="judged-") as folder:
         proof = Proof(plan, testbed, Path(folder), lambda progress: None)
         proof.run()

@@ -17,20 +17,14 @@ from development.embedded import ServerUrls
 from development.errors import StackError
 from lab.bench import growth, judged, report, run, targets
 from lab.bench.growth import GROWTH
-from lab.bench.judged import STRATEGIES, Scale
+from lab.bench.judged import STRATEGIES
 from lab.bench.rows import Row
 from lab.bench.rows import rows as bench_rows
 from lab.bench.run import PURCHASES, Bench, Measured
 from lab.proof import testbed
 from lab.proof.load import LoadFailed
 from lab.strategies import CLASSES
-from loadtest.faults import FAULTS, left_out
-
-JUDGED_UNDER = (
-    *("web-killed-before-commit", "web-killed-after-commit", "redis-killed"),
-    *("postgres-killed", "commit-lost"),
-)
-"""Kills each server that a purchase needs, and web workers at the most critical points."""
+from loadtest.faults import left_out
 
 
 class Command(BaseCommand):
@@ -58,15 +52,6 @@ class Command(BaseCommand):
             action="store_true",
             help="instead, sell with each strategy, then without Redis, then under "
             "faults with a verdict",
-        )
-        parser.add_argument("--buyers", type=int, default=300, help="per verdict (300)")
-        parser.add_argument("--seed", type=int, default=7, help="of the verdicts (7)")
-        parser.add_argument(
-            "--fault",
-            action="append",
-            choices=list(FAULTS),
-            metavar="NAME",
-            help=f"under which --judge judges, repeatable ({', '.join(JUDGED_UNDER)})",
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
@@ -96,21 +81,18 @@ def _growth(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _judged(options: Mapping[str, Any]) -> dict[str, Any]:
     _refuse_unknown(options["only"], set(CLASSES))
-    faults = tuple(options["fault"] or JUDGED_UNDER)
-    if lacking := left_out(faults, testbed.has()):
+    if lacking := left_out(judged.FAULTS, testbed.has()):
         raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
-    scale = Scale(
-        connections=options["concurrency"],
-        seconds=options["seconds"] or 5.0,
-        buyers=options["buyers"],
-        faults=faults,
-        seed=options["seed"],
-    )
     call_command("migrate", verbosity=0)
     for noisy in ("psycopg.pool", "inventory", "shop", "django"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL)
     with Console(stderr=True).status("") as status:
-        found = judged.compare(options["only"] or list(CLASSES), scale, status.update)
+        found = judged.compare(
+            options["only"] or list(CLASSES),
+            options["concurrency"],
+            options["seconds"] or 5.0,
+            status.update,
+        )
     return {"rows": found}
 
 
