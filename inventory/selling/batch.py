@@ -48,8 +48,7 @@ LEFT JOIN inventory_reservation AS known
 LEFT JOIN inventory_buyerquota AS quota
        ON quota.scope = request.scope AND quota.buyer = request.buyer
 WHERE known.id IS NOT NULL OR quota.used IS NOT NULL;
-SELECT nextval(pg_get_serial_sequence('inventory_reservation', 'id'))
-FROM generate_series(1, %(number)s)
+SELECT nextval('inventory_reservation_id_seq') FROM generate_series(1, %(number)s)
 """
 
 LOOK: LiteralString = ITEMS + REQUESTS
