@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from shop.catalogue.stock_cache import stock_cache
 from shop.checkout.purchase import Bought, Wanted, buy, check_out
 from shop.money import Money
 from shop.orders import Opened, Part
-from shop.orders.models import Order
+from shop.orders.models import Order, OrderLine
 from shop.refusals import Refusal
 from shop.shares import ORDERS, PURCHASES
 
@@ -234,6 +235,10 @@ def make_token(request: HttpRequest, *, body: schemas.Credentials) -> Result:
 def order_document(order: Order | Opened) -> schemas.Order:
     """An order as the API shows it."""
     currency = order.currency
+    # An order that was just opened has one line, of the same figures.
+    lines: Iterable[Opened | OrderLine] = (
+        (order,) if isinstance(order, Opened) else order.lines.all()
+    )
     return schemas.Order(
         id=order.pk,
         sale=order.sale_id,
@@ -250,7 +255,7 @@ def order_document(order: Order | Opened) -> schemas.Order:
                 returned=line.returned,
                 amount=Money(line.amount, currency),
             )
-            for line in order.each_line()
+            for line in lines
         ],
         **order.details,
     )

@@ -71,7 +71,7 @@ FROM opening
 
 
 class Opened(Struct, frozen=True):
-    """A new order of one line, with the attributes of `Order`: a model instance, one per
+    """A new order of one line, with the attributes of both: a model instance, one per
     purchase of a batch, would cost ten times as much.
     """
 
@@ -86,10 +86,6 @@ class Opened(Struct, frozen=True):
     status: str = Order.Status.AWAITING_PAYMENT
     refunded: ClassVar[int] = 0
     returned: ClassVar[int] = 0
-
-    def each_line(self) -> Sequence[Opened]:
-        """Return its one line, which has the same figures."""
-        return (self,)
 
 
 def open_orders(granted: Sequence[Granted]) -> list[Opened]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -68,10 +67,6 @@ class Order(models.Model):
     def get_absolute_url(self) -> str:
         """Return the URL of the buyer's page of the order, which a shop may have elsewhere."""
         return f"/orders/{self.pk}/"
-
-    def each_line(self) -> Iterable[OrderLine]:
-        """Return the lines."""
-        return self.lines.all()
 
     @property
     def details(self) -> dict[str, Any]:
