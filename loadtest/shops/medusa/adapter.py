@@ -49,7 +49,7 @@ class Adapter:
 
     def outcome(self, sale: str, buyer: str, response: Response) -> Outcome:  # noqa: D102
         answer = said(response)
-        if response.status == 200 and answer.get("type") == "order":
+        if response.status == 200 and answer.get("order"):
             return Sold(answer["order"]["id"])
         if q.REFUSED in answer.get("message", ""):
             return Refused(q.REFUSED)

@@ -56,6 +56,7 @@ def payment(**said: str) -> Response:
         ("medusa", answer(200, {"type": "order", "order": {"id": "o1"}}), Sold("o1")),
         ("medusa", answer(400, {"message": f"{NO_STOCK} for item i"}), Refused(NO_STOCK)),
         ("medusa", answer(409, {}), Unknown("409 b'{}'")),
+        ("medusa", answer(200, {"order": None}), Unknown("200 b'{\"order\": null}'")),
         ("evershop", answer(200, {"data": {"order_id": 7}}), Sold("7")),
         ("evershop", answer(500, {"error": {"message": NOT_VALID}}), Refused(NOT_VALID)),
         ("evershop", answer(500, {}), Unknown("500 b'{}'")),
