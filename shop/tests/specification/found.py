@@ -72,6 +72,7 @@ TOURS: dict[str, Steps] = {
     "carts and forms, in Chinese": [
         opening(stock=3, limit=2, opens=120, currency="KWD", hold=7_260),
         reads("Ann"),
+        ("buys_a_cart", {"who": "Bob", "units": (1, 1, 2), "again": False}),  # in two currencies
         page("Bob", 0, 0),
         page("Bob", 6, 2, 2),
         page("Bob", 2, 0),
