@@ -176,3 +176,18 @@ def test_a_granted_key_is_replayed_beside_purchases_that_are_declined(stock):
     assert isinstance(replayed, Granted)
     assert replayed.replayed
     assert (book(item).available, reserved(item)) == (4, 1)
+
+
+def test_a_declined_scope_takes_no_other_purchase_of_its_batch_with_it(stock):
+    item, closed = stock(10), 2
+
+    def decline(granted):
+        if any(grant.purchase.scope == closed for grant in granted):
+            raise Declined({closed})
+        return open_nothing(granted)
+
+    tickets = [PurchaseTicket(new_purchase(item, scope=scope)) for scope in (1, closed, 3, closed)]
+    Seller()._sell_or_split(QueueKey(item, decline), tickets, None)
+    answers = [type(ticket.answer) for ticket in tickets]
+    assert answers == [Granted, Declined, Granted, Declined]
+    assert (book(item).held, book(item).available) == (2, 8)
