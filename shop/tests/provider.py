@@ -143,3 +143,17 @@ def lost(*calls: str) -> Callable[[str], None]:
             raise PaymentUnknown(call)
 
     return hook
+
+
+class Crash(BaseException):
+    """The process ends."""
+
+
+def crash_at(call: str) -> Callable[[str], None]:
+    """Return a hook that crashes at a call."""
+
+    def hook(made: str) -> None:
+        if made == call:
+            raise Crash
+
+    return hook

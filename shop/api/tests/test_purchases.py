@@ -111,3 +111,15 @@ def test_however_often_a_sale_is_looked_at_it_is_read_once_per_second(
     assert {(each["status"], each["may_come_back"]) for each in shown} == {("sold_out", True)}
     times = [each["server_time"] for each in shown]
     assert times == sorted(set(times)), "each answer has its own time"
+
+
+@pytest.mark.parametrize("change", ["paused = true", "ends_at = starts_at + interval '1 us'"])
+def test_a_key_is_replayed_after_the_sale_was_closed(change, ann, sale_of):
+    sale, key = sale_of(starts_in=timedelta(minutes=-1)), uuid4()
+    first = ann.buy(sale, key=key)
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE shop_sale SET {change} WHERE id = %s", [sale.pk])
+    assert sale_cache().refresh(sale.pk).closed() is not None
+    again = ann.buy(sale, key=key)
+    assert (again.status_code, again.json()) == (200, first.json())
+    refused(ann.buy(sale, 2, key=key), 422, "idempotency_key_reused")
