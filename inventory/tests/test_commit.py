@@ -170,3 +170,20 @@ def test_a_limit_that_is_used_up_at_another_item_meanwhile_is_told_as_reached(st
     mine = new_purchase(first, 1, scope=1, limit=1)
     assert sell(mine) == LimitReached(0)
     assert book(first).available == 1
+
+
+@pytest.mark.parametrize(("method", "error"), [("set_autocommit", UNKNOWN), ("commit", None)])
+def test_what_fails_at_the_end_of_a_transaction_is_unknown(method, error, monkeypatch):
+    def fail(*_):
+        raise AWAY
+
+    def end() -> None:
+        with commit.committing():
+            monkeypatch.setattr(connection, method, fail)
+            if error:
+                raise error
+
+    with pytest.raises(CommitUnknown):
+        end()
+    monkeypatch.undo()
+    connection.close()
