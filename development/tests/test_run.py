@@ -11,39 +11,41 @@ import sys
 import pytest
 import urllib3
 
+from development.private import private_folder
 from shop.environment import PROJECT
 from shop.tests.processes import wait_for
 
 
 @pytest.mark.long
-def test_it_serves_a_sale_and_an_admin_and_stops_with_ctrl_c(tmp_path):
-    ours = {"SHOP_DEMO", "DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL"}
-    variables = {k: v for k, v in os.environ.items() if k not in ours}
-    variables |= {"SHOP_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "development.settings"}
-    said = tmp_path / "said"
-    with said.open("wb") as output:
-        run = subprocess.Popen(
-            [sys.executable, "manage.py", "run"],
-            cwd=PROJECT,
-            env=variables,
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        wait_for(lambda: b"The admin:" in said.read_bytes() or run.poll() is not None, 90)
-        shown = re.search(r"The admin: (\S+)/admin/  (\S+) / (\S+)", said.read_text())
-        assert shown, said.read_text()
-        url, name, password = shown.groups()
-        wait_for(lambda: _answers(f"{url}/readyz"), 60)
-        assert urllib3.request("GET", f"{url}/api/v1/sales/1").json()["available"] == 100
-        signed_in = urllib3.request(
-            "POST", f"{url}/api/v1/tokens", json={"username": name, "password": password}
-        )
-        assert signed_in.status == 201
-        assert urllib3.request("GET", f"{url}/").status == 200  # with its static files
-    finally:
-        run.send_signal(signal.SIGINT)
-        run.wait(60)
+def test_it_serves_a_sale_and_an_admin_and_stops_with_ctrl_c():
+    with private_folder() as folder:  # pytest closes its own folders to the user of PostgreSQL
+        ours = {"SHOP_DEMO", "DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL"}
+        variables = {k: v for k, v in os.environ.items() if k not in ours}
+        variables |= {"SHOP_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "development.settings"}
+        said = folder / "said"
+        with said.open("wb") as output:
+            run = subprocess.Popen(
+                [sys.executable, "manage.py", "run"],
+                cwd=PROJECT,
+                env=variables,
+                stdout=output,
+                stderr=output,
+            )
+        try:
+            wait_for(lambda: b"The admin:" in said.read_bytes() or run.poll() is not None, 90)
+            shown = re.search(r"The admin: (\S+)/admin/  (\S+) / (\S+)", said.read_text())
+            assert shown, said.read_text()
+            url, name, password = shown.groups()
+            wait_for(lambda: _answers(f"{url}/readyz"), 60)
+            assert urllib3.request("GET", f"{url}/api/v1/sales/1").json()["available"] == 100
+            signed_in = urllib3.request(
+                "POST", f"{url}/api/v1/tokens", json={"username": name, "password": password}
+            )
+            assert signed_in.status == 201
+            assert urllib3.request("GET", f"{url}/").status == 200  # with its static files
+        finally:
+            run.send_signal(signal.SIGINT)
+            run.wait(60)
 
 
 def _answers(url: str) -> bool:
