@@ -7,18 +7,21 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 import urllib3
 
-from development.private import private_folder
 from shop.environment import PROJECT
 from shop.tests.processes import wait_for
 
 
 @pytest.mark.long
 def test_it_serves_a_sale_and_an_admin_and_stops_with_ctrl_c():
-    with private_folder() as folder:  # pytest closes its own folders to the user of PostgreSQL
+    # Not in pytest's folder: another run of pytest closes that to the user of PostgreSQL.
+    with tempfile.TemporaryDirectory(prefix="run-") as name:
+        folder = Path(name)
         ours = {"SHOP_DEMO", "DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL"}
         variables = {k: v for k, v in os.environ.items() if k not in ours}
         variables |= {"SHOP_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "development.settings"}
