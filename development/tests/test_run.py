@@ -22,7 +22,7 @@ def test_it_serves_a_sale_and_an_admin_and_stops_with_ctrl_c():
     # Not in pytest's folder: another run of pytest closes that to the user of PostgreSQL.
     with tempfile.TemporaryDirectory(prefix="run-") as name:
         folder = Path(name)
-        ours = {"SHOP_DEMO", "DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL"}
+        ours = {"SHOP_DEMO", "DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "PYTHONUNBUFFERED"}
         variables = {k: v for k, v in os.environ.items() if k not in ours}
         variables |= {"SHOP_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "development.settings"}
         said = folder / "said"

@@ -40,6 +40,7 @@ class Command(BaseCommand):
         os.environ["SHOP_PORT"] = str(asked_or_free("SHOP_PORT"))
         url = f"http://127.0.0.1:{os.environ['SHOP_PORT']}"
         self.stdout.write(f"The shop:  {url}/\nThe admin: {url}/admin/  {ADMIN} / {password}")
+        self.stdout.flush()  # also into a file or a pipe, before the processes say anything
         schedule = str(data_folder() / "beat-schedule")
         processes = [
             start("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
