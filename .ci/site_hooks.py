@@ -87,7 +87,7 @@ def _meaning(answer: dict[str, Any]) -> str:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Add the lessons; let links to files outside docs/ lead to their page, or name the file."""
-    from course.docs import with_chapters
+    from course.report import with_chapters
 
     markdown = with_chapters(markdown)
     markdown = markdown.replace("](../CHANGELOG.md)", "](reference/changelog.md)")

@@ -25,7 +25,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from course.lesson import LOCK, Lesson, find, modules
+from course.lesson import Lesson, find, modules
+from course.plan import Plan
 from course.report import in_words
 from course.simulator.history import Kind, Wrong
 from course.simulator.monitor import Rules
@@ -104,7 +105,7 @@ MEMORY = 1 << 30
 def judge(lesson: Lesson, source: str, filename: str) -> Verdict:
     """Search the lock for a failure."""
     try:
-        return _search(lesson, OwnLock(source, filename, lesson.plan.methods))
+        return _search(lesson, OwnLock(source, filename, lesson.plan))
     except Unusable as problem:
         return Verdict(error=f"{filename}: {problem}")
     except MemoryError:
@@ -156,8 +157,8 @@ def bound(seconds: int) -> None:
     """Bound this process for the rest of its life."""
     for name in MODULES:
         importlib.import_module(name)
-    first = find("token-lua")  # loads what is loaded at first use
-    run_schedule(Experiment(first.plan.clients, modules()))
+    first = find("token-lua").setup({})  # loads what is loaded at first use
+    run_schedule(Experiment(first, modules()))
     # A system that cannot bound the one bounds the other.
     for limit, most in (
         (resource.RLIMIT_AS, MEMORY),
@@ -200,15 +201,14 @@ class OwnLock:
 
     Each call runs the whole file anew and makes a lock of what it defines, because clients are
     processes of their own: what the file keeps in its globals and classes, only one client has.
-    A class with `acquire` and `release` is accepted in place of `lock` and `unlock`.
     """
 
-    def __init__(self, source: str, filename: str, methods: tuple[str, ...]) -> None:
+    def __init__(self, source: str, filename: str, plan: Plan) -> None:
         try:
             self._code = compile(source, filename, "exec", dont_inherit=True)
         except SyntaxError as problem:
             raise Unusable(f"line {problem.lineno}: {problem.msg}") from None
-        self._wanted = [methods, LOCK] if methods == ("lock", "unlock") else [methods]
+        self._plan = plan
         self._kind = self._load()
 
     def __call__(self, *args: Any, **options: Any) -> Any:
@@ -224,19 +224,10 @@ class OwnLock:
         module.__dict__["__builtins__"] = dict(BUILTINS)
         exec(self._code, module.__dict__)
         name_scripts(module)
-        classes = [
-            value
-            for value in vars(module).values()
-            if isinstance(value, type) and value.__module__ == NAME and self._has_methods(value)
-        ]
-        if not classes:
-            raise Unusable(f"no class in it has the methods {' and '.join(self._wanted[0])}")
-        return classes[-1]
-
-    def _has_methods(self, kind: type) -> bool:
-        return any(
-            all(callable(getattr(kind, name, None)) for name in names) for names in self._wanted
-        )
+        found = self._plan.lock_in(module)
+        if found is None:
+            raise Unusable(f"no class in it has the methods {' and '.join(self._plan.methods)}")
+        return found
 
 
 def _import(

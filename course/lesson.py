@@ -1,10 +1,31 @@
-"""A lesson, read from its folder: the lock, its flaws, the schedule of each, and the cure."""
+"""A lesson, read from its folder: the lock, its flaws, the schedule of each, and the cure.
+
+Its text is `README.md`, in English, then in Chinese:
+
+    # The title
+
+    What the lock is, and its flaw.
+
+    ## crash: The title of the flaw whose schedule has this name
+
+    > What the lock that fixes it does differently.
+
+    What happens, and why.
+
+    ## Exercise
+
+    The task, in a line.
+
+    ## Hint
+
+    The hint, in a line.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib import import_module
 from pathlib import Path
@@ -13,66 +34,52 @@ from typing import Any
 
 import locking.backends.redis
 from course import lessons as package
-from course.clients import Check, production_clients
+from course.plan import OWN, PRODUCTION, Flaw, Plan, production_clients
 from course.simulator import production
-from course.simulator.history import Wrong
 from course.simulator.monitor import Rules
 from course.simulator.redis_client import name_scripts
-from course.simulator.schedule import FaultModel
 from course.simulator.simulation import Experiment, Setup
-from course.text import Text, read
-
-PRODUCTION = "redis"
-"""The production lock, as the name of a cure."""
-
-OWN = "own"
-"""The lock of the lesson's `cure.py`, as the name of a cure."""
-
-LOCK = ("acquire", "release")
 
 FOLDER = re.compile(r"lesson_(\d+)_(\w+)")
+CHINESE = "<!-- 中文 -->"
+"""Stands before the Chinese part of a text."""
+HEADING = re.compile(r"^(#{1,2}) (?:([a-z-]+): )?(.+)$", re.MULTILINE)
+CHANGE = re.compile(r"\A(?:> ?.*\n?)+")
 
 
-@dataclass(frozen=True, eq=False)
-class Flaw:
-    """A flaw, and how to trigger it.
+@dataclass(frozen=True, slots=True)
+class FlawText:
+    """The text of one flaw; `change`: what the lock that fixes it does differently."""
 
-    `options` are those of the lesson's clients; the clients of the lock that fixes the flaw get
-    `cure_options`, or the same.  `wrong` is None if nothing can go wrong.  `cure` is the name of a
-    lesson, `PRODUCTION` or `OWN`.  `breaks` is the schedule that triggers the flaw, in words; empty
-    if the clients need none.
-    """
-
-    slug: str
-    wrong: Wrong | None
-    faults: FaultModel
-    cure: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    cure_options: Mapping[str, Any] | None = None
-    breaks: str = ""
-    fair: bool = False
-    max_idle: float | None = None
+    title: str
+    change: str
+    prose: str
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What a lesson's `__init__.py` says.
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A lesson's text in one language; `flaws` by the name of their schedule."""
 
-    `clients` sets up a run; it takes `kind`, another lock than the lesson's, and the options of the
-    flaws and checks.  `solution` is the lesson whose lock solves the exercise, or `OWN`; `cure` the
-    class of `cure.py`, if a flaw names it.  `methods` are what makes a class the learner's lock;
-    `quiet` the options of a run that nothing disturbs; `judge` says why such a run is not right, or
-    "".
-    """
+    title: str
+    intro: str
+    flaws: dict[str, FlawText]
+    task: str
+    hint: str
 
-    clients: Callable[..., None]
-    flaws: tuple[Flaw, ...]
-    checks: tuple[Check, ...]
-    judge: Callable[[Any], str]
-    solution: str = OWN
-    cure: Callable[..., Any] | None = None
-    methods: tuple[str, ...] = LOCK
-    quiet: Mapping[str, Any] = field(default_factory=dict)
+
+def _parse(path: Path, text: str) -> Text:
+    _, *parts = HEADING.split(text)
+    pieces = list(zip(parts[1::4], parts[2::4], map(str.strip, parts[3::4]), strict=True))
+    if len(pieces) < 3 or any(slug for slug, *_ in (pieces[0], *pieces[-2:])):
+        raise ValueError(f"{path}: not a title, flaws, an exercise and a hint")
+    (_, title, intro), *flaws, (_, _, task), (_, _, hint) = pieces
+    return Text(title, intro, {slug: _flaw(name, body) for slug, name, body in flaws}, task, hint)
+
+
+def _flaw(title: str, body: str) -> FlawText:
+    found = CHANGE.match(body)
+    change = " ".join(line.lstrip("> ") for line in found[0].splitlines()) if found else ""
+    return FlawText(title, change, CHANGE.sub("", body).strip())
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,16 +90,32 @@ class Lesson:
     slug: str
     folder: Path
 
+    def module(self, name: str = "") -> ModuleType:
+        """Return the module of one of its files, or of its folder."""
+        return import_module(f"{package.__name__}.{self.folder.name}.{name}".rstrip("."))
+
     @cached_property
     def plan(self) -> Plan:
         """The clients and faults of its flaws and exercise."""
-        plan: Plan = import_module(f"{package.__name__}.{self.folder.name}").PLAN
+        plan: Plan = self.module().PLAN
         return plan
+
+    def lock(self, name: str = "lock") -> type:
+        """Return the lock of one of its files."""
+        found = self.plan.lock_in(self.module(name))
+        assert found is not None
+        return found
+
+    def setup(self, options: Mapping[str, Any], name: str = "lock") -> Setup:
+        """Return what sets up a run of the lock of one of its files."""
+        return partial(self.plan.clients, kind=self.lock(name), **options)
 
     @cached_property
     def text(self) -> dict[str, Text]:
-        """Its text, by language: "en" and "zh"."""
-        return read(self.folder / "README.md")
+        """Its text by language, "en" and "zh"; `ValueError` if it does not have the form."""
+        path = self.folder / "README.md"
+        english, _, chinese = path.read_text(encoding="utf-8").partition(CHINESE)
+        return {"en": _parse(path, english), "zh": _parse(path, chinese)}
 
     @property
     def title(self) -> str:
@@ -133,10 +156,9 @@ class Scenario:
         """Its name among all lessons."""
         return f"{self.lesson.slug}/{self.flaw.slug}"
 
-    @property
-    def title(self) -> str:
-        """Its title, in English."""
-        return self.lesson.text["en"].flaws[self.flaw.slug].title
+    def text(self, language: str = "en") -> FlawText:
+        """Return its text."""
+        return self.lesson.text[language].flaws[self.flaw.slug]
 
     @property
     def cure_path(self) -> Path:
@@ -150,9 +172,8 @@ class Scenario:
     def experiment(self, *, mended: bool = False) -> Experiment:
         """Return the run of the lesson's lock, which ends at its flaw, or of the fixed lock."""
         flaw = self.flaw
-        own = partial(self.lesson.plan.clients, **flaw.options)
         return Experiment(
-            self._cure_setup() if mended else own,
+            self._cure_setup() if mended else self.lesson.setup(flaw.options),
             modules(),
             Rules(
                 stops_at=() if mended or flaw.wrong is None else (flaw.wrong,),
@@ -164,12 +185,12 @@ class Scenario:
 
     def _cure_setup(self) -> Setup:
         flaw = self.flaw
-        options = dict(flaw.options if flaw.cure_options is None else flaw.cure_options)
+        options = flaw.options if flaw.cure_options is None else flaw.cure_options
         if flaw.cure == PRODUCTION:
             return partial(production_clients, **options)
         if flaw.cure == OWN:
-            return partial(self.lesson.plan.clients, kind=self.lesson.plan.cure, **options)
-        return partial(find(flaw.cure).plan.clients, **options)
+            return self.lesson.setup(options, "cure")
+        return find(flaw.cure).setup(options)
 
 
 @cache
@@ -188,7 +209,7 @@ def lessons() -> tuple[Lesson, ...]:
 def modules() -> tuple[ModuleType, ...]:
     """Return the modules of all locks, whose scripts timelines show by the names in the code."""
     locks = [
-        import_module(f"{package.__name__}.{lesson.folder.name}.{name}")
+        lesson.module(name)
         for lesson in lessons()
         for name in ("lock", "cure")
         if (lesson.folder / f"{name}.py").exists()

@@ -137,4 +137,5 @@ class SteppedWorld(World):
         if not mine:
             raise Impossible(f"{name} cannot act now")
         mine[0].effect = next((act for act, one in LOSSES.items() if one == mark), None)
+        mine[0].process.faults += bool(mark)
         return self._take(mine[0])

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from course.lesson import OWN, PRODUCTION, Scenario, find
-from course.simulator.history import Kind
+from course.lesson import Lesson, Scenario, find, lessons
+from course.plan import OWN, PRODUCTION
+from course.simulator.history import Event, Kind
 from course.simulator.schedule import Act, Schedule, to_json
 from course.simulator.search import Found, search
 from course.simulator.simulation import Run, run_schedule
-from course.simulator.timeline import as_json, rows, violations_json
+from course.simulator.timeline import as_json, as_text, rows, violations_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def as_values(played: Report) -> dict[str, Any]:
     return {
         "lesson": {"number": lesson.number, "slug": lesson.slug, "title": lesson.title},
         "scenario": scenario.flaw.slug,
-        "title": scenario.title,
+        "title": scenario.text().title,
         "wrong": scenario.flaw.wrong.value if scenario.flaw.wrong else None,
         "schedule": to_json(played.schedule),
         "schedules_tried": played.tried,
@@ -97,10 +98,50 @@ def as_values(played: Report) -> dict[str, Any]:
         },
         "mended": {
             "by": scenario.flaw.cure,
-            "change": lesson.text["en"].flaws[scenario.flaw.slug].change,
+            "change": scenario.text().change,
             "well": played.as_the_text_says,
             "violations": violations_json(played.mended.violations),
             "events": as_json(rows(played.mended.history)),
         },
         "repeat": f"python3 manage.py lesson {lesson.slug} --scenario {scenario.flaw.slug}",
     }
+
+
+# -- the chapters of the documentation
+
+MARKER = "<!-- lessons -->"
+"""In the document, where the chapters go."""
+
+
+def with_chapters(document: str) -> str:
+    """Return the document with a chapter per lesson."""
+    if MARKER not in document:
+        return document
+    return document.replace(MARKER, "\n\n".join(map(_chapter, lessons())))
+
+
+def _chapter(lesson: Lesson) -> str:
+    text = lesson.text["en"]
+    code = (lesson.folder / "lock.py").read_text(encoding="utf-8").strip()
+    return "\n\n".join(
+        [
+            f"## {lesson.number}. {text.title}",
+            text.intro,
+            f"```python\n{code}\n```",
+            *map(_flaw, lesson.scenarios),
+            f"**Exercise.** {text.task}",
+        ]
+    )
+
+
+def _flaw(scenario: Scenario) -> str:
+    text, played = scenario.text(), report(scenario)
+    return (
+        f"### {text.title}\n\n{_timeline(played.broken.history)}\n\n{text.prose}\n\n"
+        f"<details markdown><summary>The same schedule on {cure_title(scenario)}</summary>\n\n"
+        f"{text.change}\n\n{_timeline(played.mended.history)}\n\n</details>"
+    )
+
+
+def _timeline(history: list[Event]) -> str:
+    return f"```text\n{as_text(rows(history))}\n```"

@@ -5,15 +5,19 @@ run takes milliseconds, needs no session or cache, and a link shows everyone the
 schedule tree computed ahead would be larger than all lessons and end where the visitor goes on.
 """
 
+import re
 import threading
+from html import escape
 from http import HTTPStatus
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.safestring import mark_safe
-from django.utils.translation import get_language, gettext
+from django.utils.functional import Promise
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language, gettext, gettext_noop
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_POST, require_safe
 
@@ -23,8 +27,6 @@ from course.moves import Impossible, parse, write
 from course.position import position, short_path
 from course.report import Report, cure_title, report
 from course.simulator.timeline import as_text
-from course.text import as_html
-from course.texts import FAILURES, SCRIPT
 
 # A simulation gives the modules of the locks virtual time, so there is one at a time per process.
 SIMULATOR = threading.Lock()
@@ -74,8 +76,8 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
         "lesson": chosen.lesson,
         "text": text,
         "flaw": text.flaws[scenario],
-        "intro": mark_safe(as_html(text.intro)),
-        "prose": mark_safe(as_html(text.flaws[scenario].prose)),
+        "intro": _as_html(text.intro),
+        "prose": _as_html(text.flaws[scenario].prose),
         "mended": cure_title(chosen, _language()),
         "challenge": _challenge(played),
         "others": others,
@@ -151,7 +153,7 @@ def _challenge(played: Report) -> dict[str, Any]:
     return {
         "id": scenario.id,
         "url": reverse("lock-scenario", args=[scenario.lesson.slug, scenario.flaw.slug]),
-        "title": scenario.lesson.text[_language()].flaws[scenario.flaw.slug].title,
+        "title": scenario.text(_language()).title,
         "wrong": FAILURES.get(wrong, wrong) if wrong else None,
         "level": played.level,
     }
@@ -160,3 +162,81 @@ def _challenge(played: Report) -> dict[str, Any]:
 def _language() -> str:
     """Return the language of the lessons' texts that is the visitor's."""
     return "zh" if (get_language() or "").startswith("zh") else "en"
+
+
+def _as_html(prose: str) -> SafeString:
+    """Return prose as HTML: paragraphs, code, emphasis and links."""
+    text = escape(prose, quote=False)
+    for pattern, replacement in (
+        (r"`([^`]+)`", r"<code>\1</code>"),
+        (r"\*\*(.+?)\*\*", r"<strong>\1</strong>"),
+        (r"\*(.+?)\*", r"<em>\1</em>"),
+        (r"\[([^\]]+)\]\(([^)]+)\)", r'<a href="\2">\1</a>'),
+    ):
+        text = re.sub(pattern, replacement, text, flags=re.DOTALL)
+    return mark_safe("".join(f"<p>{paragraph}</p>" for paragraph in text.split("\n\n")))
+
+
+# -- texts
+
+SCRIPT: dict[str, Promise] = {
+    "ready": _("about to run"),
+    "waiting": _("waits until %(until)s s"),
+    "asleep": _("waits to be woken"),
+    "works": _("holds the lock and works until %(until)s s"),
+    "holds": _("holds the lock"),
+    "paused": _("paused until %(until)s s"),
+    "new": _("comes at %(until)s s"),
+    "dead": _("process killed"),
+    "done": _("finished"),
+    "step": _("Step %(client)s"),
+    "lose-message": _("Step %(client)s, lose the message"),
+    "lose-request": _("Step %(client)s, lose the request"),
+    "lose-reply": _("Step %(client)s, lose the answer"),
+    "pause": _("Pause %(client)s for 15 s"),
+    "kill": _("Kill %(client)s"),
+    "until": _("Let time pass, to %(until)s s"),
+    "no_event": _("Let time pass"),
+    "expires": _("expires in %(left)s s"),
+    "forever": _("never expires"),
+    "empty": _("no keys"),
+    "more": _("%(count)s more like these, until %(at)s s"),
+    "broken": _("Broken: %(why)s"),
+    "solved": _("You broke it. Moves: %(count)s."),
+    "shown": _("This is the counterexample that the simulator found."),
+    "also": _("Also: %(why)s"),
+    "held": _("The run is over, and the failure did not occur."),
+    "unbroken": _("The run is over and nothing went wrong. Take steps back, or start again."),
+    "now": _("Time: %(now)s s. Moves: %(count)s."),
+    "impossible": _("This move is not possible here: %(why)s"),
+    "offline": _("The server did not answer. Please try again."),
+    "searching": _("Searching…"),
+    "passed": _("Well done: none of %(tried)s schedules breaks your lock."),
+    "frame": _("Move %(at)s of %(count)s: %(move)s"),
+    "play": _("Play"),
+    "stop": _("Stop"),
+    "progress": _("%(done)s of %(total)s broken"),
+    "fail-over": _("Fail the server over"),
+    "evict": _("Evict the key"),
+    "clock-jump": _("Set a server's clock ahead"),
+}
+"""By name; the placeholders are filled in by the script."""
+
+FAILURES: dict[str, Promise] = {
+    text: _(text)
+    for text in (
+        gettext_noop("two holders at once"),
+        gettext_noop("nobody can ever enter"),
+        gettext_noop("another's lock released"),
+        gettext_noop("another's lock changed"),
+        gettext_noop("the lock is held by nobody"),
+        gettext_noop("order violated"),
+        gettext_noop("a stale write accepted"),
+        gettext_noop("a waiter sleeps beside a free lock"),
+        gettext_noop("a buyer told what is not so"),
+        gettext_noop("an order that is not there once"),
+        gettext_noop("a message forgotten"),
+        gettext_noop("oversold"),
+    )
+}
+"""Translations of failures, by the English text."""

@@ -12,7 +12,7 @@ from course.simulator.monitor import Monitor, Resource, Rules
 from course.simulator.process import Process
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, Deviation, Replay, Scheduler, Step
-from course.simulator.virtual import inside_simulation
+from course.simulator.virtual import CONNECTION_LOST, inside_simulation
 from course.simulator.world import World
 from locking.terms import LockError
 
@@ -96,10 +96,17 @@ class Simulation:
         self, name: str, run: Callable[[], None], *, after: float = 0.0, skew: float = 0.0
     ) -> Process:
         """Add a process with any program."""
+
+        def until_lost() -> None:
+            try:
+                run()
+            except CONNECTION_LOST as problem:
+                self.note(name, f"ends with {type(problem).__name__}: {problem}")
+
         process = self.world.process(name, skew=skew)
         if skew:
             self.given(f"has a clock that is {skew:g} s fast", who=name)
-        self.world.spawn(process, run, after=after)
+        self.world.spawn(process, until_lost, after=after)
         return process
 
     def attempt(self, name: str, acquire: Callable[[], Any]) -> Any:

@@ -1,223 +1,223 @@
-"""The table of a database, and the connections to it."""
+"""The simulated database: tables whose rows transactions lock, and the connections to it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from psycopg.errors import UniqueViolation
+from psycopg.errors import OperationalError, UniqueViolation
 
 from course.simulator.history import Kind
 from course.simulator.process import Process, Server, Thread
 from course.simulator.schedule import Act, Deviation
 from course.simulator.world import Stuck, World
 
-INSERT = re.compile(
-    r"INSERT INTO (?P<table>\w+) \((?P<columns>[\w, ]+)\) VALUES \([%s, ]+\)"
-    r"(?P<tolerant> ON CONFLICT DO NOTHING)?$"
-)
-WHERE = r"FROM (?P<table>\w+) WHERE (?P<column>\w+) (?P<sign>=|<) %s"
-SELECT = re.compile(rf"SELECT (?P<columns>[\w, ]+) {WHERE}(?P<locking> FOR UPDATE)?$")
-DELETE = re.compile(rf"DELETE {WHERE}$")
-
-
-class Duplicate(Exception):
-    """The primary key exists already."""
-
-
-@dataclass(slots=True, eq=False)
-class Transaction:
-    """An open transaction with the rows it touched, to release or restore them."""
-
-    inserted: list[Row] = field(default_factory=list)
-    deleted: list[Row] = field(default_factory=list)
+T = TypeVar("T")
+Values = dict[str, Any]
 
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """A row, and the open transaction that has locked it."""
+    """A row; the first column named in its INSERT is the primary key.
+
+    `values` is what all see (None: not committed), `pending` what the transaction of `holder`, who
+    has locked the row, has made of it (None: deleted).
+    """
 
     table: str
-    values: dict[str, Any]
-    holder: Transaction | None = None
-    visible: bool = False  # committed: others can see it
+    key: Any
+    values: Values | None = None
+    pending: Values | None = None
+    holder: TableConnection | None = None
 
-
-@dataclass(slots=True)
-class Busy:
-    """The statement must wait until this transaction ends, and then run again."""
-
-    transaction: Transaction
+    def seen_by(self, connection: TableConnection) -> Values | None:
+        """Return its values for this connection; None if it sees no such row."""
+        return self.pending if self.holder is connection else self.values
 
 
 @dataclass(slots=True)
 class Result:
-    """The result of a statement."""
+    """The result of a statement, as a cursor has it."""
 
     rowcount: int
     rows: list[tuple[Any, ...]] = field(default_factory=list)
 
-
-class TableModel:
-    """The tables.  The first column named in an INSERT is the primary key."""
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-
-    def execute(
-        self, transaction: Transaction, statement: str, values: tuple[Any, ...]
-    ) -> Result | Busy:
-        """Run one statement; `Duplicate` for a primary key that exists."""
-        for pattern, run in KINDS.items():
-            if match := pattern.match(statement):
-                return run(self, transaction, values, match)
-        raise NotImplementedError(f"the model knows no such statement: {statement}")
-
-    def commit(self, transaction: Transaction) -> None:
-        """Make the transaction's changes visible and release its rows."""
-        for row in transaction.inserted:
-            row.visible = True
-        self._end(transaction, transaction.deleted)
-
-    def rollback(self, transaction: Transaction) -> None:
-        """Undo the transaction's changes and release its rows."""
-        self._end(transaction, transaction.inserted)
-
-    def _end(self, transaction: Transaction, gone: list[Row]) -> None:
-        self.rows = [row for row in self.rows if row not in gone]
-        for row in self.rows:
-            if row.holder is transaction:
-                row.holder = None
-        transaction.inserted.clear()
-        transaction.deleted.clear()
-
-    def _insert(
-        self, transaction: Transaction, values: tuple[Any, ...], match: re.Match[str]
-    ) -> Result | Busy:
-        table, names = match["table"], match["columns"].split(", ")
-        for row in self.rows:
-            if row.table != table or row.values[names[0]] != values[0]:
-                continue
-            other = row.holder if row.holder is not transaction else None
-            if other is not None and (not row.visible or row in other.deleted):
-                return Busy(other)
-            if row in transaction.deleted:
-                continue
-            if match["tolerant"]:
-                return Result(0)
-            raise Duplicate(f"duplicate key {values[0]!r} in {table}")
-        row = Row(table, dict(zip(names, values, strict=True)), transaction)
-        self.rows.append(row)
-        transaction.inserted.append(row)
-        return Result(1)
-
-    def _select(
-        self, transaction: Transaction, values: tuple[Any, ...], match: re.Match[str]
-    ) -> Result | Busy:
-        found = self._matching(transaction, values[0], match)
-        if match["locking"] and (busy := self._hold(transaction, found)):
-            return busy
-        names = match["columns"].split(", ")
-        return Result(len(found), [tuple(row.values[name] for name in names) for row in found])
-
-    def _delete(
-        self, transaction: Transaction, values: tuple[Any, ...], match: re.Match[str]
-    ) -> Result | Busy:
-        found = self._matching(transaction, values[0], match)
-        if busy := self._hold(transaction, found):
-            return busy
-        transaction.deleted += found
-        return Result(len(found))
-
-    def _matching(self, transaction: Transaction, value: Any, match: re.Match[str]) -> list[Row]:
-        column = match["column"]
-        return [
-            row
-            for row in self.rows
-            if row.table == match["table"]
-            and (row.visible or row.holder is transaction)
-            and row not in transaction.deleted
-            and (
-                row.values[column] == value if match["sign"] == "=" else row.values[column] < value
-            )
-        ]
-
-    def _hold(self, transaction: Transaction, rows: list[Row]) -> Busy | None:
-        for row in rows:
-            if row.holder is not None and row.holder is not transaction:
-                return Busy(row.holder)
-        for row in rows:
-            row.holder = transaction
-        return None
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Return the first row."""
+        return self.rows[0] if self.rows else None
 
 
-KINDS: dict[re.Pattern[str], Callable[..., Result | Busy]] = {
-    INSERT: TableModel._insert,
-    SELECT: TableModel._select,
-    DELETE: TableModel._delete,
-}
+class Busy(Exception):
+    """Another transaction has locked a row: the statement waits for its end, and runs again."""
+
+    def __init__(self, holder: TableConnection) -> None:
+        super().__init__()
+        self.holder = holder
 
 
 class TableServer(Server):
-    """A server of the world.  A process's connection and its transaction end with the process."""
+    """A server of the world.  A process's connections and transactions end with the process."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world, "postgres")
-        self.model = TableModel()
-        self._waiting: list[tuple[Transaction, Thread]] = []
-        self._connections: list[TableConnection] = []
+        self.rows: list[Row] = []
+        self.waiting: list[tuple[TableConnection, Thread]] = []
+        """Which transaction's end each thread waits for."""
         world.on_fault.append(self._close_with_the_process)
 
     def connect(self, *, autocommit: bool = True) -> TableConnection:
         """Return a connection for the running process."""
-        connection = TableConnection(self, self.world.me(), autocommit=autocommit)
-        self._connections.append(connection)
-        return connection
+        return TableConnection(self, self.world.me(), autocommit=autocommit)
 
-    def preload(self, statement: str, values: tuple[Any, ...]) -> None:
-        """Run a statement before the clients start."""
-        transaction = Transaction()
-        self.model.execute(transaction, statement, values)
-        self.model.commit(transaction)
+    def preload(self, table: str, **values: Any) -> None:
+        """Insert a row before the clients start."""
+        self.rows.append(Row(table, next(iter(values.values())), values))
 
-    def run(self, transaction: Transaction, statement: str, values: tuple[Any, ...]) -> Result:
+    def committed(self, table: str) -> dict[Any, Values]:
+        """Return the rows of a table that all see, by their primary keys."""
+        rows = [row for row in self.rows if row.table == table]
+        return {row.key: row.values for row in rows if row.values is not None}
+
+    def run(self, connection: TableConnection, statement: str, values: tuple[Any, ...]) -> Result:
         """Run a statement, waiting for other transactions if necessary."""
-        world = self.world
-        first = True
-        while isinstance(answer := self.model.execute(transaction, statement, values), Busy):
-            if first:
-                waits = (*filled_in(statement, values), "…")
-                self.record(world.me(), waits, kind=Kind.NOTE)
-                first = False
-            assert world.running is not None
-            self._waiting.append((answer.transaction, world.running))
-            world.wait(None)
-        return answer
+        match, run = next(
+            (
+                (match, run)
+                for one, run in STATEMENTS.items()
+                if (match := one.fullmatch(statement))
+            ),
+            (None, None),
+        )
+        if match is None or run is None:
+            raise NotImplementedError(f"the database knows no such statement: {statement}")
+        waits = False
+        while True:
+            try:
+                return run(self, connection, values, match)
+            except Busy as busy:
+                if not waits:
+                    words = (*filled_in(statement, values), "…")
+                    self.record(connection.process, words, kind=Kind.NOTE)
+                    waits = True
+                assert self.world.running is not None
+                self.waiting.append((busy.holder, self.world.running))
+                self.world.wait(None)
 
-    def ended(self, transaction: Transaction) -> None:
-        """Wake the waiters for the transaction."""
-        for waiting in [pair for pair in self._waiting if pair[0] is transaction]:
-            self._waiting.remove(waiting)
+    def end(self, connection: TableConnection, *, commit: bool) -> None:
+        """End a transaction: unlock its rows, and wake those that wait for it."""
+        for row in [row for row in self.rows if row.holder is connection]:
+            if commit:
+                row.values = row.pending
+            row.holder = row.pending = None
+            if row.values is None:
+                self.rows.remove(row)
+        for waiting in [pair for pair in self.waiting if pair[0] is connection]:
+            self.waiting.remove(waiting)
             self.world.wake(waiting[1])
 
     def _close_with_the_process(self, deviation: Deviation) -> None:
         if deviation.act is Act.CRASH:
-            for connection in self._connections:
+            holders = {row.holder for row in self.rows if row.holder is not None}
+            for connection in holders:
                 if connection.process.name == deviation.client:
-                    connection.abandon()
+                    self.end(connection, commit=False)
 
     def contents(self) -> list[tuple[Any, Any, int | None]]:
         """Return the rows, also those that only their transaction sees."""
-        owners = {id(one.transaction): one.process.name for one in self._connections}
         found: list[tuple[Any, Any, int | None]] = []
-        for row in self.model.rows:
-            key, *values = row.values.values()
-            holder = owners.get(id(row.holder), "") if row.holder is not None else ""
-            state = f"(in a transaction of {holder})" if holder else ""
-            found.append((f"{row.table}: {key}", (*values, state), None))
+        for row in self.rows:
+            _, *values = (row.values or row.pending or {}).values()
+            state = f"(in a transaction of {row.holder.process.name})" if row.holder else ""
+            found.append((f"{row.table}: {row.key}", (*values, state), None))
         return found
+
+    # -- the statements
+
+    def _insert(
+        self, connection: TableConnection, values: tuple[Any, ...], match: re.Match[str]
+    ) -> Result:
+        table, key = match["table"], values[0]
+        for row in [row for row in self.rows if (row.table, row.key) == (table, key)]:
+            other = row.holder if row.holder is not connection else None
+            if other is not None and (row.values is None or row.pending is None):
+                raise Busy(other)  # whether the row exists depends on how that transaction ends
+            if row.seen_by(connection) is not None:
+                if match["tolerant"]:
+                    return Result(0)
+                raise UniqueViolation(f"duplicate key {key!r} in {table}")
+        named = dict(zip(match["columns"].split(", "), values, strict=True))
+        self.rows.append(Row(table, key, None, named, connection))
+        return Result(1)
+
+    def _select(
+        self, connection: TableConnection, values: tuple[Any, ...], match: re.Match[str]
+    ) -> Result:
+        found = self._matching(connection, values[0], match)
+        if match["locking"]:
+            self._lock(connection, found)
+        names = match["columns"].split(", ")
+        seen = [row.seen_by(connection) or {} for row in found]
+        return Result(len(seen), [tuple(one[name] for name in names) for one in seen])
+
+    def _update(
+        self, connection: TableConnection, values: tuple[Any, ...], match: re.Match[str]
+    ) -> Result:
+        (amount, value, *least), name = values, match["changed"]
+        found = [
+            row
+            for row in self._matching(connection, value, match)
+            if not least or (row.seen_by(connection) or {})[name] >= least[0]
+        ]
+        for row, seen in self._lock(connection, found):
+            row.pending = seen | {name: seen[name] - amount}
+        return Result(len(found))
+
+    def _delete(
+        self, connection: TableConnection, values: tuple[Any, ...], match: re.Match[str]
+    ) -> Result:
+        locked = self._lock(connection, self._matching(connection, values[0], match))
+        for row, _ in locked:
+            row.pending = None
+        return Result(len(locked))
+
+    def _matching(self, connection: TableConnection, value: Any, match: re.Match[str]) -> list[Row]:
+        def fits(row: Row) -> bool:
+            seen = row.seen_by(connection)
+            if row.table != match["table"] or seen is None:
+                return False
+            here = seen[match["column"]]
+            return bool(here == value if match["sign"] == "=" else here < value)
+
+        return [row for row in self.rows if fits(row)]
+
+    def _lock(self, connection: TableConnection, rows: list[Row]) -> list[tuple[Row, Values]]:
+        """Lock the rows, all or none; return them with their values."""
+        for row in rows:
+            if row.holder not in (None, connection):
+                raise Busy(row.holder)
+        for row in rows:
+            row.pending, row.holder = row.seen_by(connection), connection
+        return [(row, row.pending or {}) for row in rows]
+
+
+WHERE = r"WHERE (?P<column>\w+) (?P<sign>=|<) %s"
+STATEMENTS: dict[re.Pattern[str], Callable[..., Result]] = {
+    re.compile(
+        r"INSERT INTO (?P<table>\w+) \((?P<columns>[\w, ]+)\) VALUES \([%s, ]+\)"
+        r"(?P<tolerant> ON CONFLICT DO NOTHING)?"
+    ): TableServer._insert,
+    re.compile(
+        rf"SELECT (?P<columns>[\w, ]+) FROM (?P<table>\w+) {WHERE}(?P<locking> FOR UPDATE)?"
+    ): TableServer._select,
+    re.compile(
+        rf"UPDATE (?P<table>\w+) SET (?P<changed>\w+) = (?P=changed) - %s {WHERE}"
+        r"( AND (?P=changed) >= %s)?"
+    ): TableServer._update,
+    re.compile(rf"DELETE FROM (?P<table>\w+) {WHERE}"): TableServer._delete,
+}
 
 
 class TableConnection:
@@ -225,54 +225,58 @@ class TableConnection:
 
     def __init__(self, server: TableServer, process: Process, *, autocommit: bool) -> None:
         self.process = process
-        self._server = server
         self.autocommit = autocommit
-        self.transaction = Transaction()
+        self._server = server
+        self._lost = False
 
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Result:
         """Run a statement; `UniqueViolation` as psycopg raises it."""
-        server = self._server
-        words = filled_in(statement, values)
-        self._step(words)
-        try:
-            result = server.run(self.transaction, statement, values)
-        except Duplicate as problem:
-            self._end("rollback")
-            server.record(self.process, words, "UniqueViolation")
-            raise UniqueViolation(str(problem)) from problem
-        if self.autocommit:
-            self._end("commit")
-        many = "" if result.rowcount == 1 else "s"
-        server.record(self.process, words, f"{result.rowcount} row{many}")
-        return result
+
+        def run() -> tuple[Result, str]:
+            result = self._server.run(self, statement, values)
+            if self.autocommit:
+                self._server.end(self, commit=True)
+            return result, f"{result.rowcount} row{'' if result.rowcount == 1 else 's'}"
+
+        return self._call(filled_in(statement, values), run)
 
     def commit(self) -> None:
         """End the transaction."""
-        self._finish("commit")
+        self._call(("COMMIT",), partial(self._end, commit=True))
 
     def rollback(self) -> None:
         """Undo the transaction."""
-        self._finish("rollback")
+        self._call(("ROLLBACK",), partial(self._end, commit=False))
 
-    def _finish(self, how: str) -> None:
-        words = (how.upper(),)
-        self._step(words)
-        self._server.record(self.process, words, "done")
-        self._end(how)
+    def _end(self, *, commit: bool) -> tuple[None, str]:
+        self._server.end(self, commit=commit)
+        return None, "done"
 
-    def abandon(self) -> None:
-        """Break the connection: the server rolls back."""
-        self._end("rollback")
-
-    def _step(self, about: tuple[Any, ...]) -> None:
-        effect = self._server.world.step(about)
-        if effect is not None:
+    def _call(self, words: tuple[Any, ...], run: Callable[[], tuple[T, str]]) -> T:
+        """Run a command, with the fault that hits it; `run` returns what is shown, too."""
+        if self._lost:
+            raise OperationalError("the connection is closed")
+        server, world = self._server, self._server.world
+        effect = world.step(words)
+        if effect not in (None, Act.LOSE_REQUEST, Act.LOSE_REPLY):
             raise Stuck(f"the simulated database cannot {effect}")
-
-    def _end(self, how: str) -> None:
-        transaction, self.transaction = self.transaction, Transaction()
-        getattr(self._server.model, how)(transaction)
-        self._server.ended(transaction)
+        if effect is Act.LOSE_REQUEST:
+            what = (*words, "never arrives")
+            world.record(Kind.FAULT, what, who=self.process.name, server=server.name)
+        else:
+            try:
+                answer, shown = run()
+            except UniqueViolation:
+                server.end(self, commit=False)
+                server.record(self.process, words, "UniqueViolation")
+                raise
+            kind = Kind.LOST if effect is Act.LOSE_REPLY else Kind.COMMAND
+            server.record(self.process, words, shown, kind)
+            if effect is None:
+                return answer
+        self._lost = True
+        server.end(self, commit=False)
+        raise OperationalError("the connection was lost")
 
 
 def filled_in(statement: str, values: tuple[Any, ...]) -> tuple[Any, ...]:

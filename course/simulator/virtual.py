@@ -12,8 +12,16 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+import psycopg
+import redis
+
 from course.simulator.process import Process, Thread
 from course.simulator.world import World, current
+
+CONNECTION_LOST = (
+    redis.ConnectionError, redis.TimeoutError, psycopg.OperationalError, ConnectionError,
+)  # fmt: skip
+"""What ends a program that does not catch it."""
 
 
 class StandIn:
@@ -224,6 +232,8 @@ class VirtualThread:
         def body() -> None:
             try:
                 self._run()
+            except CONNECTION_LOST:
+                pass  # only the thread ends, as in Python
             finally:
                 self._over.set()
 

@@ -7,25 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from course import docs, lesson, lessons
+from course import lesson, lessons, report
 from course.judge import judge
 from course.tests.command import lesson as command
-from course.text import CHINESE
 
 PLAN = """
-from functools import partial
-
-from course.clients import AT_ONCE, SWITCHES, each_enters
-from course.clients import redis_clients
-from course.lesson import Flaw, Plan
-from course.lessons.lesson_99_toy_lock.lock import ToyLock
+from course.plan import AT_ONCE, SWITCHES, Flaw, Plan
 from course.simulator.history import Wrong
 
 PLAN = Plan(
-    partial(redis_clients, kind=ToyLock),
     flaws=(Flaw("race", Wrong.TWO_HOLDERS, SWITCHES, "set-nx-ex", {"gaps": (0.0, 0.0)}),),
     checks=(AT_ONCE,),
-    judge=each_enters,
     solution="set-nx-ex",
 )
 """
@@ -71,7 +63,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, content in {
         "__init__.py": PLAN,
         "lock.py": LOCK,
-        "README.md": f"{TEXT}\n{CHINESE}\n\n{TEXT}",
+        "README.md": f"{TEXT}\n{lesson.CHINESE}\n\n{TEXT}",
     }.items():
         (folder / name).write_text(content)
     monkeypatch.setattr(lessons, "__path__", [*lessons.__path__, str(tmp_path)])
@@ -96,7 +88,7 @@ def test_a_folder_is_a_lesson_in_the_list_the_command_and_the_documents(capsys):
     out = capsys.readouterr().out
     assert "✗ two holders at once" in out
     assert "The failure does not occur." in out
-    written = docs.with_chapters(f"# Course\n\n{docs.MARKER}\n")
+    written = report.with_chapters(f"# Course\n\n{report.MARKER}\n")
     assert "## 99. A toy lock" in written
     assert "### Two look before one takes\n\n```text\n" in written
     mine = judge(lesson.find("99"), LOCK, "my_lock.py")

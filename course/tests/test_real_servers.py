@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from course.clients import redis_clients
 from course.judge import judge
 from course.lesson import Lesson, find, lessons
 from course.lessons.lesson_02_setnx_ttl_repair import OneName
@@ -21,6 +20,7 @@ from course.lessons.lesson_12_row_lock import WithTimeout
 from course.lessons.lesson_12_row_lock.lock import ForUpdateLock
 from course.lessons.lesson_13_unique_index.lock import UniqueIndexGuard
 from course.lessons.lesson_14_memcached_add.lock import MemcachedAddLock
+from course.plan import redis_clients
 from course.simulator.history import Wrong
 from course.simulator.search import NotFound, search
 from locking.tests.needs import needs
@@ -79,16 +79,16 @@ def gives_up_when_taken(make: Callable[[], Any]) -> None:
 
 
 def on_redis(lesson: Lesson) -> bool:
-    return getattr(lesson.plan.clients, "func", None) is redis_clients
+    return lesson.plan.clients is redis_clients
 
 
 @pytest.mark.parametrize(
     "lesson", [each for each in lessons() if on_redis(each)], ids=lambda each: each.slug
 )
 def test_it_lets_one_in_at_a_time_and_gives_up_in_time(valkey, lesson):
-    kind = lesson.plan.clients.keywords["kind"]
-    paces = "wait_interval" in inspect.signature(kind).parameters
-    make = partial(kind, valkey, "stock", **({"wait_interval": FAST} if paces else {}))
+    kind = lesson.lock()
+    paces = "wait" in inspect.signature(kind).parameters
+    make = partial(kind, valkey, "stock", **({"wait": FAST} if paces else {}))
     gives_up_when_taken(make)
     if lesson.slug != BREAKS_BY_ITSELF:
         one_at_a_time(make)
@@ -122,13 +122,13 @@ def test_lesson_9_keeps_the_lock_of_a_living_holder_and_can_be_entered_twice(val
 
 
 def test_lesson_10_works_on_one_server_too(valkey):
-    make = partial(RedlockLock, [valkey], "stock", wait_interval=FAST)
+    make = partial(RedlockLock, [valkey], "stock", wait=FAST)
     one_at_a_time(make)
     gives_up_when_taken(make)
 
 
 def test_lesson_11_lets_one_in_at_a_time_and_its_cleaner_deletes_what_is_old(connect):
-    one_at_a_time(lambda: TableRowLock(connect(), "stock", wait_interval=FAST), threads=4)
+    one_at_a_time(lambda: TableRowLock(connect(), "stock", wait=FAST), threads=4)
     connection = connect()
     TableRowLock(connection, "old").acquire()
     clean(connection, limit=-1.0)
@@ -163,7 +163,7 @@ def test_lesson_14_lets_one_in_at_a_time():
 
         def make() -> MemcachedAddLock:
             clients.append(Client(server.endpoint))
-            return MemcachedAddLock(clients[-1], "stock", wait_interval=FAST)
+            return MemcachedAddLock(clients[-1], "stock", wait=FAST)
 
         one_at_a_time(make, threads=4)
         for client in clients:
@@ -174,8 +174,8 @@ def test_lesson_14_lets_one_in_at_a_time():
     ("right", "wrong", "why"),
     [
         ("sorted(items)", "items", "A and B wait for each other's rows forever"),
-        ("self.database.rollback()", "self.database.commit()", "the books do not balance"),
-        ("self.database.commit()\n        return True", "return True", "nobody can ever enter"),
+        ("self.connection.rollback()", "self.connection.commit()", "the books do not balance"),
+        ("self.connection.commit()\n        return True", "return True", "nobody can ever enter"),
     ],
 )
 def test_a_cart_of_lesson_18_that_is_half_right_is_caught(right, wrong, why):

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from course.docs import MARKER, with_chapters
-from course.lesson import PRODUCTION, Scenario, find, lessons, scenarios
+from course.lesson import Scenario, find, lessons, scenarios
+from course.plan import PRODUCTION
 from course.position import ROOT
-from course.report import cure_title, report
+from course.report import MARKER, cure_title, report, with_chapters
 from course.simulator.history import Kind, Wrong
 from course.simulator.search import search
 from course.simulator.simulation import run_schedule

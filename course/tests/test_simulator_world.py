@@ -5,13 +5,14 @@ import time
 from functools import partial
 
 import pytest
+from psycopg.errors import UniqueViolation
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from course.simulator.history import Kind
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, Deviation, Replay
-from course.simulator.table import Busy, Duplicate, Result, TableModel, Transaction
+from course.simulator.table import TableServer
 from course.simulator.timeline import as_json, as_text, rows
 from course.simulator.virtual import THREADING, TIME
 from course.simulator.world import Stuck, World
@@ -207,25 +208,43 @@ def test_an_error_in_a_client_is_not_swallowed():
         world.run()
 
 
+INSERT = "INSERT INTO t (name, n) VALUES (%s, %s)"
+SELECT = "SELECT n FROM t WHERE name = %s"
+TAKE = "UPDATE t SET n = n - %s WHERE name = %s AND n >= %s"
+
+
 def test_a_transaction_makes_others_wait_as_in_postgresql():
-    model, first, second = TableModel(), Transaction(), Transaction()
-    insert = "INSERT INTO t (name, n) VALUES (%s, %s)"
-    select = "SELECT n FROM t WHERE name = %s FOR UPDATE"
-    delete = "DELETE FROM t WHERE name = %s"
-    assert model.execute(first, insert, ("x", 1)) == Result(1, [])
-    assert model.execute(second, insert, ("x", 2)) == Busy(first)
-    assert model.execute(second, select, ("x",)) == Result(0, []), "uncommitted, so invisible"
-    model.commit(first)
-    with pytest.raises(Duplicate):
-        model.execute(second, insert, ("x", 2))
-    assert model.execute(second, select, ("x",)) == Result(1, [(1,)])
-    assert model.execute(first, delete, ("x",)) == Busy(second)
-    model.rollback(second)
-    assert model.execute(first, delete, ("x",)) == Result(1, [])
-    model.rollback(first)
-    assert model.execute(second, select, ("x",)) == Result(1, [(1,)])
-    with pytest.raises(NotImplementedError):
-        model.execute(first, "TRUNCATE t", ())
+    world = world_of()
+    server = TableServer(world)
+    server.preload("t", name="x", n=3)
+    seen: list[object] = []
+
+    def first() -> None:
+        connection = server.connect(autocommit=False)
+        assert connection.execute(TAKE, (2, "x", 2)).rowcount == 1
+        connection.execute(INSERT, ("y", 1))
+        world.sleep(5)
+        connection.commit()
+        connection.execute("DELETE FROM t WHERE name = %s", ("y",))
+        world.sleep(5)
+        connection.rollback()
+
+    def second() -> None:
+        connection = server.connect(autocommit=False)
+        seen.append(connection.execute(SELECT, ("x",)).fetchone())
+        seen.append(connection.execute(SELECT, ("y",)).fetchone())
+        seen.append((connection.execute(TAKE, (2, "x", 2)).rowcount, round(world.seconds())))
+        with pytest.raises(UniqueViolation):
+            connection.execute(INSERT, ("y", 2))
+        seen.append((connection.execute(f"{SELECT} FOR UPDATE", ("y",)).rows, world.seconds() > 9))
+        with pytest.raises(NotImplementedError):
+            connection.execute("TRUNCATE t")
+
+    world.spawn(world.process("A"), first)
+    world.spawn(world.process("B"), second, after=1.0)
+    world.run()
+    assert seen == [(3,), None, (0, 5), ([(1,)], True)]
+    assert server.committed("t") == {"x": {"name": "x", "n": 1}, "y": {"name": "y", "n": 1}}
 
 
 def test_a_timeline_folds_repeats():

@@ -17,9 +17,10 @@ from course.lesson import find, scenarios
 from course.moves import LONGEST, Impossible, parse, write
 from course.position import position
 from course.report import report
+from course.simulator.schedule import Act
 from course.tests.conftest import dropped_leases
 from course.tests.test_adding_a_lesson import toy
-from course.texts import SCRIPT
+from course.views import SCRIPT
 from shop.accounts.models import User
 from shop.pages.tests.test_browser import chromium, open_page
 from shop.tests.catalogue import a_buyer
@@ -93,6 +94,12 @@ def test_an_impossible_move_is_refused(moves, why):
         position(FIRST, parse(moves))
 
 
+def test_a_client_that_does_not_catch_the_loss_of_its_connection_ends():
+    after = position(find("lost-commit").scenarios[0], parse("A.A>.A>"), mended=True)
+    assert [client.state for client in after.clients] == ["done"]
+    assert "ends with OperationalError" in after.history[-1]["what"]
+
+
 def test_a_fault_that_a_server_does_not_have_is_refused():
     with pytest.raises(Impossible, match="the simulated database cannot lose message"):
         position(find("table-row").scenarios[0], parse("A?"))
@@ -107,6 +114,8 @@ def test_every_move_that_a_position_offers_can_be_made(scenario, mended):
         ready = [client.name for client in here.clients if client.state == "ready"]
         living = [one.name for one in here.clients if one.state in ("ready", "waiting")]
         offered = ready * 4 + [f"{one}{mark}" for one in living[:1] for mark in "!~"]
+        if Act.LOSE_REPLY in scenario.flaw.faults.acts:
+            offered += [f"{one}{mark}" for one in ready for mark in "<>"]
         offered += ["+"] if here.next_event is not None else []
         if here.over:
             break

@@ -6,15 +6,11 @@ from redis import Redis
 
 
 class SetnxExpireLock:
-    """`name` is the key, `ttl` its life in seconds, `wait_interval` the pause between tries."""
+    """`name` is the key, `ttl` its life in seconds, `wait` the pause between tries."""
 
-    def __init__(
-        self, client: Redis, name: str, *, ttl: int = 10, wait_interval: float = 1.0
-    ) -> None:
-        self._client = client
-        self._name = name
-        self._ttl = ttl
-        self._wait_interval = wait_interval
+    def __init__(self, client: Redis, name: str, *, ttl: int = 10, wait: float = 1.0) -> None:
+        self._client, self._name = client, name
+        self._ttl, self._wait = ttl, wait
 
     def acquire(self, timeout: float = 0.0) -> bool:
         """Try for `timeout` seconds (0: once); return whether the lock was taken."""
@@ -22,7 +18,7 @@ class SetnxExpireLock:
         while not self._client.setnx(self._name, 1):
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(self._wait_interval)
+            time.sleep(self._wait)
         self._client.expire(self._name, self._ttl)
         return True
 

@@ -4,26 +4,24 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from course.clients import (
+from course.plan import (
     AT_ONCE,
     CRASH,
+    EXPIRED,
     ONE_ENTERS,
     SURVIVES_A_CRASH,
     SWITCHES,
     TTL,
     Check,
-    each_enters,
+    Flaw,
+    Plan,
     redis_clients,
 )
-from course.lesson import Flaw, Plan
-from course.lessons.lesson_02_setnx_ttl_repair.lock import TtlRepairLock
 from course.simulator.history import MICROSECONDS, Wrong
 from course.simulator.simulation import KEY, Simulation
 from course.simulator.world import EPOCH
 
-NOW = EPOCH / MICROSECONDS
 DEAD_KEY = ("SETNX", KEY, "1")
-EXPIRED = ("SETNX", KEY, str(NOW - 5))
 
 
 class OneName:
@@ -46,20 +44,15 @@ class OneName:
 
 
 def clients(
-    simulation: Simulation,
-    *,
-    kind: Callable[..., Any] = TtlRepairLock,
-    expire: float = TTL,
-    **options: Any,
+    simulation: Simulation, kind: Callable[..., Any], *, expire: float = TTL, **options: Any
 ) -> None:
     """Add clients; `expire` is what they pass as the lease."""
     if hasattr(kind, "lock"):  # a learner may have written `acquire` and `release`
         kind = partial(OneName, kind=kind, expire=expire)
-    redis_clients(simulation, kind=kind, **options)
+    redis_clients(simulation, kind, **options)
 
 
 PLAN = Plan(
-    clients,
     flaws=(
         Flaw(
             "two-repairs", Wrong.TWO_HOLDERS, SWITCHES, "setnx-getset",
@@ -73,7 +66,7 @@ PLAN = Plan(
         ),
         Flaw(
             "point-in-time", Wrong.NOBODY_ENTERS, CRASH, "lua-setnx-expire",
-            {"names": "A", "expire": NOW + TTL, "visitor": True},
+            {"names": "A", "expire": EPOCH / MICROSECONDS + TTL, "visitor": True},
             {"names": "A", "visitor": True},
             breaks="before command 1 of A's release: crash",
         ),
@@ -83,6 +76,6 @@ PLAN = Plan(
         AT_ONCE,
         SURVIVES_A_CRASH,
     ),
-    judge=each_enters,
+    clients=clients,
     methods=("lock", "unlock"),
 )  # fmt: skip

@@ -6,15 +6,11 @@ from redis import Redis
 
 
 class GetsetLock:
-    """`ttl` is the life of the lock, `wait_interval` the pause between tries, in seconds."""
+    """`ttl` is the life of the lock, `wait` the pause between tries, in seconds."""
 
-    def __init__(
-        self, client: Redis, name: str, *, ttl: float = 10.0, wait_interval: float = 1.0
-    ) -> None:
-        self._client = client
-        self._name = name
-        self._ttl = ttl
-        self._wait_interval = wait_interval
+    def __init__(self, client: Redis, name: str, *, ttl: float = 10.0, wait: float = 1.0) -> None:
+        self._client, self._name = client, name
+        self._ttl, self._wait = ttl, wait
 
     def acquire(self, timeout: float = 0.0) -> bool:
         """Try for `timeout` seconds (0: once); return whether the lock was taken."""
@@ -22,7 +18,7 @@ class GetsetLock:
         while not self._try():
             if time.monotonic() >= give_up:
                 return False
-            time.sleep(self._wait_interval)
+            time.sleep(self._wait)
         return True
 
     def _try(self) -> bool:

@@ -15,15 +15,11 @@ return 0
 
 
 class LuaSetnxExpireLock:
-    """`ttl` is the life of the lock, `wait_interval` the pause between tries, in seconds."""
+    """`ttl` is the life of the lock, `wait` the pause between tries, in seconds."""
 
-    def __init__(
-        self, client: Redis, name: str, *, ttl: int = 10, wait_interval: float = 1.0
-    ) -> None:
-        self._client = client
-        self._name = name
-        self._ttl = ttl
-        self._wait_interval = wait_interval
+    def __init__(self, client: Redis, name: str, *, ttl: int = 10, wait: float = 1.0) -> None:
+        self._client, self._name = client, name
+        self._ttl, self._wait = ttl, wait
         self._script = client.register_script(ACQUIRE)
 
     def acquire(self, timeout: float = 0.0) -> bool:
@@ -32,7 +28,7 @@ class LuaSetnxExpireLock:
         while not self._script(keys=[self._name], args=[self._ttl]):
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(self._wait_interval)
+            time.sleep(self._wait)
         return True
 
     def release(self) -> None:

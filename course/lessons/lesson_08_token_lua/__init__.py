@@ -1,22 +1,18 @@
 """Lesson 8: the work outlasts the lease, and waiters poll."""
 
-from functools import partial
-
-from course.clients import (
+from course.plan import (
     AT_ONCE,
     NOTHING,
     OVERTIME,
     OVERTIME_ALONE,
+    PRODUCTION,
     SURVIVES_A_CRASH,
-    each_enters,
-    redis_clients,
+    Flaw,
+    Plan,
 )
-from course.lesson import PRODUCTION, Flaw, Plan
-from course.lessons.lesson_08_token_lua.lock import TokenLuaLock
 from course.simulator.history import Wrong
 
 PLAN = Plan(
-    partial(redis_clients, kind=TokenLuaLock),
     flaws=(
         Flaw("overtime", Wrong.TWO_HOLDERS, NOTHING, "watchdog", {"work": OVERTIME}),
         Flaw(
@@ -26,6 +22,5 @@ PLAN = Plan(
         ),
     ),
     checks=(OVERTIME_ALONE, SURVIVES_A_CRASH, AT_ONCE),
-    judge=each_enters,
     solution="watchdog",
 )  # fmt: skip

@@ -15,15 +15,11 @@ return 0
 
 
 class TokenLuaLock:
-    """`ttl` is the life of the lock, `wait_interval` the pause between tries, in seconds."""
+    """`ttl` is the life of the lock, `wait` the pause between tries, in seconds."""
 
-    def __init__(
-        self, client: Redis, name: str, *, ttl: float = 10.0, wait_interval: float = 1.0
-    ) -> None:
-        self._client = client
-        self._name = name
-        self._ttl = ttl
-        self._wait_interval = wait_interval
+    def __init__(self, client: Redis, name: str, *, ttl: float = 10.0, wait: float = 1.0) -> None:
+        self._client, self._name = client, name
+        self._ttl, self._wait = ttl, wait
         self._token = uuid.uuid4().hex.encode()
         self._release = client.register_script(RELEASE)
 
@@ -33,7 +29,7 @@ class TokenLuaLock:
         while not self._client.set(self._name, self._token, nx=True, px=round(self._ttl * 1000)):
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(self._wait_interval)
+            time.sleep(self._wait)
         return True
 
     def release(self) -> None:

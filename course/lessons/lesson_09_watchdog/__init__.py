@@ -1,18 +1,15 @@
 """Lesson 9: a paused holder, a fail-over, a lost message."""
 
-from functools import partial
-
-from course.clients import (
+from course.plan import (
     AT_ONCE,
     LONG_PAUSE,
     OVERTIME_ALONE,
+    PRODUCTION,
     SURVIVES_A_CRASH,
     Check,
-    each_enters,
-    redis_clients,
+    Flaw,
+    Plan,
 )
-from course.lesson import PRODUCTION, Flaw, Plan
-from course.lessons.lesson_09_watchdog.lock import WatchdogLock
 from course.simulator.history import Wrong
 from course.simulator.schedule import Act, FaultModel
 
@@ -20,7 +17,6 @@ FAIL_OVER = FaultModel(frozenset({Act.FAIL_OVER}), targets=("redis",), most_faul
 LOST_MESSAGE = FaultModel(frozenset({Act.LOSE_MESSAGE}), victims=("A",), most_faults=1)
 
 PLAN = Plan(
-    partial(redis_clients, kind=WatchdogLock),
     flaws=(
         Flaw(
             "pause", Wrong.STALE_WRITE, LONG_PAUSE, PRODUCTION, {"writes": True},
@@ -43,6 +39,5 @@ PLAN = Plan(
         Check({"writes": True}, LONG_PAUSE, (Wrong.STALE_WRITE,)),
         AT_ONCE,
     ),
-    judge=each_enters,
     quiet={"writes": True},
 )  # fmt: skip

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course.clients import LATE_WRITER, LONG_PAUSE, Check, each_enters, two_clients
-from course.lesson import PRODUCTION, Flaw, Plan
-from course.lessons.lesson_10_redlock.lock import RedlockLock
+from course.plan import LATE_WRITER, LONG_PAUSE, PRODUCTION, Check, Flaw, Plan, two_clients
 from course.simulator.history import Wrong
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
@@ -27,8 +25,8 @@ CUT_OFF = {"work": LATE_WRITER, "cut_off": (4, 5)}
 
 def clients(
     simulation: Simulation,
+    kind: Callable[..., Any],
     *,
-    kind: Callable[..., Any] = RedlockLock,
     work: Mapping[str, float] | None = None,
     cut_off: tuple[int, ...] = (),
     gap: float = 4.0,
@@ -48,7 +46,6 @@ def clients(
 
 
 PLAN = Plan(
-    clients,
     flaws=(
         Flaw(
             "pause", Wrong.STALE_WRITE, LONG_PAUSE, PRODUCTION, {}, {"gaps": (0.0, 4.0)},
@@ -64,6 +61,6 @@ PLAN = Plan(
         Check({}, LONG_PAUSE, (Wrong.STALE_WRITE,), limit=60),
         Check(CUT_OFF, CLOCK_JUMP, (Wrong.STALE_WRITE,), limit=60),
     ),
-    judge=each_enters,
+    clients=clients,
     quiet={"gap": 0.1},
 )  # fmt: skip

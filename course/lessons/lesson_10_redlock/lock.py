@@ -26,17 +26,10 @@ class RedlockLock:
     """`clients` are independent servers, an odd number; `ttl` is the lease in seconds."""
 
     def __init__(
-        self,
-        clients: Sequence[Redis],
-        name: str,
-        *,
-        ttl: float = 10.0,
-        wait_interval: float = 0.2,
+        self, clients: Sequence[Redis], name: str, *, ttl: float = 10.0, wait: float = 0.2
     ) -> None:
-        self._clients = clients
-        self._name = name
-        self._ttl = ttl
-        self._wait_interval = wait_interval
+        self._clients, self._name = clients, name
+        self._ttl, self._wait = ttl, wait
         self._token = uuid.uuid4().hex.encode()
         self._releases = [client.register_script(RELEASE) for client in clients]
 
@@ -46,7 +39,7 @@ class RedlockLock:
         while not self._try():
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(random.uniform(self._wait_interval / 2, self._wait_interval))
+            time.sleep(random.uniform(self._wait / 2, self._wait))
         return True
 
     def _try(self) -> bool:

@@ -4,18 +4,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from course.clients import (
+from course.lessons.lesson_11_table_row.lock import clean
+from course.plan import (
     CRASH,
     CRASH_OR_SWITCH,
     NOTHING,
     ONE_ENTERS,
     TTL,
     Check,
-    each_enters,
+    Flaw,
+    Plan,
     two_clients,
 )
-from course.lesson import Flaw, Plan
-from course.lessons.lesson_11_table_row.lock import TableRowLock, clean
 from course.simulator.history import Wrong
 from course.simulator.simulation import KEY, Simulation
 from course.simulator.table import TableServer
@@ -25,8 +25,8 @@ SLOW = {"A": 20.0}
 
 def clients(
     simulation: Simulation,
+    kind: Callable[..., Any],
     *,
-    kind: Callable[..., Any] = TableRowLock,
     work: Mapping[str, float] | None = None,
     cleaner: bool = False,
     visitor: bool = False,
@@ -49,7 +49,6 @@ def _clean(simulation: Simulation, server: TableServer) -> None:
 
 
 PLAN = Plan(
-    clients,
     flaws=(
         Flaw(
             "slow-holder", Wrong.TWO_HOLDERS, NOTHING, "row-lock",
@@ -64,5 +63,5 @@ PLAN = Plan(
         Check({"work": SLOW, "cleaner": True}, NOTHING, ONE_ENTERS),
         Check({}, CRASH_OR_SWITCH, ONE_ENTERS),
     ),
-    judge=each_enters,
+    clients=clients,
 )  # fmt: skip

@@ -11,10 +11,8 @@ TABLE = "CREATE TABLE IF NOT EXISTS lock_row (name text PRIMARY KEY, taken_at do
 class TableRowLock:
     """`connection` is a psycopg connection in autocommit mode, on a database with `TABLE`."""
 
-    def __init__(self, connection: Any, name: str, *, wait_interval: float = 1.0) -> None:
-        self._connection = connection
-        self._name = name
-        self._wait_interval = wait_interval
+    def __init__(self, connection: Any, name: str, *, wait: float = 1.0) -> None:
+        self._connection, self._name, self._wait = connection, name, wait
 
     def acquire(self, timeout: float = 0.0) -> bool:
         """Try for `timeout` seconds (0: once); return whether the row was inserted."""
@@ -22,7 +20,7 @@ class TableRowLock:
         while not self._insert():
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(self._wait_interval)
+            time.sleep(self._wait)
         return True
 
     def _insert(self) -> bool:

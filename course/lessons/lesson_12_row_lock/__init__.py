@@ -3,9 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course.clients import CRASH_OR_SWITCH, NOTHING, ONE_ENTERS, Check, each_enters, two_clients
-from course.lesson import Flaw, Plan
-from course.lessons.lesson_12_row_lock.lock import ForUpdateLock
+from course.plan import CRASH_OR_SWITCH, NOTHING, ONE_ENTERS, Check, Flaw, Plan, two_clients
 from course.simulator.history import Wrong
 from course.simulator.simulation import KEY, Simulation
 from course.simulator.table import TableServer
@@ -25,8 +23,8 @@ class WithTimeout:
 
 def clients(
     simulation: Simulation,
+    kind: Callable[..., Any],
     *,
-    kind: Callable[..., Any] = ForUpdateLock,
     work: Mapping[str, float] | None = None,
     row_exists: bool = True,
     forgets: str = "",
@@ -34,7 +32,7 @@ def clients(
     """Add two clients; the one that `forgets` never commits."""
     server = TableServer(simulation.world)
     if row_exists:
-        server.preload("INSERT INTO lock_row (name, taken_at) VALUES (%s, %s)", (KEY, 0.0))
+        server.preload("lock_row", name=KEY, taken_at=0.0)
     else:
         simulation.given(f"has no row named {KEY}", server=server.name)
 
@@ -45,7 +43,6 @@ def clients(
 
 
 PLAN = Plan(
-    clients,
     flaws=(
         Flaw(
             "no-row", Wrong.TWO_HOLDERS, NOTHING, "unique-index", {"row_exists": False}, {}
@@ -58,5 +55,5 @@ PLAN = Plan(
     checks=tuple(
         Check({"row_exists": exists}, CRASH_OR_SWITCH, ONE_ENTERS) for exists in (False, True)
     ),
-    judge=each_enters,
+    clients=clients,
 )  # fmt: skip

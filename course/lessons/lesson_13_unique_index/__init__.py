@@ -4,15 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from course.clients import SWITCHES, Check, one_enters
-from course.lesson import PRODUCTION, Flaw, Plan
-from course.lessons.lesson_13_unique_index.lock import UniqueIndexGuard
+from course.plan import PRODUCTION, SWITCHES, Check, Flaw, Plan, one_enters
 from course.simulator.history import Wrong
 from course.simulator.simulation import Simulation
 from course.simulator.table import TableServer
 
 
-def clients(simulation: Simulation, *, kind: Callable[..., Any] = UniqueIndexGuard) -> None:
+def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
     """Add two workers that refund the same order."""
     server = TableServer(simulation.world)
 
@@ -30,9 +28,9 @@ def clients(simulation: Simulation, *, kind: Callable[..., Any] = UniqueIndexGua
 
 
 PLAN = Plan(
-    clients,
     flaws=(Flaw("double-refund", None, SWITCHES, PRODUCTION),),
     checks=(Check({}, SWITCHES, (Wrong.TWO_HOLDERS,)),),
+    clients=clients,
     judge=one_enters,
     solution="unique-index",
     methods=("refund",),

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from course.clients import SWITCHES, Check, each_enters, two_clients
-from course.lesson import Flaw, Plan
-from course.lessons.lesson_14_memcached_add.lock import MemcachedAddLock
+from course.plan import SWITCHES, Check, Flaw, Plan, two_clients
 from course.simulator.history import Wrong
 from course.simulator.memcached_client import MemcachedServer, SimulatedMemcached
 from course.simulator.schedule import Act, FaultModel
@@ -14,24 +12,20 @@ from course.simulator.simulation import KEY, Simulation
 EVICTION = FaultModel(frozenset({Act.EVICT}), targets=("memcached",), most_faults=1)
 
 
-def clients(simulation: Simulation, *, kind: Callable[..., Any] = MemcachedAddLock) -> None:
+def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
     """Add two clients."""
     server = MemcachedServer(simulation.world, lock_key=KEY)
     two_clients(simulation, lambda: kind(SimulatedMemcached(server), KEY))
 
 
 PLAN = Plan(
-    clients,
     flaws=(
         Flaw(
-            "eviction",
-            Wrong.TWO_HOLDERS,
-            EVICTION,
-            "table-row",
+            "eviction", Wrong.TWO_HOLDERS, EVICTION, "table-row",
             breaks="before command 1 of B's acquire: evict memcached",
         ),
     ),
     checks=(Check({}, SWITCHES, (Wrong.TWO_HOLDERS,)),),
-    judge=each_enters,
+    clients=clients,
     solution="memcached-add",
-)
+)  # fmt: skip

@@ -8,13 +8,9 @@ from typing import Any
 class MemcachedAddLock:
     """`client` is a pymemcache client; `ttl` is the life of the lock in whole seconds."""
 
-    def __init__(
-        self, client: Any, name: str, *, ttl: int = 10, wait_interval: float = 1.0
-    ) -> None:
-        self._client = client
-        self._name = name
-        self._ttl = ttl
-        self._wait_interval = wait_interval
+    def __init__(self, client: Any, name: str, *, ttl: int = 10, wait: float = 1.0) -> None:
+        self._client, self._name = client, name
+        self._ttl, self._wait = ttl, wait
         self._token = uuid.uuid4().hex.encode()
 
     def acquire(self, timeout: float = 0.0) -> bool:
@@ -24,7 +20,7 @@ class MemcachedAddLock:
         while not self._client.add(self._name, self._token, expire=self._ttl, noreply=False):
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(self._wait_interval)
+            time.sleep(self._wait)
         return True
 
     def release(self) -> None:

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from psycopg import OperationalError
+
 
 class Sale:
-    """`connect()` returns a connection with `insert_order(key)`, `commit()`, `find_order(key)`."""
+    """`connect()` returns a psycopg connection to a database with the table `orders` (key)."""
 
     def __init__(self, connect: Callable[[], Any]) -> None:
         self.connect = connect
@@ -14,9 +16,10 @@ class Sale:
         """Tell the buyer "sold" or "refused"."""
         connection = self.connect()
         try:
-            connection.insert_order(key)
+            connection.execute("INSERT INTO orders (key) VALUES (%s)", (key,))
             connection.commit()
-        except ConnectionError:
+        except OperationalError:
             # The commit may have happened.  Only the database knows, on a new connection.
-            return "sold" if self.connect().find_order(key) else "refused"
+            found = self.connect().execute("SELECT key FROM orders WHERE key = %s", (key,))
+            return "sold" if found.rowcount else "refused"
         return "sold"

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from psycopg import OperationalError
+
 
 class Sale:
-    """`connect()` returns a connection with `insert_order(key)`, `commit()`, `find_order(key)`.
+    """`connect()` returns a psycopg connection to a database with the table `orders` (key).
 
-    Each of them raises `ConnectionError` if the connection is lost, and from then on always.
+    It raises `OperationalError` if the connection is lost, and from then on always.
     """
 
     def __init__(self, connect: Callable[[], Any]) -> None:
@@ -17,8 +19,8 @@ class Sale:
         """Tell the buyer "sold" or "refused"."""
         connection = self.connect()
         try:
-            connection.insert_order(key)
+            connection.execute("INSERT INTO orders (key) VALUES (%s)", (key,))
             connection.commit()
-        except ConnectionError:
+        except OperationalError:
             return "refused"
         return "sold"

@@ -3,11 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from course.clients import LOST, Check, nothing_wrong
-from course.lesson import OWN, Flaw, Plan
-from course.lessons.lesson_16_retry_without_key import cure
-from course.lessons.lesson_16_retry_without_key.lock import Client
-from course.shop_model import Shop
+from course.plan import LOST, OWN, Check, Flaw, Plan, Shop, nothing_wrong
 from course.simulator.history import Wrong
 from course.simulator.simulation import Simulation
 
@@ -17,45 +13,42 @@ class Api:
 
     def __init__(self, shop: Shop) -> None:
         self._shop = shop
+        self.orders: list[str] = []
 
     def buy(self, key: str | None) -> None:
         """Place an order; the same key places it once."""
-        orders = self._shop.orders
 
         def run() -> str:
-            if key is not None and key in orders:
+            if key is not None and key in self.orders:
                 return "200 the same order"
-            orders.append(key or "without a key")
+            self.orders.append(key or "without a key")
             return "201 an order"
 
         self._shop.call("shop", ("POST", "/orders", f"Idempotency-Key: {key}"), run)
 
 
-def clients(simulation: Simulation, *, kind: Callable[..., Any] = Client) -> None:
+def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
     """Let a client place one order; a request or an answer may be lost."""
     shop = Shop(simulation)
-    shop.start("A", lambda: kind(Api(shop)).place())
+    api = Api(shop)
 
     def compare() -> None:
-        why = f"the buyer wanted one order and has {len(shop.orders)}"
-        shop.expect(len(shop.orders) == 1, Wrong.DOUBLED, why)
+        why = f"the buyer wanted one order and has {len(api.orders)}"
+        shop.expect(len(api.orders) == 1, Wrong.DOUBLED, why)
 
+    shop.start("A", lambda: kind(api).place())
     simulation.world.on_end.append(compare)
 
 
 PLAN = Plan(
-    clients,
     flaws=(
         Flaw(
-            "lost-answer",
-            Wrong.DOUBLED,
-            LOST,
-            OWN,
+            "lost-answer", Wrong.DOUBLED, LOST, OWN,
             breaks="before command 1 of A's run: lose reply",
         ),
     ),
     checks=(Check({}, LOST, tuple(Wrong)),),
+    clients=clients,
     judge=nothing_wrong,
-    cure=cure.Client,
     methods=("place",),
-)
+)  # fmt: skip

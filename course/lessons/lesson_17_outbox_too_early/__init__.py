@@ -3,11 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from course.clients import CRASH_OR_SWITCH, Check, nothing_wrong
-from course.lesson import OWN, Flaw, Plan
-from course.lessons.lesson_17_outbox_too_early import cure
-from course.lessons.lesson_17_outbox_too_early.lock import Notifier
-from course.shop_model import Shop
+from course.plan import CRASH_OR_SWITCH, OWN, Check, Flaw, Plan, Shop, nothing_wrong
 from course.simulator.history import Wrong
 from course.simulator.simulation import Simulation
 
@@ -43,7 +39,7 @@ class Mailer:
         self._shop.call("mail", ("SEND", message), lambda: self.sent.append(message))
 
 
-def clients(simulation: Simulation, *, kind: Callable[..., Any] = Notifier) -> None:
+def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
     """Let two notifiers run, one after the other; the first may die."""
     shop = Shop(simulation)
     outbox, mailer = Outbox(shop), Mailer(shop)
@@ -60,18 +56,14 @@ def clients(simulation: Simulation, *, kind: Callable[..., Any] = Notifier) -> N
 
 
 PLAN = Plan(
-    clients,
     flaws=(
         Flaw(
-            "crash",
-            Wrong.FORGOTTEN,
-            CRASH_OR_SWITCH,
-            OWN,
+            "crash", Wrong.FORGOTTEN, CRASH_OR_SWITCH, OWN,
             breaks="before command 3 of A's run: crash",
         ),
     ),
     checks=(Check({}, CRASH_OR_SWITCH, tuple(Wrong)),),
+    clients=clients,
     judge=nothing_wrong,
-    cure=cure.Notifier,
     methods=("run_once",),
-)
+)  # fmt: skip

@@ -4,52 +4,49 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from course.clients import SWITCHES, Check, nothing_wrong
-from course.lesson import OWN, Flaw, Plan
-from course.lessons.lesson_18_oversold_cart import cure
-from course.lessons.lesson_18_oversold_cart.lock import Cart
-from course.shop_model import STOCK, Connection, Shop
+from course.plan import OWN, SWITCHES, Check, Flaw, Plan, Shop, nothing_wrong
 from course.simulator.history import Wrong
 from course.simulator.simulation import Simulation
+from course.simulator.table import TableServer
 
+STOCK = {"lamp": 2, "mug": 1}
 WANTED = {"A": {"lamp": 1, "mug": 1}, "B": {"mug": 1, "lamp": 1}}
 
 
-def clients(simulation: Simulation, *, kind: Callable[..., Any] = Cart) -> None:
+def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
     """Let two buyers buy a lamp and the last mug each, in different orders."""
-    shop = Shop(simulation)
-    simulation.given(f"has {STOCK['lamp']} lamps and {STOCK['mug']} mug", server="postgres")
+    shop, server = Shop(simulation), TableServer(simulation.world)
+    for item, available in STOCK.items():
+        server.preload("stock", item=item, available=available)
+    simulation.given(f"has {STOCK['lamp']} lamps and {STOCK['mug']} mug", server=server.name)
 
     def buy(items: dict[str, int]) -> Any:
-        return kind(Connection(shop)).buy(items)
+        return kind(server.connect(autocommit=False)).buy(items)
 
     for name, items in WANTED.items():
         shop.start(name, partial(buy, items))
 
     def compare() -> None:
         if len(shop.answers) < len(WANTED):
-            why = "A and B wait for each other's rows" if len(shop.waiting) > 1 else "a buyer waits"
+            why = "A and B wait for each other's rows" if server.waiting[1:] else "a buyer waits"
             shop.expect(False, Wrong.NOBODY_ENTERS, f"{why} forever")
             return
         sold = sum(bool(answer) for answer in shop.answers.values())
         most = min(STOCK.values())
         shop.expect(sold <= most, Wrong.OVERSOLD, f"{sold} carts were sold, there was {most}")
         shop.expect(sold > 0, Wrong.UNDERSOLD, "both were refused, though one could have had both")
-        left = {item: count - sold for item, count in STOCK.items()}
-        why = f"{sold} sold of {STOCK}, and the stock is {shop.available}"
-        shop.expect(shop.available == left, Wrong.BOOKS, why)
+        left = {item: row["available"] for item, row in server.committed("stock").items()}
+        why = f"{sold} sold of {STOCK}, and the stock is {left}"
+        right = {item: count - sold for item, count in STOCK.items()}
+        shop.expect(left == right, Wrong.BOOKS, why)
 
     simulation.world.on_end.append(compare)
 
 
 PLAN = Plan(
-    clients,
     flaws=(
         Flaw(
-            "both-check",
-            Wrong.OVERSOLD,
-            SWITCHES,
-            OWN,
+            "both-check", Wrong.OVERSOLD, SWITCHES, OWN,
             breaks="before command 3 of A's run: switch B",
         ),
     ),
@@ -57,7 +54,7 @@ PLAN = Plan(
         Check({}, SWITCHES, (Wrong.OVERSOLD,)),
         Check({}, SWITCHES, tuple(Wrong), most=3),
     ),
+    clients=clients,
     judge=nothing_wrong,
-    cure=cure.Cart,
     methods=("buy",),
-)
+)  # fmt: skip

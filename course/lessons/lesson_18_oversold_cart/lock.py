@@ -2,23 +2,26 @@
 
 from typing import Any
 
+CHECK = "SELECT available FROM stock WHERE item = %s"
+TAKE = "UPDATE stock SET available = available - %s WHERE item = %s"
+
 
 class Cart:
-    """`database` has `available(item)`, `take(item, n)`, `take_if(item, n)`, `commit`, `rollback`.
+    """`connection` is a psycopg connection, not in autocommit mode.
 
-    `take` decreases the stock in any case, `take_if` only if there is enough; it returns the number
-    of rows that it changed.  Both lock the item's row until the transaction ends.
+    An UPDATE locks its row until the transaction ends; a SELECT sees what is committed.
     """
 
-    def __init__(self, database: Any) -> None:
-        self.database = database
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
 
     def buy(self, items: dict[str, int]) -> bool:
         """Buy all items of {item: quantity}, or none; return whether they were bought."""
         for item, quantity in items.items():
-            if self.database.available(item) < quantity:
+            (available,) = self.connection.execute(CHECK, (item,)).fetchone()
+            if available < quantity:
                 return False
         for item, quantity in items.items():
-            self.database.take(item, quantity)
-        self.database.commit()
+            self.connection.execute(TAKE, (quantity, item))
+        self.connection.commit()
         return True

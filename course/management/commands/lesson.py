@@ -83,7 +83,7 @@ def _list(console: Console, *, as_json: bool) -> None:
     for lesson in lessons():
         table.add_row(str(lesson.number), lesson.slug, Text(lesson.title), style="bold")
         for scenario in lesson.scenarios:
-            line = f"{scenario.title} → {scenario.flaw.wrong or 'cannot fail'}"
+            line = f"{scenario.text().title} → {scenario.flaw.wrong or 'cannot fail'}"
             table.add_row("", f"  {scenario.flaw.slug}", Text(line), style="dim")
     console.print(table)
     console.print("\nName a lesson or its number to see it.  With --start FILE, fix it yourself.")
@@ -109,7 +109,7 @@ def _play(lesson: Lesson, options: dict[str, Any], console: Console) -> bool:
 
 def _show(console: Console, played: Report) -> None:
     scenario = played.scenario
-    text = scenario.lesson.text["en"].flaws[scenario.flaw.slug]
+    text = scenario.text()
     console.print()
     console.print(Text(f"{scenario.flaw.slug}: {text.title}", style="bold underline"))
     print_prose(console, played.how)

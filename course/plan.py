@@ -1,7 +1,8 @@
-"""The clients of lessons, the faults, and the checks of a learner's lock, that several share."""
+"""What a lesson's `__init__.py` is made of: flaws, clients, faults, and checks of own locks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from course.simulator import production
@@ -10,6 +11,36 @@ from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, FaultModel
 from course.simulator.simulation import KEY, PlainLock, Run, Simulation
+from course.simulator.world import EPOCH
+
+PRODUCTION = "redis"
+"""The production lock, as the name of a cure."""
+
+OWN = "own"
+"""The lock of the lesson's `cure.py`, as the name of a cure."""
+
+LOCK = ("acquire", "release")
+
+
+@dataclass(frozen=True, eq=False)
+class Flaw:
+    """A flaw, and how to trigger it.
+
+    `options` are those of the lesson's clients; the clients of the lock that fixes the flaw get
+    `cure_options`, or the same.  `wrong` is None if nothing can go wrong.  `cure` is the name of a
+    lesson, `PRODUCTION` or `OWN`.  `breaks` is the schedule that triggers the flaw, in words; empty
+    if the clients need none.
+    """
+
+    slug: str
+    wrong: Wrong | None
+    faults: FaultModel
+    cure: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    cure_options: Mapping[str, Any] | None = None
+    breaks: str = ""
+    fair: bool = False
+    max_idle: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +57,13 @@ class Check:
     limit: int = 600
 
 
-TTL = 10  # every lease of the course, in seconds
+# -- clients; each set-up takes the `kind` of lock and the options of flaws and checks
 
 
 def redis_clients(
     simulation: Simulation,
-    *,
     kind: Callable[..., Any],
+    *,
     names: str = "AB",
     work: Mapping[str, float] | None = None,
     gaps: Sequence[float] = (0.0, 0.1, 0.2),
@@ -52,13 +83,13 @@ def redis_clients(
     if left_behind:
         server.model.execute([word.encode() for word in left_behind])
         simulation.given(("keeps, from before:", *left_behind), server=server.name)
-    for place, name in enumerate(names):
+    for name, gap in zip(names, gaps, strict=False):
         simulation.client(
             name,
             lambda: kind(SimulatedRedis(server), KEY),
             timeout=timeout,
             work=(work or {}).get(name, 2.0),
-            after=gaps[place],
+            after=gap,
             skew=(skew or {}).get(name, 0.0),
             writes=writes,
         )
@@ -90,10 +121,56 @@ def production_clients(
 ) -> None:
     """Add clients of the production lock."""
     server = RedisServer(simulation.world, lock_key=production.LOCK_KEY, replicated=True)
-    for place, name in enumerate(names):
+    for name, gap in zip(names, gaps, strict=False):
         holder = production.Holder(simulation, name, (work or {}).get(name, 2.0))
-        simulation.start(name, production.Client(server, holder).run, after=gaps[place])
+        simulation.start(name, production.Client(server, holder).run, after=gap)
 
+
+class Shop:
+    """What the clients of a lesson about the shop, which need no lock, tell its buyers."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.answers: dict[str, Any] = {}
+
+    def start(self, name: str, run: Callable[[], Any], at: float = 0.0) -> None:
+        """Add a client whose return value is its answer to the buyer."""
+
+        def tell() -> None:
+            self.answers[name] = run()
+            self.simulation.note(name, f"has finished: {self.answers[name]!r}")
+
+        self.simulation.start(name, tell, after=at).begin("run")
+
+    def call(self, server: str, words: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+        """Run one call of the client, whose request or answer may be lost (`ConnectionError`)."""
+        world = self.simulation.world
+        effect, who = world.step(words), world.me().name
+        if effect is Act.LOSE_REQUEST:
+            world.record(Kind.FAULT, (*words, "never arrives"), who=who, server=server)
+            raise ConnectionError("the connection was lost")
+        answer = run()
+        kind = Kind.LOST if effect is Act.LOSE_REPLY else Kind.COMMAND
+        world.record(kind, words, answer, who=who, server=server)
+        if effect is Act.LOSE_REPLY:
+            raise ConnectionError("the connection was lost")
+        return answer
+
+    def expect(self, holds: bool, wrong: Wrong, why: str) -> None:
+        """Report a failure unless it holds."""
+        if not holds:
+            self.simulation.monitor.report(wrong, why)
+
+
+TTL = 10  # every lease of the course, in seconds
+EXPIRED = ("SETNX", KEY, str(EPOCH / MICROSECONDS - 5))
+"""A key that is left behind, with the end of its lease as its value."""
+
+# Work that outlasts the lease of 10 s, and a write that comes after the next holder's.
+OVERTIME = {"A": 12.0, "B": 4.0}
+LATE_WRITER = {"A": 6.0, "B": 1.0}
+
+# -- faults
 
 NOTHING = FaultModel(frozenset())
 SWITCHES = FaultModel(frozenset({Act.SWITCH}))
@@ -102,9 +179,7 @@ CRASH_OR_SWITCH = FaultModel(frozenset({Act.CRASH, Act.SWITCH}), victims=("A",),
 LONG_PAUSE = FaultModel(frozenset({Act.PAUSE}), seconds=(15.0,), victims=("A",), most_faults=1)
 LOST = FaultModel(frozenset({Act.LOSE_REQUEST, Act.LOSE_REPLY}), most_faults=1)
 
-# Work that outlasts the lease of 10 s, and a write that comes after the next holder's.
-OVERTIME = {"A": 12.0, "B": 4.0}
-LATE_WRITER = {"A": 6.0, "B": 1.0}
+# -- checks
 
 ONE_ENTERS = (Wrong.TWO_HOLDERS, Wrong.NOBODY_ENTERS)
 AT_ONCE = Check({"gaps": (0.0, 0.0)}, SWITCHES, ONE_ENTERS, most=3)
@@ -118,6 +193,8 @@ RACE = Check(
     CRASH_OR_SWITCH,
     (Wrong.TWO_HOLDERS, Wrong.MOVED, Wrong.ORPHANED),
 )
+
+# -- what is not right in a run that nothing disturbs
 
 # Waiters ask once per second; a lock that is free for longer was not released.
 PROMPT = 2.5
@@ -162,3 +239,38 @@ def one_enters(run: Run) -> str:
 def nothing_wrong(run: Run) -> str:
     """Return what went wrong in a run; empty if nothing."""
     return "; ".join(f"{one.wrong}: {one.why}" for one in run.violations)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a lesson's `__init__.py` says.
+
+    `clients` sets up a run.  `solution` is the lesson whose lock solves the exercise, or `OWN`.
+    `methods` are what makes a class of a file its lock; `quiet` the options of a run that nothing
+    disturbs; `judge` says why such a run is not right, or "".
+    """
+
+    flaws: tuple[Flaw, ...]
+    checks: tuple[Check, ...]
+    clients: Callable[..., None] = redis_clients
+    judge: Callable[[Run], str] = each_enters
+    solution: str = OWN
+    methods: tuple[str, ...] = LOCK
+    quiet: Mapping[str, Any] = field(default_factory=dict)
+
+    def lock_in(self, module: ModuleType) -> type | None:
+        """Return the lock that a module defines: its last class with the methods.
+
+        A class with `acquire` and `release` is accepted in place of other methods.
+        """
+        classes = [
+            value
+            for value in vars(module).values()
+            if isinstance(value, type)
+            and value.__module__ == module.__name__
+            and any(
+                all(callable(getattr(value, name, None)) for name in names)
+                for names in (self.methods, LOCK)
+            )
+        ]
+        return classes[-1] if classes else None
