@@ -9,10 +9,8 @@ import pytest
 from course.lessons.lesson_11_table_row.lock import TABLE as LOCKS
 from course.lessons.lesson_13_unique_index.lock import TABLE as REFUNDS
 from locking.tests.conftest import (
-    own_store,
     own_valkey,
     store,
-    store_kind,
     store_server,
     valkey,
     valkey_server,
@@ -21,10 +19,8 @@ from locking.tests.servers import Postgres
 
 __all__ = [
     "dropped_leases",
-    "own_store",
     "own_valkey",
     "store",
-    "store_kind",
     "store_server",
     "valkey",
     "valkey_server",

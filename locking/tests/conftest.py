@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import inspect
 import warnings
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 
 import pytest
+import redis.asyncio
 from redis import Redis
 
-from locking.redis_client import connect
+from locking.redis_client import connect, connect_async
 from locking.tests import servers
 from locking.tests.needs import require
 from locking.tests.servers import RedisLike, Valkey
@@ -18,6 +22,25 @@ from locking.tests.servers import RedisLike, Valkey
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marker here too, for a project that only copied this package."""
     config.addinivalue_line("markers", "long: starts heavy servers or takes long")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function in a loop of its own; close its asyncio clients."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            for each in arguments.values():
+                if isinstance(each, redis.asyncio.Redis):
+                    await stack.enter_async_context(each)
+            await asyncio.wait_for(pyfuncitem.obj(**arguments), 60)
+
+    asyncio.run(run())
+    return True
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,28 +55,36 @@ def _dropped_leases() -> Iterator[None]:
         gc.collect()
 
 
+def emptied(server: RedisLike) -> Iterator[Redis]:
+    with connect(server.endpoint) as client:
+        assert isinstance(client, Redis)
+        client.flushall()
+        yield client
+
+
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[Valkey]:
     """A server that all tests share; a test that kills or pauses a server uses `own_valkey`."""
     with Valkey() as server:
-        assert isinstance(server, Valkey)
         yield server
 
 
 @pytest.fixture
 def valkey(valkey_server: Valkey) -> Iterator[Redis]:
     """A client of the shared server, emptied first."""
-    with connect(valkey_server.endpoint) as client:
-        assert isinstance(client, Redis)
-        client.flushall()
-        yield client
+    yield from emptied(valkey_server)
+
+
+@pytest.fixture
+def valkey_async(valkey: Redis, valkey_server: Valkey) -> object:
+    """An asyncio client of that server."""
+    return connect_async(valkey_server.endpoint)
 
 
 @pytest.fixture
 def own_valkey() -> Iterator[Valkey]:
     """A server for one test, to be killed, restarted or paused."""
     with Valkey() as server:
-        assert isinstance(server, Valkey)
         yield server
 
 
@@ -64,33 +95,20 @@ def own_valkey() -> Iterator[Valkey]:
     scope="session",
     params=[pytest.param(Valkey, id="valkey"), pytest.param(servers.Redis, id="redis")],
 )
-def store_kind(request: pytest.FixtureRequest) -> type[RedisLike]:
-    """Valkey or Redis proper."""
-    kind: type[RedisLike] = request.param
-    require(kind.need)
-    return kind
-
-
-@pytest.fixture(scope="session")
-def store_server(store_kind: type[RedisLike]) -> Iterator[RedisLike]:
+def store_server(request: pytest.FixtureRequest) -> Iterator[RedisLike]:
     """A server of either kind that all tests share."""
-    with store_kind() as server:
-        assert isinstance(server, RedisLike)
+    require(request.param.need)
+    with request.param() as server:
         yield server
 
 
 @pytest.fixture
 def store(store_server: RedisLike) -> Iterator[Redis]:
     """A client of that server, emptied first."""
-    with connect(store_server.endpoint) as client:
-        assert isinstance(client, Redis)
-        client.flushall()
-        yield client
+    yield from emptied(store_server)
 
 
 @pytest.fixture
-def own_store(store_kind: type[RedisLike]) -> Iterator[RedisLike]:
-    """A server of either kind for one test, to be killed, restarted or paused."""
-    with store_kind() as server:
-        assert isinstance(server, RedisLike)
-        yield server
+def store_async(store: Redis, store_server: RedisLike) -> object:
+    """An asyncio client of that server."""
+    return connect_async(store_server.endpoint)

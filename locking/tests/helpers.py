@@ -41,6 +41,13 @@ def eventually(condition: Callable[[], Any], within: float = 60.0) -> Any:
     return value
 
 
+async def until_waiting(lock: Any, count: int = 1) -> None:
+    """Wait until so many clients wait for an asyncio lock."""
+    async with asyncio.timeout(30):
+        while await lock.waiters() != count:
+            await asyncio.sleep(0.005)
+
+
 class Task(threading.Thread):
     """A thread whose result, or exception, comes out of `result()`."""
 

@@ -17,10 +17,10 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from locking.tests.needs import Need, find, programs, wheel
 
@@ -122,12 +122,22 @@ class Server:
         self.process.wait()
         self.process = None
 
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let the server hang: it keeps its connections and answers nothing."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def restart(self) -> None:
         """Crash and come back, on the same port, with what was on the disk."""
         self.kill()
         self.start()
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         try:
             self.prepare()
             self.start()

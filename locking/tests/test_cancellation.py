@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_shared import AsyncRedisSemaphore, AsyncRedisWriteLock
 from locking.redis_client import connect_async
+from locking.tests.helpers import until_waiting
 from locking.tests.servers import Valkey
 
 WHILE_IT_WAITS = "while it waits"
@@ -71,8 +72,7 @@ async def wait_and_enter(client: Redis, make: Make) -> None:
     async def hold() -> None:
         async with lock:
             held.set()
-            while not await lock.waiters():
-                await asyncio.sleep(0)
+            await until_waiting(lock)
 
     lock, held = make(client), asyncio.Event()
     holding = asyncio.create_task(hold())
@@ -121,17 +121,11 @@ async def cancel_one(url: str, make: Make, operation: Any, when: str, point: int
 @pytest.mark.parametrize("when", [WHILE_IT_WAITS, AS_THE_ANSWER_ARRIVES, TWICE])
 # A lease whose release was cancelled may be dropped; so may a connection that is closing.
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_cancellation_is_never_swallowed_and_leaves_nothing(
+@pytest.mark.usefixtures("valkey")
+async def test_a_cancellation_is_never_swallowed_and_leaves_nothing(
     valkey_server: Valkey, kind: str, operation: Any, when: str
 ):
-    async def scenario() -> None:
-        url = valkey_server.endpoint
-        client = connect_async(url)
-        await client.flushall()
-        await client.aclose()
-        for point in count(1):
-            if await cancel_one(url, KINDS[kind], operation, when, point):
-                assert point > 3
-                return
-
-    asyncio.run(scenario())
+    for point in count(1):
+        if await cancel_one(valkey_server.endpoint, KINDS[kind], operation, when, point):
+            assert point > 3
+            return

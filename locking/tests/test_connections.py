@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from unittest.mock import Mock
 
 import pytest
 import redis.asyncio
@@ -19,119 +20,107 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_line import LISTEN, Line
 from locking.backends.redis_transport import MAX_SKIPPED, Spinner
-from locking.tests.helpers import run
+from locking.redis_client import connect_async
+from locking.tests.helpers import until_waiting
 from locking.tests.needs import GEVENT, needs
 from locking.tests.servers import Valkey
 
 NAME = "shares"
 
 
+@pytest.fixture
+def valkey_async(valkey: Redis, valkey_server: Valkey):
+    return connect_async(valkey_server.endpoint, client_name=NAME)
+
+
 def connections(watcher: Redis) -> int:
     return sum(each["name"] == NAME for each in watcher.client_list())
 
 
-async def until_waiting(lock: AsyncRedisLock, count: int) -> None:
-    while await lock.waiters() < count:
-        await asyncio.sleep(0.02)
+async def test_hundreds_of_waiting_tasks_take_few_connections(valkey: Redis, valkey_async):
+    lock, entered = AsyncRedisLock(valkey_async, "phone"), list[int]()
+
+    async def enter() -> None:
+        async with await AsyncRedisLock(valkey_async, "phone").acquire(timeout=80) as lease:
+            entered.append(lease.token or 0)
+
+    async with lock:
+        tasks = [asyncio.create_task(enter()) for _ in range(300)]
+        await until_waiting(lock, 300)
+        assert connections(valkey) <= 4
+    await asyncio.gather(*tasks)
+    assert len(entered) == 300
+    assert entered == sorted(set(entered))
 
 
-def test_hundreds_of_waiting_tasks_take_few_connections(valkey: Redis, valkey_server: Valkey):
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        lock, entered = AsyncRedisLock(client, "phone"), list[int]()
+async def test_giving_up_and_cancelling_close_no_connections(valkey: Redis, valkey_async):
+    lock = AsyncRedisLock(valkey_async, "phone")
+    await lock.acquire()
 
-        async def enter() -> None:
-            async with await AsyncRedisLock(client, "phone").acquire(timeout=80) as lease:
-                entered.append(lease.token or 0)
+    async def give_up() -> None:
+        with pytest.raises(LockTimeout):
+            await AsyncRedisLock(valkey_async, "phone").acquire(timeout=0.1)
 
-        async with lock:
-            tasks = [asyncio.create_task(enter()) for _ in range(300)]
-            await until_waiting(lock, 300)
-            assert connections(valkey) <= 4
-        await asyncio.gather(*tasks)
-        assert len(entered) == 300
-        assert entered == sorted(set(entered))
+    async def is_cancelled() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(AsyncRedisLock(valkey_async, "phone").acquire(), 0.1)
 
-    run(valkey_server, scenario, client_name=NAME)
-
-
-def test_giving_up_and_cancelling_close_no_connections(valkey: Redis, valkey_server: Valkey):
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        lock = AsyncRedisLock(client, "phone")
-        await lock.acquire()
-
-        async def give_up() -> None:
-            with pytest.raises(LockTimeout):
-                await AsyncRedisLock(client, "phone").acquire(timeout=0.1)
-
-        async def is_cancelled() -> None:
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(AsyncRedisLock(client, "phone").acquire(), 0.1)
-
-        await asyncio.gather(give_up(), is_cancelled())
-        before = valkey.info("stats")["total_connections_received"]
-        for _ in range(5):
-            await asyncio.gather(*(give_up() for _ in range(20)), *(is_cancelled() for _ in "123"))
-        assert valkey.info("stats")["total_connections_received"] == before
-        assert await lock.waiters() == 0
-        await lock.release()
-
-    run(valkey_server, scenario, client_name=NAME)
+    await asyncio.gather(give_up(), is_cancelled())
+    before = valkey.info("stats")["total_connections_received"]
+    for _ in range(5):
+        await asyncio.gather(*(give_up() for _ in range(20)), *(is_cancelled() for _ in "123"))
+    assert valkey.info("stats")["total_connections_received"] == before
+    assert await lock.waiters() == 0
+    await lock.release()
 
 
-def test_a_waiter_that_joins_others_is_woken_at_once(valkey: Redis, valkey_server: Valkey):
+async def test_a_waiter_that_joins_others_is_woken_at_once(valkey: Redis, valkey_async):
     """Its list is not among those that are popped already: a bell ends that pop."""
-
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        other, lock = AsyncRedisLock(client, "other"), AsyncRedisLock(client, "phone")
-        async with other:
-            waiting = asyncio.create_task(AsyncRedisLock(client, "other").acquire())
-            await until_waiting(other, 1)
-            for _ in range(20):
-                lease = await lock.acquire()
-                heir = asyncio.create_task(AsyncRedisLock(client, "phone").acquire())
-                await until_waiting(lock, 1)
-                await lease.release()
-                await (await heir).release()
-        await (await waiting).release()
-
+    other, lock = AsyncRedisLock(valkey_async, "other"), AsyncRedisLock(valkey_async, "phone")
     began = time.monotonic()
-    run(valkey_server, scenario, client_name=NAME)
+    async with other:
+        waiting = asyncio.create_task(AsyncRedisLock(valkey_async, "other").acquire())
+        await until_waiting(other, 1)
+        for _ in range(20):
+            lease = await lock.acquire()
+            heir = asyncio.create_task(AsyncRedisLock(valkey_async, "phone").acquire())
+            await until_waiting(lock, 1)
+            await lease.release()
+            await (await heir).release()
+    await (await waiting).release()
     # Without the bell, each of the twenty would wait for the slice of its own.
     assert valkey.info("commandstats")["cmdstat_blpop"]["calls"] >= 20
     assert time.monotonic() - began < 20 * LISTEN
 
 
-def test_a_revoked_grant_that_was_read_before_the_answer_grants_nothing(
-    valkey: Redis, valkey_server: Valkey
+async def test_a_revoked_grant_that_was_read_before_the_answer_grants_nothing(
+    valkey: Redis, valkey_async
 ):
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        holder = RedisLock(valkey, "phone").acquire()
-        heir = AsyncRedisLock(client, "phone")
-        transport = heir.remote.transport
-        revoked: list[bytes] = []
-        others: list[Lease] = []
+    holder = RedisLock(valkey, "phone").acquire()
+    heir = AsyncRedisLock(valkey_async, "phone")
+    transport = heir.remote.transport
+    revoked: list[bytes] = []
+    others: list[Lease] = []
 
-        class Revoking:
-            def __getattr__(self, name):
-                return getattr(transport, name)
+    class Revoking:
+        def __getattr__(self, name):
+            return getattr(transport, name)
 
-            async def pop(self, key, seconds, patience=None):
-                if others:
-                    return revoked.pop() if revoked else await transport.pop(key, seconds, patience)
-                holder.release()
-                message = await transport.pop(key, seconds, patience)
-                RedisLock(valkey, "phone").force_release("the test wants it")
-                others.append(RedisLock(valkey, "phone").acquire(timeout=0))
-                revoked.append(message)
-                return None  # the slice is over, and it asks; the message is read after the answer
+        async def pop(self, key, seconds, patience=None):
+            if others:
+                return revoked.pop() if revoked else await transport.pop(key, seconds, patience)
+            holder.release()
+            message = await transport.pop(key, seconds, patience)
+            RedisLock(valkey, "phone").force_release("the test wants it")
+            others.append(RedisLock(valkey, "phone").acquire(timeout=0))
+            revoked.append(message)
+            return None  # the slice is over, and it asks; the message is read after the answer
 
-        heir.remote.transport = Revoking()
-        with pytest.raises(LockTimeout):
-            await heir.acquire(timeout=1)
-        others[0].check()
-        others[0].release()
-
-    run(valkey_server, scenario, client_name=NAME)
+    heir.remote.transport = Revoking()
+    with pytest.raises(LockTimeout):
+        await heir.acquire(timeout=1)
+    others[0].check()
+    others[0].release()
 
 
 class Broken:
@@ -151,67 +140,41 @@ class Broken:
         self.is_connected = False
 
 
-def test_a_broken_connection_leaves_no_error_that_nobody_looks_at():
-    async def scenario() -> None:
-        unseen: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
-        line = Line(Broken())
-        with pytest.raises(redis.ConnectionError):
-            await line.ask(("EVALSHA",), 1.0)
-        gc.collect()
-        await asyncio.sleep(0)
-        assert unseen == []
-
-    asyncio.run(scenario())
+async def test_a_broken_connection_leaves_no_error_that_nobody_looks_at():
+    unseen: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
+    line = Line(Broken())
+    with pytest.raises(redis.ConnectionError):
+        await line.ask(("EVALSHA",), 1.0)
+    gc.collect()
+    await asyncio.sleep(0)
+    assert unseen == []
 
 
 # -- spinning: an answer is looked for a moment before the thread sleeps, where that pays
 
 
-class Answer:
-    """There after so many looks; counts them."""
-
-    def __init__(self, after: float) -> None:
-        self.after = after
-        self.looks = 0
-
-    def is_there(self, seconds: float) -> bool:
-        self.looks += 1
-        return self.looks > self.after
-
-
-def test_spinning_ends_with_the_answer():
-    answer = Answer(after=0)
-    Spinner(answer.is_there).spin()
-    assert answer.looks == 1
-
-
-def looks(spinner: Spinner, answer: Answer, commands: int) -> int:
+def looks(spinner: Spinner, answer: Mock, commands: int) -> int:
     """In how many of these commands the answer was looked for."""
     spun = 0
     for _ in range(commands):
-        before = answer.looks
+        before = answer.call_count
         spinner.spin()
-        spun += answer.looks > before
+        spun += answer.call_count > before
     return spun
 
 
-def test_a_slow_server_is_hardly_ever_spun_for():
-    answer = Answer(after=float("inf"))
-    assert looks(Spinner(answer.is_there), answer, 10 * MAX_SKIPPED) < 20
-
-
-def test_spinning_resumes_soon_after_one_late_answer():
-    answer = Answer(after=float("inf"))
-    spinner = Spinner(answer.is_there)
+def test_a_thread_spins_as_long_as_answers_come_in_time():
+    answer = Mock(return_value=True)
+    spinner = Spinner(answer)
+    assert looks(spinner, answer, 10) == answer.call_count == 10
+    answer.return_value = False
     spinner.spin()
-    answer.after = 0
+    answer.return_value = True
     assert looks(spinner, answer, 100) == 98
-
-
-def test_a_suspended_spinner_skips_many_commands():
-    answer = Answer(after=0)
-    spinner = Spinner(answer.is_there)
+    answer.return_value = False
+    assert looks(spinner, answer, 10 * MAX_SKIPPED) < 20
+    answer.return_value = True
     spinner.suspend()
     assert looks(spinner, answer, MAX_SKIPPED) == 0
     assert looks(spinner, answer, 10) == 10

@@ -12,48 +12,33 @@ from locking import LockLost, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.exclusive import exclusively, run_exclusively
-from locking.redis_client import connect_async
 from locking.terms import Clock
 from locking.tests.helpers import Task, eventually
-from locking.tests.servers import Valkey
 
 
 def test_the_function_runs_inside_the_lock_and_its_result_comes_back(valkey: Redis):
     lock = RedisLock(valkey, "restock", owner="me")
     assert run_exclusively(lock, lock.owner) == "me"
     assert lock.owner() is None
-
-
-def test_the_lock_is_free_after_the_function_raised(valkey: Redis):
-    lock = RedisLock(valkey, "restock")
     with pytest.raises(ZeroDivisionError):
         run_exclusively(lock, lambda: 1 // 0)
     assert lock.owner() is None
 
 
-@pytest.mark.parametrize("queue", [True, False])
-def test_the_function_does_not_run_if_the_lock_is_not_free_in_time(valkey: Redis, queue: bool):
-    ran: list[int] = []
-    with RedisLock(valkey, "restock").acquire(), pytest.raises(LockTimeout):
-        run_exclusively(
-            RedisLock(valkey, "restock"), lambda: ran.append(1), timeout=0.1, queue=queue
-        )
-    assert ran == []
-
-
-def test_without_queueing_the_lock_is_tried_every_fifth_of_a_second(valkey: Redis):
-    now, naps = [0.0], []
+@pytest.mark.parametrize(("queue", "naps"), [(True, []), (False, [0.2, 0.2, 0.1])])
+def test_the_function_does_not_run_if_the_lock_is_not_free_in_time(valkey: Redis, queue, naps):
+    """Without queueing, the lock is tried every fifth of a second."""
+    now, seen, ran = [0.0], [], []
 
     def nap(seconds: float) -> None:
-        naps.append(round(seconds, 3))
+        seen.append(round(seconds, 3))
         now[0] += seconds
 
     clock = Clock(monotonic=lambda: now[0], sleep=nap)
-    with RedisLock(valkey, "restock").acquire(), pytest.raises(LockTimeout):
-        run_exclusively(
-            RedisLock(valkey, "restock"), lambda: None, timeout=0.5, queue=False, clock=clock
-        )
-    assert naps == [0.2, 0.2, 0.1]
+    lock = RedisLock(valkey, "restock")
+    with RedisLock(valkey, "restock"), pytest.raises(LockTimeout):
+        run_exclusively(lock, lambda: ran.append(1), timeout=0.5, queue=queue, clock=clock)
+    assert (seen, ran) == (naps, [])
 
 
 def test_the_result_of_a_function_that_lost_the_lock_is_not_returned(valkey: Redis):
@@ -94,21 +79,16 @@ def test_a_function_can_be_decorated_with_one_lock(valkey: Redis):
     assert waiting.result() is not None
 
 
-def test_a_coroutine_function_runs_inside_the_lock(valkey_server: Valkey):
-    async def scenario() -> None:
-        client = connect_async(valkey_server.endpoint)
-        probe = AsyncRedisLock(client, "nightly")
+async def test_a_coroutine_function_runs_inside_the_lock(valkey_async):
+    probe = AsyncRedisLock(valkey_async, "nightly")
 
-        @exclusively(AsyncRedisLock(client, "nightly", owner="me"), timeout=20)
-        async def nightly(number: int) -> str | None:
-            await asyncio.sleep(0)
-            return await probe.owner()
+    @exclusively(AsyncRedisLock(valkey_async, "nightly", owner="me"), timeout=20)
+    async def nightly(number: int) -> str | None:
+        await asyncio.sleep(0)
+        return await probe.owner()
 
-        assert await nightly(1) == "me"
-        assert await probe.owner() is None
-        await client.aclose()
-
-    asyncio.run(scenario())
+    assert await nightly(1) == "me"
+    assert await probe.owner() is None
 
 
 def generator():
@@ -134,8 +114,14 @@ def plain() -> None: ...
     [generator, async_generator, coroutine, partial(coroutine), CallableCoroutine()],
 )
 def test_a_function_whose_body_runs_later_is_refused_by_a_blocking_lock(valkey: Redis, function):
+    lock = RedisLock(valkey, "restock")
     with pytest.raises(TypeError):
-        exclusively(RedisLock(valkey, "restock"))(function)
+        exclusively(lock)(function)
+    with pytest.raises(TypeError):
+        exclusively(lock)(lambda: function())()
+    assert not lock.locked()
+    with pytest.raises(TypeError, match="an asyncio lock"):  # a lock chosen at the call
+        asyncio.run(exclusively(lambda: lock)(coroutine)())
 
 
 def test_a_blocking_function_and_a_generator_are_refused_by_an_asyncio_lock():
@@ -145,16 +131,3 @@ def test_a_blocking_function_and_a_generator_are_refused_by_an_asyncio_lock():
             exclusively(lock)(function)
     with pytest.raises(TypeError, match="a blocking lock"):
         run_exclusively(lock, plain)  # type: ignore[arg-type]
-
-
-def test_a_lock_chosen_at_the_call_is_checked_then(valkey: Redis):
-    with pytest.raises(TypeError):
-        asyncio.run(exclusively(lambda: RedisLock(valkey, "restock"))(coroutine)())
-
-
-@pytest.mark.parametrize("function", [generator, async_generator, coroutine])
-def test_a_result_that_runs_later_is_refused(valkey: Redis, function):
-    lock = RedisLock(valkey, "restock")
-    with pytest.raises(TypeError):
-        exclusively(lock)(lambda: function())()
-    assert not lock.locked()

@@ -11,40 +11,41 @@ import pytest
 import redis.asyncio
 from redis import Redis
 
-from locking import Lease, LockError, LockLost, LockNotHeld, LockTimeout
+from locking import Lease, LockLost, LockNotHeld, LockTimeout
 from locking.backends.redis import RedisLease, RedisLock
 from locking.backends.redis_async import AsyncRedisLease, AsyncRedisLock
 from locking.backends.redis_shared import RedisReadWriteLock, RedisSemaphore
 from locking.redis_client import connect
-from locking.tests.helpers import PROCESSES, Task, before_answer, eventually, interrupt_next, run
+from locking.tests.helpers import PROCESSES, Task, before_answer, eventually, fence, interrupt_next
 from locking.tests.servers import Valkey
 
 # -- in other threads and tasks
 
 
-def test_a_lease_of_a_task_that_waited_is_renewed_and_released(
-    valkey: Redis, valkey_server: Valkey
-):
+@contextmanager
+def block_of(lock: RedisLock) -> Iterator[Lease]:
+    with lock as lease:
+        yield lease
+
+
+async def test_a_lease_of_a_task_that_waited_is_renewed_and_released(valkey_async):
     """The tasks of `wait_for`, `gather` and `create_task` have ended when the lease is used."""
 
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        def lock(name: str) -> AsyncRedisLock:
-            return AsyncRedisLock(client, name, lease=0.4)
+    def lock(name: str) -> AsyncRedisLock:
+        return AsyncRedisLock(valkey_async, name, lease=0.4)
 
-        waited = await asyncio.wait_for(lock("a").acquire(), 5)
-        gathered = await asyncio.gather(lock("b").acquire(), lock("c").acquire())
-        made = await asyncio.create_task(lock("d").acquire())
-        kept = lock("e")
-        await asyncio.wait_for(kept.acquire(), 5)  # the handle has it
-        assert not await waited.wait_lost(1.0)
-        for lease in (waited, *gathered, made, kept.lease):
-            lease.check()
-        await kept.release()
-        for lease in (waited, *gathered, made):
-            await lease.release()
-        assert not any([await lock(name).locked() for name in "abcde"])
-
-    run(valkey_server, scenario)
+    waited = await asyncio.wait_for(lock("a").acquire(), 5)
+    gathered = await asyncio.gather(lock("b").acquire(), lock("c").acquire())
+    made = await asyncio.create_task(lock("d").acquire())
+    kept = lock("e")
+    await asyncio.wait_for(kept.acquire(), 5)  # the handle has it
+    assert not await waited.wait_lost(1.0)
+    for lease in (waited, *gathered, made, kept.lease):
+        lease.check()
+    await kept.release()
+    for lease in (waited, *gathered, made):
+        await lease.release()
+    assert not any([await lock(name).locked() for name in "abcde"])
 
 
 def test_a_lease_that_an_executor_acquired_is_renewed_and_released_elsewhere(valkey: Redis):
@@ -62,17 +63,11 @@ def test_a_lease_that_an_executor_acquired_is_renewed_and_released_elsewhere(val
 def test_a_block_may_end_in_another_thread_than_it_began(valkey: Redis):
     """As a dependency of FastAPI: a generator whose halves run in threads of a pool."""
     lock = RedisLock(valkey, "phone", lease=5)
-    counted = []
-
-    @contextmanager
-    def dependency() -> Iterator[int]:
-        with lock as lease:
-            yield lease.token or 0
+    counted: list[int] = []
 
     def request(enter: ThreadPoolExecutor, leave: ThreadPoolExecutor) -> None:
-        held = dependency()
-        token = enter.submit(held.__enter__).result()
-        counted.append(token)
+        held = block_of(lock)
+        counted.append(fence(enter.submit(held.__enter__).result()))
         leave.submit(held.__exit__, None, None, None).result()
 
     with (
@@ -89,19 +84,12 @@ def test_a_block_may_end_in_another_thread_than_it_began(valkey: Redis):
 
 def test_a_block_that_ends_late_in_another_thread_releases_no_later_block(valkey: Redis):
     lock = RedisLock(valkey, "phone", lease=0.2, renew=False)
-
-    @contextmanager
-    def block() -> Iterator[Lease]:
-        with lock as lease:
-            yield lease
-
     with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other:
-        first, second = block(), block()
+        first, second = block_of(lock), block_of(lock)
         lost = pool.submit(first.__enter__).result()
         assert lost.lost.wait(5)
         lock.lease_seconds = 60
         kept = pool.submit(second.__enter__).result()
-        lock.lease_seconds = 60
         with pytest.raises(LockLost):
             other.submit(first.__exit__, None, None, None).result()
         kept.check()
@@ -127,8 +115,6 @@ def test_blocks_of_exit_stacks_in_several_threads_keep_apart(valkey: Redis):
 def test_a_dispatcher_that_hands_on_its_lease_enters_only_after_the_worker(valkey: Redis):
     lock = RedisLock(valkey, "phone")
     lease = lock.acquire()
-    with pytest.raises(LockError, match="reentrant=True"):
-        lock.acquire()
     with pytest.raises(LockTimeout):
         lock.acquire(timeout=0.1)
 
@@ -158,20 +144,6 @@ def test_a_caller_that_acquired_in_vain_does_not_release_anothers_lease(valkey: 
         Task(careless).result()
     lease.check()
     lease.release()
-
-
-def test_a_reentrant_handle_needs_an_owner_and_counts(valkey: Redis):
-    with pytest.raises(ValueError, match="owner"):
-        RedisLock(valkey, "phone", reentrant=True)
-    lock = RedisLock(valkey, "phone", reentrant=True, owner="job 7")
-    outer = lock.acquire()
-    inner = Task(lock.acquire).result()  # the owner's, whatever its thread
-    assert inner is outer
-    lock.release()
-    outer.check()
-    lock.release()
-    assert outer.released
-    assert not lock.locked()
 
 
 def test_nobody_enters_again_while_the_last_release_is_on_its_way(valkey: Redis):
@@ -267,17 +239,14 @@ def test_a_write_lease_becomes_a_read_lease_without_a_gap(valkey: Redis):
     writing.release()  # was handed on: nothing happens
 
 
-def test_a_task_resumes_the_lease_of_a_thread(valkey: Redis, valkey_server: Valkey):
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        ident = RedisLock(valkey, "phone").acquire().hand_on()
-        lock = AsyncRedisLock(client, "phone")
-        async with await AsyncRedisLease.resume(lock, ident) as lease:
-            assert lock.lease is lease
-            assert lease.id.startswith(f"{lease.token}:")
-        with pytest.raises(LockLost):
-            await lock.resume(ident)
-
-    run(valkey_server, scenario)
+async def test_a_task_resumes_the_lease_of_a_thread(valkey: Redis, valkey_async):
+    ident = RedisLock(valkey, "phone").acquire().hand_on()
+    lock = AsyncRedisLock(valkey_async, "phone")
+    async with await AsyncRedisLease.resume(lock, ident) as lease:
+        assert lock.lease is lease
+        assert lease.id.startswith(f"{lease.token}:")
+    with pytest.raises(LockLost):
+        await lock.resume(ident)
 
 
 def test_what_a_lease_and_a_handle_are_is_told(valkey: Redis):
@@ -289,14 +258,3 @@ def test_what_a_lease_and_a_handle_are_is_told(valkey: Redis):
     assert repr(lease) in repr(lock)
     lease.release()
     assert repr(lease).endswith("released>")
-
-
-def test_a_handle_has_a_time_limit_of_its_own(valkey: Redis):
-    lock = RedisLock(valkey, "phone", timeout=0.05)
-    with RedisLock(valkey, "phone"):
-        with pytest.raises(LockTimeout), lock:
-            pytest.fail("the body must not run")
-        with pytest.raises(LockTimeout):
-            lock.acquire()
-    with lock:
-        pass

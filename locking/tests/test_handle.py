@@ -18,17 +18,22 @@ from locking.backends.redis_shared import RedisReadLock, RedisSemaphore
 from locking.backends.redis_status import LockStatus, status_of
 from locking.django_cache import RedisCache
 from locking.redis_client import connect, connect_async
-from locking.tests.helpers import Task, eventually, fence, run
+from locking.tests.helpers import Task, eventually, fence
 from locking.tests.servers import Valkey
 
 
-def test_a_handle_is_a_context_manager_and_may_be_entered_again(valkey: Redis):
+def test_a_reentrant_handle_is_entered_again_by_its_owner_in_any_thread(valkey: Redis):
+    with pytest.raises(ValueError, match="owner"):
+        RedisLock(valkey, "phone", reentrant=True)
     lock = RedisLock(valkey, "phone", reentrant=True, owner="till 7")
     with lock as outer, lock as inner:
-        assert inner is outer is lock.lease
+        assert Task(lock.acquire).result() is inner is outer is lock.lease
+        lock.release()
+        outer.check()
         assert lock.locked()
         assert lock.owned()
         assert not Task(lock.owned).result()
+    assert outer.released
     assert not lock.locked()
     assert not lock.owned()
 
@@ -44,16 +49,20 @@ def test_a_handle_releases_and_extends_what_its_thread_holds(valkey: Redis):
             call()
 
 
-def test_a_handle_may_try_once(valkey: Redis):
-    with RedisLock(valkey, "phone"):
-        other = RedisLock(valkey, "phone")
+def test_a_handle_may_try_once_and_has_a_time_limit_of_its_own(valkey: Redis):
+    hasty, other = RedisLock(valkey, "phone", timeout=0.05), RedisLock(valkey, "phone")
+    with other:
         for attempt in (
             lambda: other.acquire(blocking=False),
             lambda: other.acquire(False),
             lambda: other.acquire(timeout=0),
+            hasty.acquire,
+            hasty.__enter__,
         ):
             with pytest.raises(LockTimeout, match="phone"):
                 attempt()
+    with hasty:
+        pass
 
 
 @pytest.mark.parametrize(
@@ -124,80 +133,65 @@ def test_a_handle_keeps_the_lease_whose_result_was_dropped(valkey: Redis):
     lock.release()
 
 
-def test_a_lease_whose_release_got_no_answer_does_not_warn(own_valkey: Valkey):
+def test_a_lease_that_was_released_even_without_an_answer_does_not_warn(own_valkey: Valkey):
     lock = RedisLock(connect(own_valkey.endpoint, timeout=0.2), "phone")
-    lock.acquire()
-    own_valkey.kill()
-    with pytest.raises(LockUnavailable):
-        lock.release()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        with lock:
+            pass
+        lock.acquire().release()
+        lock.acquire()
+        own_valkey.kill()
+        with pytest.raises(LockUnavailable):
+            lock.release()
         del lock
         gc.collect()
 
 
-def test_a_released_lease_does_not_warn(valkey: Redis):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with RedisLock(valkey, "phone"):
-            pass
-        RedisLock(valkey, "phone").acquire().release()
-
-
-def test_a_second_handle_in_one_thread_does_not_wait_for_itself_for_ever(valkey: Redis):
+async def test_a_second_handle_does_not_wait_for_its_own_caller_forever(
+    valkey: Redis, valkey_async
+):
     with RedisLock(valkey, "phone"):
         other = RedisLock(valkey, "phone")
-        with pytest.raises(LockError, match="itself holds 'phone'"):
+        with pytest.raises(LockError, match=r"itself holds 'phone'.*reentrant=True"):
             other.acquire()
         with pytest.raises(LockTimeout) as caught:
             other.acquire(timeout=0.1)
         assert any("itself holds" in note for note in caught.value.__notes__)
         assert other.waiters() == 0
+    async with AsyncRedisLock(valkey_async, "phone"):
+        with pytest.raises(LockError, match="itself holds 'phone'"):
+            await AsyncRedisLock(valkey_async, "phone").acquire()
+        with pytest.raises(LockTimeout):
+            await AsyncRedisLock(valkey_async, "phone").acquire(timeout=0.1)
 
 
-def test_the_asyncio_handle_has_the_same_surface(valkey_server: Valkey):
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        lock = AsyncRedisLock(client, "phone", lease=2, reentrant=True, owner="till 7")
-        async with lock as outer, lock as inner:
-            assert inner is outer is lock.lease
-            assert await lock.locked()
-            assert await lock.owned()
-            with pytest.raises(LockNotHeld):
-                await asyncio.create_task(lock.release())
-            with pytest.raises(LockTimeout, match="phone"):
-                await AsyncRedisLock(client, "phone").acquire(blocking=False)
-        assert outer.released
-        assert not await lock.locked()
-        await lock.acquire(timeout=1)
-        await lock.extend(60)
-        assert lock.lease.remaining() > 59
-        await lock.release()
+async def test_the_asyncio_handle_has_the_same_surface(valkey_async):
+    lock = AsyncRedisLock(valkey_async, "phone", lease=2, reentrant=True, owner="till 7")
+    async with lock as outer, lock as inner:
+        assert inner is outer is lock.lease
+        assert await lock.locked()
+        assert await lock.owned()
         with pytest.raises(LockNotHeld):
-            await lock.release()
-
-    run(valkey_server, scenario, flush=True)
-
-
-def test_a_second_handle_in_one_task_does_not_wait_for_itself_for_ever(valkey_server: Valkey):
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        async with AsyncRedisLock(client, "phone"):
-            with pytest.raises(LockError, match="itself holds 'phone'"):
-                await AsyncRedisLock(client, "phone").acquire()
-            with pytest.raises(LockTimeout):
-                await AsyncRedisLock(client, "phone").acquire(timeout=0.1)
-
-    run(valkey_server, scenario, flush=True)
+            await asyncio.create_task(lock.release())
+        with pytest.raises(LockTimeout, match="phone"):
+            await AsyncRedisLock(valkey_async, "phone").acquire(blocking=False)
+    assert outer.released
+    assert not await lock.locked()
+    await lock.acquire(timeout=1)
+    await lock.extend(60)
+    assert lock.lease.remaining() > 59
+    await lock.release()
+    with pytest.raises(LockNotHeld):
+        await lock.release()
 
 
-def test_an_asyncio_lease_that_was_dropped_ends_while_its_task_lives(valkey_server: Valkey):
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        lease = await AsyncRedisLock(client, "phone", lease=0.3).acquire()
-        await asyncio.sleep(0.01)  # its renewal has begun
-        with pytest.warns(ResourceWarning, match="'phone' was dropped"):
-            del lease
-        await (await AsyncRedisLock(client, "phone").acquire(timeout=5)).release()
-
-    run(valkey_server, scenario, flush=True)
+async def test_an_asyncio_lease_that_was_dropped_ends_while_its_task_lives(valkey_async):
+    lease = await AsyncRedisLock(valkey_async, "phone", lease=0.3).acquire()
+    await asyncio.sleep(0.01)  # its renewal has begun
+    with pytest.warns(ResourceWarning, match="'phone' was dropped"):
+        del lease
+    await (await AsyncRedisLock(valkey_async, "phone").acquire(timeout=5)).release()
 
 
 def test_an_asyncio_lock_can_be_made_from_a_url_and_outlives_a_loop(valkey_server: Valkey):
@@ -216,26 +210,21 @@ def test_an_asyncio_lock_can_be_made_from_a_url_and_outlives_a_loop(valkey_serve
     assert asyncio.run(enter()) != asyncio.run(enter())
 
 
-def test_closing_the_client_closes_the_connections_of_its_locks(valkey_server: Valkey):
-    watcher = Redis.from_url(valkey_server.endpoint)
-
-    def connections(name: str) -> int:
-        return sum(each["name"] == name for each in watcher.client_list())
+async def test_closing_the_client_closes_the_connections_of_its_locks(
+    valkey: Redis, valkey_server: Valkey
+):
+    def connections() -> int:
+        return sum(each["name"] == "closes" for each in valkey.client_list())
 
     with Redis.from_url(valkey_server.endpoint, client_name="closes") as client:
         RedisLock(client, "phone").acquire().release()
-        assert connections("closes") == 1
-    eventually(lambda: connections("closes") == 0)
-
-    async def scenario() -> None:
-        client = connect_async(valkey_server.endpoint, client_name="closes")
-        await (await AsyncRedisLock(client, "phone").acquire()).release()
-        assert connections("closes") == 1
-        await client.aclose()
-
-    asyncio.run(scenario())
-    eventually(lambda: connections("closes") == 0)
-    watcher.close()
+        assert connections() == 1
+    eventually(lambda: connections() == 0)
+    other = connect_async(valkey_server.endpoint, client_name="closes")
+    await (await AsyncRedisLock(other, "phone").acquire()).release()
+    assert connections() == 1
+    await other.aclose()
+    eventually(lambda: connections() == 0)
 
 
 # -- for operators
@@ -244,37 +233,29 @@ def test_closing_the_client_closes_the_connections_of_its_locks(valkey_server: V
 FREE = LockStatus(owner=None, token=0, remaining=0.0, waiters=())
 
 
-def test_a_free_lock_has_neither_holder_nor_waiters(store):
-    assert status_of(RedisLock(store, "phone")) == FREE
-
-
-def test_the_holder_is_named_with_its_token_and_the_rest_of_its_lease(store):
-    with RedisLock(store, "phone", lease=20, owner="web 1").acquire() as lease:
-        found = status_of(RedisLock(store, "phone"))
-        assert (found.owner, found.token, found.waiters) == ("web 1", lease.token, ())
-        assert 15 < found.remaining <= 20
-    assert status_of(RedisLock(store, "phone")) == FREE
-
-
-def test_live_waiters_are_named_in_order_of_arrival_and_dead_ones_are_not(store):
+def test_the_status_names_the_holder_and_the_live_waiters_in_order_of_arrival(store):
     def wait(owner: str) -> None:
         RedisLock(store, "phone", owner=owner).acquire(timeout=20).release()
 
-    lock = RedisLock(store, "phone", owner="holder:with:colons")
-    with lock.acquire():
+    lock = RedisLock(store, "phone", lease=20, owner="holder:with:colons")
+    assert status_of(lock) == FREE
+    with lock.acquire() as lease:
+        found = status_of(RedisLock(store, "phone"))
+        assert (found.owner, found.token, found.waiters) == (
+            "holder:with:colons",
+            lease.token,
+            (),
+        )
+        assert 15 < found.remaining <= 20
         store.rpush(lock.remote.keys[2], "f10000:dead:crashed")
         store.zadd(lock.remote.keys[3], {"f10000:dead:crashed": 1})
         waiting = [Task(wait, "web 2")]
         eventually(lambda: status_of(lock).waiters == ("web 2",))
         waiting.append(Task(wait, "web 3"))
-        eventually(lambda: len(status_of(lock).waiters) == 2)
-        found = status_of(lock)
-        assert (found.owner, found.waiters) == ("holder:with:colons", ("web 2", "web 3"))
+        eventually(lambda: status_of(lock).waiters == ("web 2", "web 3"))
     for task in waiting:
         task.result()
-
-
-def test_a_shared_lock_is_refused(store):
+    assert status_of(lock) == FREE
     with pytest.raises(LockUnsupported):
         status_of(RedisReadLock(store, "phone"))
 

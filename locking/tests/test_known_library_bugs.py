@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
-import time
-from itertools import count
+from unittest.mock import Mock
 
 import pytest
 from redis import Redis
@@ -16,7 +13,15 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import MUTEX
 from locking.redis_client import connect
 from locking.renewal import Renewer
-from locking.tests.helpers import Task, TransportWithPop, ask, eventually, lock_on, process
+from locking.tests.helpers import (
+    Interrupted,
+    Task,
+    TransportWithPop,
+    ask,
+    eventually,
+    lock_on,
+    process,
+)
 from locking.tests.proxy import Fault, Proxy
 from locking.tests.servers import Valkey
 
@@ -96,54 +101,32 @@ def test_python_redis_lock_4_0_1_waiter_sleeps_for_its_own_lease_instead_of_the_
 
 
 def test_python_redis_lock_timeout_does_not_end_under_repeated_wake_ups(valkey: Redis):
-    with RedisLock(valkey, "phone").acquire():
-        lock = RedisLock(valkey, "phone")
-        pops = count()
-
-        def wake_in_vain(key: str, seconds: float) -> bytes:
-            next(pops)
-            return b"0:0"
-
-        lock.remote.transport = TransportWithPop(lock.remote.transport, wake_in_vain)
-        began = time.monotonic()
-        with pytest.raises(LockTimeout):
-            lock.acquire(timeout=0.3)
-        assert time.monotonic() - began < 20
-        assert next(pops) > 2
+    lock = RedisLock(valkey, "phone")
+    wake_in_vain = Mock(return_value=b"0:0")
+    lock.remote.transport = TransportWithPop(lock.remote.transport, wake_in_vain)
+    with RedisLock(valkey, "phone"), pytest.raises(LockTimeout):
+        Task(lock.acquire, timeout=0.3).result(within=20)
+    assert wake_in_vain.call_count > 2
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_python_redis_lock_renewal_thread_dies_and_the_body_never_learns(valkey: Redis):
-    class Fragile(Renewer):
-        def renew_due(self, server) -> float:
-            raise SystemExit  # whatever may end a thread
-
-    renewer = Fragile()
-    lease = lock_on(valkey, "phone", lease=0.3, renewer=renewer).acquire()
-    assert lease.lost.wait(5)
-    with pytest.raises(LockLost):
-        lease.check()
-    with pytest.raises(LockLost):
-        lease.release()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_dead_renewal_thread_is_replaced_at_the_next_acquire(valkey: Redis):
     class FragileOnce(Renewer):
         failures = 1
 
         def renew_due(self, server) -> float:
             if self.failures:
                 self.failures -= 1
-                raise SystemExit
+                raise SystemExit  # whatever may end a thread
             return super().renew_due(server)
 
-    renewer = FragileOnce()
-    lock_on(valkey, "first", lease=0.3, renewer=renewer).acquire().release()
-    [server] = renewer._servers.values()
-    eventually(lambda: not server.is_served)
-    with lock_on(valkey, "phone", lease=0.3, renewer=renewer).acquire() as lease:
-        assert not lease.lost.wait(0.7)
+    lock = lock_on(valkey, "phone", lease=0.3, renewer=FragileOnce())
+    lease = lock.acquire()
+    assert lease.lost.wait(5)
+    with pytest.raises(LockLost):
+        lease.release()
+    with lock.acquire(timeout=5) as later:  # starts another thread
+        assert not later.lost.wait(0.7)
 
 
 def test_python_redis_lock_a_hook_that_raises_does_not_end_the_renewal(valkey: Redis, caplog):
@@ -226,12 +209,9 @@ def test_redisson_6510_millions_of_fence_keys_leak(valkey: Redis):
 def test_redis_py_3847_release_forgets_its_token_when_the_server_errs(own_valkey: Valkey):
     lock = RedisLock(connect(own_valkey.endpoint, timeout=0.2), "phone", lease=30)
     lease = lock.acquire()
-    assert own_valkey.process is not None
-    os.kill(own_valkey.process.pid, signal.SIGSTOP)
-    with pytest.raises(LockUnavailable):
+    with own_valkey.stopped(), pytest.raises(LockUnavailable):
         lease.release()
     assert not lease.released
-    os.kill(own_valkey.process.pid, signal.SIGCONT)
     lease.release()
     assert lock.owner() is None
 
@@ -242,7 +222,6 @@ def test_redlock_rb_36_extend_re_creates_a_lost_lock(valkey: Redis):
     eventually(lambda: not valkey.exists("lock:{phone}"))
     with pytest.raises(LockLost):
         lease.extend(10)
-    assert not valkey.exists("lock:{phone}")
     assert not ask(lock, MUTEX.renew, lease.holder, "1000", "1")
     assert not valkey.exists("lock:{phone}")
 
@@ -257,18 +236,13 @@ def test_sherlock_66_renew_called_release(valkey: Redis):
 
 
 def test_kazoo_760_cancelled_waiter_leaves_its_node(valkey: Redis):
-    class Cancelled(BaseException):
-        pass
-
-    holder = RedisLock(valkey, "phone").acquire()
-    lock = RedisLock(valkey, "phone")
+    holder, lock = RedisLock(valkey, "phone").acquire(), RedisLock(valkey, "phone")
 
     def granted_and_cancelled(key: str, seconds: float):
         holder.release()  # the lock is handed over, and the waiter dies before it knows
-        raise Cancelled
+        raise Interrupted
 
     lock.remote.transport = TransportWithPop(lock.remote.transport, granted_and_cancelled)
-    with pytest.raises(Cancelled):
+    with pytest.raises(Interrupted):
         lock.acquire()
     assert valkey.keys() == [b"lock:{phone}:fence"]
-    RedisLock(valkey, "phone").acquire(timeout=0).release()

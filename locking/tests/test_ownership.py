@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarnin
 ENDS = pytest.mark.parametrize("ends", [{"renew": False}, {"max_hold": 0.3}], ids=str)
 
 
-def test_a_block_releases_its_own_permit_and_not_the_latest(valkey: Redis):
+async def test_a_block_releases_its_own_permit_and_not_the_latest(valkey: Redis, valkey_async):
     semaphore = RedisSemaphore(valkey, "tills", 2)
     with semaphore as own:
         kept = semaphore.acquire()
@@ -32,48 +32,35 @@ def test_a_block_releases_its_own_permit_and_not_the_latest(valkey: Redis):
     assert not kept.released
     kept.release()
 
-
-def test_a_tasks_block_releases_its_own_permit_and_not_the_latest(
-    valkey: Redis, valkey_server: Valkey
-):
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        semaphore = AsyncRedisSemaphore(client, "tills", 2)
-        async with semaphore as own:
-            kept = await semaphore.acquire()
-        assert own.released
-        assert not kept.released
-        await kept.release()
-
-    run(valkey_server, scenario)
+    tills = AsyncRedisSemaphore(valkey_async, "tills", 2)
+    async with tills as mine:
+        other = await tills.acquire()
+    assert mine.released
+    assert not other.released
+    await other.release()
 
 
-def test_an_early_release_does_not_hide_the_error_of_the_body(valkey: Redis):
-    lock = RedisLock(valkey, "phone")
+async def test_an_early_release_does_not_hide_the_error_of_the_body(valkey: Redis, valkey_async):
+    lock, other = RedisLock(valkey, "phone"), AsyncRedisLock(valkey_async, "phone")
 
     def fail() -> None:
         with lock:
             lock.release()
             raise ValueError("the body's")
 
-    with pytest.raises(ValueError, match="the body's") as caught:
-        fail()
-    assert "LockNotHeld" in caught.value.__notes__[0]
-    with pytest.raises(LockNotHeld), lock:
-        lock.release()
-
-
-def test_an_early_release_in_a_task_does_not_hide_the_error_of_the_body(
-    valkey: Redis, valkey_server: Valkey
-):
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        lock = AsyncRedisLock(client, "phone")
-        async with lock:
-            await lock.release()
+    async def fail_in_a_task() -> None:
+        async with other:
+            await other.release()
             raise ValueError("the body's")
 
     with pytest.raises(ValueError, match="the body's") as caught:
-        run(valkey_server, scenario)
+        fail()
     assert "LockNotHeld" in caught.value.__notes__[0]
+    with pytest.raises(ValueError, match="the body's") as caught:
+        await fail_in_a_task()
+    assert "LockNotHeld" in caught.value.__notes__[0]
+    with pytest.raises(LockNotHeld), lock:
+        lock.release()
 
 
 def test_a_handle_forgets_the_leases_of_threads_that_have_ended(valkey: Redis):
@@ -83,19 +70,16 @@ def test_a_handle_forgets_the_leases_of_threads_that_have_ended(valkey: Redis):
     eventually(lambda: lease() is None, within=5)
 
 
-def test_a_handle_forgets_the_leases_of_tasks_that_have_ended(valkey: Redis, valkey_server: Valkey):
-    async def scenario(client: redis.asyncio.Redis) -> None:
-        lock = AsyncRedisLock(client, "phone")
+async def test_a_handle_forgets_the_leases_of_tasks_that_have_ended(valkey_async):
+    lock = AsyncRedisLock(valkey_async, "phone")
 
-        async def forget() -> weakref.ref[object]:
-            return weakref.ref(await lock.acquire())
+    async def forget() -> weakref.ref[object]:
+        return weakref.ref(await lock.acquire())
 
-        lease = await asyncio.create_task(forget())
-        await asyncio.sleep(0.01)
-        gc.collect()
-        assert lease() is None
-
-    run(valkey_server, scenario)
+    lease = await asyncio.create_task(forget())
+    await asyncio.sleep(0.01)
+    gc.collect()
+    assert lease() is None
 
 
 @ENDS

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import pytest
-
 from locking.queue import DelayQueue, Due
 from locking.redis_client import connect
 from locking.tests.helpers import PROCESSES, Task, eventually, process
@@ -73,12 +71,14 @@ def test_an_id_in_flight_is_still_in_the_queue(store):
     assert len(queue) == 1
 
 
-def test_the_longest_due_comes_first(store):
+def test_pop_takes_the_longest_due_and_no_more_than_asked(store):
     queue = DelayQueue(store, "orders")
     for number in (3, 1, 2):
         queue.enqueue([str(number)], -10 + number)
     assert [one.id for one in queue.top(2)] == ["1", "2"]
-    assert [one.id for one in queue.pop(9)] == ["1", "2", "3"]
+    assert [one.id for one in queue.pop()] == ["1"]
+    assert [one.id for one in queue.pop(9)] == ["2", "3"]
+    assert (len(queue), queue.in_flight()) == (0, 3)
 
 
 def test_dequeue_takes_an_id_only_if_it_was_not_rescheduled_since_it_was_read(store):
@@ -157,14 +157,6 @@ def test_a_client_that_decodes_replies_sees_the_same(store_server, store):
     queue.enqueue(["a"], -1)
     assert [type(one) for one in queue.top()] == [Due]
     assert [one.id for one in queue.pop()] == ["a"]
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_pop_takes_no_more_than_asked(store, count):
-    queue = DelayQueue(store, "orders")
-    queue.enqueue("abcde", -1)
-    assert len(queue.pop(count)) == count
-    assert len(queue) == 5 - count
 
 
 def test_discarded_ids_are_gone_whether_they_waited_or_were_in_flight(store):

@@ -1,13 +1,15 @@
-"""The asyncio twin of the production lock."""
+"""The locks for asyncio: they do what those for threads do, and both exclude each other."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 
 import pytest
-from redis.asyncio import Redis
+from redis import Redis
 
-from locking import LockError, LockLost, LockTimeout, LockUnavailable
+from locking import LockError, LockLost, LockTimeout, LockUnavailable, acquire_all_async
+from locking.backends.in_thread import ThreadLock
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_shared import (
@@ -16,142 +18,204 @@ from locking.backends.redis_shared import (
     RedisReadWriteLock,
     RedisSemaphore,
 )
+from locking.backends.redis_status import status_of
+from locking.backends.redlock import AsyncRedLock, RedLock, redlock_clients
 from locking.queue import AsyncDelayQueue, DelayQueue
-from locking.redis_client import connect_async
-from locking.tests.helpers import Task, run
-from locking.tests.servers import free_port
+from locking.tests.helpers import Task, until_waiting
+from locking.tests.servers import Valkey, free_port
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
 
 
-async def until(condition) -> None:
-    async with asyncio.timeout(10):
-        while not await condition():
-            await asyncio.sleep(0.005)
+async def test_only_one_of_many_tasks_is_inside_and_they_enter_in_order(store, store_async):
+    order: list[int] = []
+    inside = 0
+
+    async def enter(number: int) -> None:
+        nonlocal inside
+        async with await AsyncRedisLock(store_async, "phone").acquire(timeout=20):
+            inside += 1
+            assert inside == 1
+            order.append(number)
+            await asyncio.sleep(0)
+            inside -= 1
+
+    lock = AsyncRedisLock(store_async, "phone")
+    tasks = []
+    async with await lock.acquire():
+        for number in range(10):
+            tasks.append(asyncio.create_task(enter(number)))
+            await until_waiting(lock, len(tasks))
+    await asyncio.gather(*tasks)
+    assert order == list(range(10))
+    assert store.keys() == [b"lock:{phone}:fence"]
 
 
-def test_only_one_of_many_tasks_is_inside_and_they_enter_in_order(store_server):
-    async def scenario(client: Redis) -> list[int]:
-        order: list[int] = []
-        inside = 0
-
-        async def enter(number: int) -> None:
-            nonlocal inside
-            async with await AsyncRedisLock(client, "phone").acquire(timeout=20):
-                inside += 1
-                assert inside == 1
-                order.append(number)
-                await asyncio.sleep(0)
-                inside -= 1
-
-        lock = AsyncRedisLock(client, "phone")
-        tasks = []
-        async with await lock.acquire():
-            for number in range(10):
-                tasks.append(asyncio.create_task(enter(number)))
-                await until(lambda: _is(lock.waiters(), len(tasks)))
-        await asyncio.gather(*tasks)
-        assert await client.keys() == [b"lock:{phone}:fence"]
-        return order
-
-    assert run(store_server, scenario, flush=True) == list(range(10))
+async def test_tasks_and_threads_exclude_each_other_under_the_same_name(store, store_async):
+    lock, blocking = AsyncRedisLock(store_async, "phone", owner="task"), RedisLock(store, "phone")
+    async with lock as lease:
+        assert blocking.owner() == "task"
+        heir = Task(lambda: blocking.acquire(timeout=20))
+        await until_waiting(lock)
+    following = await asyncio.to_thread(heir.result)
+    assert following.token > lease.token
+    following.release()
 
 
-async def _is(awaitable, value) -> bool:
-    return bool(await awaitable == value)
+async def test_a_lock_that_was_taken_away_is_lost(store_async):
+    lock = AsyncRedisLock(store_async, "phone", lease=0.3)
+    lease = await lock.acquire()
+    assert await lock.force_release("the test wants it")
+    assert await lease.wait_lost(5)
+    with pytest.raises(LockLost):
+        await lease.release()
 
 
-def test_tasks_and_threads_exclude_each_other_under_the_same_name(store, store_server):
-    async def scenario(client: Redis) -> int:
-        async with await AsyncRedisLock(client, "phone", owner="task").acquire() as lease:
-            blocking = RedisLock(store, "phone")
-            assert blocking.owner() == "task"
-            heir = Task(lambda: blocking.acquire(timeout=20))
-            await until(lambda: _is(AsyncRedisLock(client, "phone").waiters(), 1))
-        following = await asyncio.to_thread(heir.result)
-        assert following.token > lease.token
-        following.release()
-        return 1
-
-    assert run(store_server, scenario, flush=True) == 1
-
-
-def test_a_lock_that_was_taken_away_is_lost(store_server):
-    async def scenario(client: Redis) -> None:
-        lock = AsyncRedisLock(client, "phone", lease=0.3)
-        lease = await lock.acquire()
-        assert await lock.force_release("the test wants it")
-        assert await lease.wait_lost(5)
+async def test_extend_moves_the_end_of_the_lease(store_async):
+    async with await AsyncRedisLock(store_async, "phone", lease=1).acquire() as lease:
+        await lease.extend(30)
+        assert 29 < lease.remaining() <= 30
+        await store_async.delete("lock:{phone}")
+        with pytest.raises(LockLost):
+            await lease.extend(30)
+        assert not await store_async.exists("lock:{phone}")
         with pytest.raises(LockLost):
             await lease.release()
 
-    run(store_server, scenario, flush=True)
+
+async def test_an_unreachable_server_raises_lock_unavailable():
+    with pytest.raises(LockUnavailable):
+        await AsyncRedisLock(f"redis://127.0.0.1:{free_port()}/0", "phone").acquire(timeout=5)
 
 
-def test_extend_moves_the_end_of_the_lease(store_server):
-    async def scenario(client: Redis) -> None:
-        async with await AsyncRedisLock(client, "phone", lease=1).acquire() as lease:
-            await lease.extend(30)
-            assert 29 < lease.remaining() <= 30
-            await client.delete("lock:{phone}")
-            with pytest.raises(LockLost):
-                await lease.extend(30)
-            assert not await client.exists("lock:{phone}")
-            with pytest.raises(LockLost):
-                await lease.release()
-
-    run(store_server, scenario, flush=True)
-
-
-def test_an_unreachable_server_raises_lock_unavailable():
-    async def scenario() -> None:
-        client = connect_async(f"redis://127.0.0.1:{free_port()}/0")
-        with pytest.raises(LockUnavailable):
-            await AsyncRedisLock(client, "phone").acquire(timeout=5)
-        await client.aclose()
-
-    asyncio.run(scenario())
-
-
-def test_tasks_and_threads_share_a_read_write_lock_and_a_semaphore(store, store_server):
-    async def scenario(client: Redis) -> None:
-        lock = AsyncRedisReadWriteLock(client, "catalogue")
-        threads = RedisReadWriteLock(store, "catalogue")
-        async with lock.read, await asyncio.create_task(lock.read.acquire(timeout=0)):
-            with threads.read.acquire(timeout=0), pytest.raises(LockTimeout):
-                threads.write.acquire(timeout=0)
-            with pytest.raises(LockError, match="itself holds"):
-                await lock.write.acquire()
-        async with lock.write:
-            for half in (threads.read, threads.write):
-                with pytest.raises(LockTimeout):
-                    half.acquire(timeout=0)
-        semaphore = AsyncRedisSemaphore(client, "pool", 2)
-        async with semaphore, semaphore:
+async def test_tasks_and_threads_share_a_read_write_lock_and_a_semaphore(store, store_async):
+    lock = AsyncRedisReadWriteLock(store_async, "catalogue")
+    threads = RedisReadWriteLock(store, "catalogue")
+    async with lock.read, await asyncio.create_task(lock.read.acquire(timeout=0)):
+        with threads.read.acquire(timeout=0), pytest.raises(LockTimeout):
+            threads.write.acquire(timeout=0)
+        with pytest.raises(LockError, match="itself holds"):
+            await lock.write.acquire()
+    async with lock.write:
+        for half in (threads.read, threads.write):
             with pytest.raises(LockTimeout):
-                RedisSemaphore(store, "pool", 2).acquire(timeout=0)
-            waiting = asyncio.create_task(semaphore.acquire(timeout=20))
-            await until(lambda: _is(semaphore.waiters(), 1))
-        await (await waiting).release()
-        assert not await semaphore.locked()
+                half.acquire(timeout=0)
+    semaphore = AsyncRedisSemaphore(store_async, "pool", 2)
+    async with semaphore, semaphore:
+        with pytest.raises(LockTimeout):
+            RedisSemaphore(store, "pool", 2).acquire(timeout=0)
+        waiting = asyncio.create_task(semaphore.acquire(timeout=20))
+        await until_waiting(semaphore)
+    await (await waiting).release()
+    assert not await semaphore.locked()
 
-    run(store_server, scenario, flush=True)
+
+async def test_a_delay_queue_for_asyncio_is_the_same_queue(store, store_async):
+    queue, other = AsyncDelayQueue(store_async, "orders"), DelayQueue(store, "orders")
+    assert await queue.enqueue(["a", "b", "c"], -1) == 3
+    assert await queue.enqueue([], 0) == await queue.acknowledge([]) == 0
+    assert [due.id for due in await queue.top(5)] == ["a", "b", "c"]
+    [first] = await queue.pop(1)
+    assert (await queue.waiting(), await queue.in_flight()) == (len(other), 1) == (2, 1)
+    assert await queue.next_due() == other.next_due()
+    assert await queue.acknowledge([first]) == 1
+    [second] = other.top(1)
+    assert await queue.dequeue(second.id, second.score)
+    assert await queue.discard(["c"]) == 1
+    assert await queue.next_due() is None
 
 
-def test_a_delay_queue_for_asyncio_is_the_same_queue(store, store_server):
-    async def scenario(client: Redis) -> None:
-        queue, other = AsyncDelayQueue(client, "orders"), DelayQueue(store, "orders")
-        assert await queue.enqueue(["a", "b", "c"], -1) == 3
-        assert await queue.enqueue([], 0) == await queue.acknowledge([]) == 0
-        assert [due.id for due in await queue.top(5)] == ["a", "b", "c"]
-        [first] = await queue.pop(1)
-        assert (await queue.waiting(), await queue.in_flight()) == (len(other), 1) == (2, 1)
-        assert await queue.next_due() == other.next_due()
-        assert await queue.acknowledge([first]) == 1
-        [second] = other.top(1)
-        assert await queue.dequeue(second.id, second.score)
-        assert await queue.discard(["c"]) == 1
-        assert await queue.next_due() is None
+async def test_tasks_that_name_locks_in_any_order_do_not_deadlock(valkey_async):
+    done = []
 
-    run(store_server, scenario, flush=True)
+    async def work(names: str) -> None:
+        for _ in range(10):
+            locks = [AsyncRedisLock(valkey_async, name) for name in names]
+            async with acquire_all_async(locks, timeout=40) as leases:
+                assert sorted(leases) == sorted(set(names))
+                done.append(1)
+
+    await asyncio.gather(*(work(names) for names in ("abc", "cba", "bca", "ac")))
+    assert len(done) == 40
+
+
+async def test_tasks_hold_all_locks_of_one_name_or_none(valkey: Redis, valkey_async):
+    lock, pair = AsyncRedisLock(valkey_async, "x"), AsyncRedisReadWriteLock(valkey_async, "x")
+    permits = AsyncRedisSemaphore(valkey_async, "x", 1)
+    async with acquire_all_async([lock, permits, pair.write, pair.read]) as leases:
+        assert leases[lock].remaining() > 0
+        assert leases[permits] is permits.lease
+        assert leases[pair.read] is leases[pair.write]
+    with RedisLock(valkey, "x"):
+        with pytest.raises(LockTimeout):
+            async with acquire_all_async([permits, lock], timeout=0.1):
+                pytest.fail("the body must not run")
+        assert not await permits.locked()
+
+
+async def test_the_status_is_read_by_tasks(valkey: Redis, valkey_async):
+    lock = AsyncRedisLock(valkey_async, "phone", owner="till 7")
+    async with lock as lease:
+        status = await status_of(lock)
+        assert status == status_of(RedisLock(valkey, "phone")) or status.remaining > 0
+        assert (status.owner, status.token) == ("till 7", lease.token)
+    assert (await status_of(lock)).owner is None
+
+
+async def test_a_grant_that_no_replica_has_is_given_back(valkey_async):
+    lock = AsyncRedisLock(valkey_async, "phone", replicas=1, replica_timeout=0.05)
+    with pytest.raises(LockUnavailable, match="0 of 1 replicas"):
+        await lock.acquire()
+    assert not await lock.locked()
+
+
+async def test_redlock_for_tasks_and_for_threads_exclude_each_other():
+    with ExitStack() as stack:
+        servers = [stack.enter_context(Valkey()) for _ in range(3)]
+        clients = redlock_clients([server.endpoint for server in servers])
+        threads = RedLock(clients, "phone", lease=5)
+        lock = AsyncRedLock(clients, "phone", lease=5)
+        async with lock as lease:
+            await lease.extend(9)
+            assert lease.remaining() > 8
+            assert await lock.owner() == lease.inner.grant.rpartition("|")[0] == threads.owner()
+            with pytest.raises(LockTimeout):
+                threads.acquire(timeout=0)
+            with pytest.raises(LockTimeout, match="'phone'"):
+                await AsyncRedLock(clients, "phone").acquire(timeout=0.05)
+        assert not threads.locked()
+        with threads:
+            waiting = asyncio.create_task(lock.acquire())
+            await asyncio.sleep(0.1)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        lease = await asyncio.wait_for(lock.acquire(), 5)
+        servers[0].kill()
+        await lease.release()
+        servers[1].kill()
+        with pytest.raises(LockUnavailable):
+            await lock.acquire(timeout=0)
+
+
+async def test_any_lock_serves_tasks_through_threads(valkey: Redis):
+    lock = ThreadLock(RedisLock(valkey, "phone", lease=0.4))
+    async with lock as lease:
+        assert lock.lease is lease
+        assert await lock.locked()
+        assert await asyncio.to_thread(lease.lost.wait, 0.8) is False  # it is renewed
+        await lease.extend(30)
+        with pytest.raises(LockTimeout):
+            await ThreadLock(RedisLock(valkey, "phone")).acquire(timeout=0.05)
+        waiting = asyncio.create_task(ThreadLock(RedisLock(valkey, "phone")).acquire())
+        await until_waiting(lock)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    while await lock.owner() is not None:  # what the cancelled one got is given back
+        await asyncio.sleep(0.01)
+    lost = await lock.acquire()
+    assert await lock.force_release("the test wants it")
+    with pytest.raises(LockLost):
+        await lost.release()

@@ -22,7 +22,14 @@ from locking.terms import Clock
 from locking.tests.helpers import Around, Task, eventually, fence
 from locking.tests.needs import GEVENT, needs
 from locking.tests.servers import Valkey
-from locking.tests.topologies import Primary, Replica, SentinelServer, cluster_url, in_sync
+from locking.tests.topologies import (
+    Primary,
+    Replica,
+    SentinelServer,
+    cluster_url,
+    in_sync,
+    move_slot,
+)
 
 __all__ = ["cluster_url"]
 
@@ -70,25 +77,12 @@ def test_on_a_cluster_a_lock_follows_its_slot_to_another_node(cluster: RedisClus
     lock = RedisLock(cluster, "moving")
     before = lock.acquire()
     before.release()
-    slot = cluster.keyslot("lock:{moving}")
-    source = cluster.get_node_from_key("lock:{moving}")
-    target = next(node for node in cluster.get_primaries() if node.name != source.name)
-    target_id = cluster.cluster_myid(target)
-    cluster.delete("lock:{moving}:fence")  # an empty slot moves without its keys
-    for node in (target, source, *cluster.get_primaries()):
-        on_node = cluster.get_redis_connection(node)
-        on_node.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target_id)
-    after = RedisLock(connect_again(cluster), "moving").acquire(timeout=5)
+    move_slot(cluster, "moving")
+    node = cluster.get_primaries()[0]
+    after = RedisLock(f"redis+cluster://127.0.0.1:{node.port}", "moving").acquire(timeout=5)
     assert fence(after) > fence(before)
     after.release()
     lock.acquire(timeout=5).release()  # the old handle has to learn where the slot went
-
-
-def connect_again(cluster: RedisCluster) -> RedisCluster:
-    node = cluster.get_primaries()[0]
-    client = connect(f"redis+cluster://127.0.0.1:{node.port}")
-    assert isinstance(client, RedisCluster)
-    return client
 
 
 def test_on_a_cluster_the_delay_queue_works(cluster: RedisCluster):
@@ -200,6 +194,8 @@ def test_a_server_error_raises_lock_unavailable_and_leaves_nothing(own_valkey: V
         lock.acquire(timeout=5).release()
 
 
+PATCH = "from gevent import monkey\nmonkey.patch_all()\n"
+WARNINGS = {"at first": ("-W", "error", "-W", "ignore:the lease:ResourceWarning"), "late": ()}
 WITH_GEVENT = """
     from gevent import monkey
     monkey.patch_all()
@@ -251,38 +247,16 @@ WITH_GEVENT = """
 
 
 @needs(GEVENT)
-def test_greenlets_exclude_each_other_and_never_block_the_hub(valkey: Redis, valkey_server: Valkey):
+@pytest.mark.parametrize("patched", ["at first", "late"])
+def test_greenlets_exclude_each_other_and_never_block_the_hub(
+    valkey: Redis, valkey_server: Valkey, patched: str
+):
+    """Late: as in gunicorn with `--preload`, imported in the master and patched in the worker."""
+    code = textwrap.dedent(WITH_GEVENT)
+    if patched == "late":
+        code = code.replace(PATCH, "", 1).replace("inside =", f"{PATCH}inside =", 1)
     done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "error",
-            "-W",
-            "ignore:the lease:ResourceWarning",
-            "-c",
-            textwrap.dedent(WITH_GEVENT),
-            valkey_server.endpoint,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
-
-
-@needs(GEVENT)
-def test_a_handle_made_before_gevent_patched_works_after_it(valkey: Redis, valkey_server: Valkey):
-    """As in gunicorn with `--preload`: imported in the master, patched in the worker."""
-    late = WITH_GEVENT.replace(
-        "    from gevent import monkey\n    monkey.patch_all()\n", ""
-    ).replace(
-        "    inside = entered",
-        "    from gevent import monkey\n    monkey.patch_all()\n    inside = entered",
-        1,
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(late), valkey_server.endpoint],
+        [sys.executable, *WARNINGS[patched], "-c", code, valkey_server.endpoint],
         capture_output=True,
         text=True,
         timeout=110,

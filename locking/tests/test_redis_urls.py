@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 import redis.asyncio
-from redis import Redis, Sentinel
+from redis import Redis, RedisCluster, Sentinel
 
 from locking import LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
@@ -21,7 +20,7 @@ from locking.backends.redis_async import AsyncRedisLock
 from locking.queue import DelayQueue
 from locking.redis_client import connect, connect_async
 from locking.tests import certificates, servers
-from locking.tests.helpers import Task, eventually
+from locking.tests.helpers import Task, eventually, until_waiting
 from locking.tests.needs import programs, require
 from locking.tests.servers import Valkey, free_port
 from locking.tests.topologies import (
@@ -32,6 +31,7 @@ from locking.tests.topologies import (
     SentinelServer,
     cluster_url,
     in_sync,
+    move_slot,
 )
 
 __all__ = ["cluster_url"]
@@ -56,8 +56,7 @@ async def hand_over(client: Any) -> None:
     lock, other = AsyncRedisLock(client, "phone"), AsyncRedisLock(client, "phone")
     async with lock as lease:
         waiting = asyncio.create_task(other.acquire(timeout=20))
-        while not await lock.waiters():
-            await asyncio.sleep(0.01)
+        await until_waiting(lock)
         with pytest.raises(LockTimeout):
             await AsyncRedisLock(client, "phone").acquire(timeout=0)
     heir = await waiting
@@ -111,11 +110,8 @@ def test_the_credentials_and_the_query_of_a_url_with_sentinels():
         assert settings["client_name"] == "a b"
         manager = client.connection_pool.sentinel_manager  # type: ignore[union-attr]
         places = [each.connection_pool.connection_kwargs for each in manager.sentinels]
-        assert [(each["host"], each["port"]) for each in places] == [
-            ("one", 1),
-            ("two", 2),
-            ("three", 26379),
-        ]
+        hosts = [(each["host"], each["port"]) for each in places]
+        assert hosts == [("one", 1), ("two", 2), ("three", 26379)]
         assert not any("password" in each and each["password"] for each in places)
 
 
@@ -203,14 +199,9 @@ def test_an_asyncio_lock_follows_its_slot_to_another_node(cluster_url: str):
     async def scenario(client: redis.asyncio.RedisCluster) -> None:
         lock = AsyncRedisLock(client, "travels")
         await (await lock.acquire()).release()
-        await client.delete("lock:{travels}:fence")  # an empty slot moves without its keys
-        slot = client.keyslot("lock:{travels}")
-        source = client.get_node_from_key("lock:{travels}")
-        assert source is not None
-        target = next(node for node in client.get_primaries() if node.name != source.name)
-        ident = await client.execute_command("CLUSTER MYID", target_nodes=target)
-        for node in (target, source, *client.get_primaries()):
-            await client.execute_command("CLUSTER SETSLOT", slot, "NODE", ident, target_nodes=node)
+        with connect(cluster_url) as blocking:
+            assert isinstance(blocking, RedisCluster)
+            move_slot(blocking, "travels")
         await (await lock.acquire(timeout=5)).release()
 
     in_loop(cluster_url, scenario)
@@ -238,8 +229,7 @@ def test_sentinels_and_a_failover_with_asyncio():
             lock = AsyncRedisLock(client, "other")
             await lock.acquire()
             waiting = asyncio.create_task(AsyncRedisLock(client, "other").acquire(timeout=50))
-            while not await lock.waiters():
-                await asyncio.sleep(0.01)
+            await until_waiting(lock)
             await asyncio.to_thread(primary.kill)
             lock.lease.drop()
             await (await waiting).release()
@@ -256,15 +246,12 @@ def test_a_silent_sentinel_does_not_hold_an_acquire_up_past_its_deadline():
         patient = Sentinel(
             [("127.0.0.1", each.port) for each in watching], socket_timeout=10
         ).master_for("shop", socket_timeout=10)
-        watching[0].process.send_signal(signal.SIGSTOP)
-        try:
+        with watching[0].stopped():
             with connect(url) as client:
                 Task(lambda: RedisLock(client, "a").acquire(timeout=5).release()).result(within=10)
             in_loop(url, hand_over)
             with pytest.raises(LockUnavailable):
                 Task(lambda: RedisLock(patient, "a").acquire(timeout=0.5)).result(within=6)
-        finally:
-            watching[0].process.send_signal(signal.SIGCONT)
         patient.close()
 
 

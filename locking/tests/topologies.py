@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 
 import pytest
-from redis import Redis
+from redis import Redis, RedisCluster
 
 from locking.tests.helpers import eventually
 from locking.tests.servers import Server, Valkey, free_port
@@ -34,13 +34,8 @@ class ClusterNode(Primary):
 class Replica(Primary):
     def __init__(self, primary: Server) -> None:
         super().__init__()
-        self.options = (
-            "--replicaof",
-            "127.0.0.1",
-            str(primary.port),
-            "--repl-diskless-sync-delay",
-            "0",
-        )
+        self.options = ("--replicaof", "127.0.0.1", str(primary.port))
+        self.options += ("--repl-diskless-sync-delay", "0")
 
 
 class SentinelServer(Primary):
@@ -82,6 +77,17 @@ def cluster_url() -> Iterator[str]:
         for client in clients:
             eventually(partial(is_formed, client), within=30)
         yield f"redis+cluster://127.0.0.1:{nodes[0].port}"
+
+
+def move_slot(cluster: RedisCluster, name: str) -> None:
+    """Move the slot of a lock that nobody holds to another node."""
+    slot, source = cluster.keyslot(name), cluster.get_node_from_key(f"{{{name}}}")
+    target = next(node for node in cluster.get_primaries() if node.name != source.name)
+    ident = cluster.cluster_myid(target)
+    cluster.delete(f"lock:{{{name}}}:fence")  # an empty slot moves without its keys
+    for node in (target, source, *cluster.get_primaries()):
+        on_node = cluster.get_redis_connection(node)
+        on_node.execute_command("CLUSTER", "SETSLOT", slot, "NODE", ident)
 
 
 def in_sync(primary: Redis) -> bool:

@@ -14,20 +14,12 @@ from typing import Any, Self
 import locking
 from locking import LockTimeout
 from locking.base import Lease, Lock
-from locking.tests.conformance.backends import BY_NAME
+from locking.tests.conformance.backends import ALL, BY_NAME
 from locking.tests.helpers import PROCESSES, import_before_forking
 
-BACKENDS = (
-    "redis",
-    "redlock",
-    "database",
-    "database_lease",
-    "mysql",
-    "memcached",
-    "zookeeper",
-    "etcd",
+import_before_forking(
+    __name__, *{f"locking.backends.{kind.lock_class.partition(':')[0]}" for kind in ALL}
 )
-import_before_forking(__name__, *(f"locking.backends.{backend}" for backend in BACKENDS))
 
 ANSWER_TIMEOUT = 40.0  # s; for an answer that a test is sure to get
 
@@ -44,7 +36,7 @@ class Client:
     """
 
     def __init__(self, backend: str, endpoints: Sequence[Any], name: str, **options: Any) -> None:
-        self._pipe, theirs = PROCESSES.Pipe()
+        self.pipe, theirs = PROCESSES.Pipe()
         arguments = (theirs, backend, endpoints, name, options)
         self.process = PROCESSES.Process(target=_serve, args=arguments, daemon=True)
         self.process.start()
@@ -52,7 +44,7 @@ class Client:
         assert self._receive(ANSWER_TIMEOUT) == ("begun",)
 
     def begin(self, command: str, *arguments: Any) -> None:
-        self._pipe.send((command, *arguments))
+        self.pipe.send((command, *arguments))
         assert self._receive(ANSWER_TIMEOUT) == ("begun",)
 
     def call(self, command: str, *arguments: Any) -> Any:
@@ -60,7 +52,7 @@ class Client:
         return self.answer()
 
     def answered(self) -> bool:
-        return self._pipe.poll()
+        return self.pipe.poll()
 
     def answer(self, within: float = ANSWER_TIMEOUT) -> Any:
         kind, value, detail = self._receive(within)
@@ -71,13 +63,9 @@ class Client:
         raise getattr(locking, value, AssertionError)(detail)
 
     def _receive(self, within: float) -> Any:
-        if not self._pipe.poll(within):
+        if not self.pipe.poll(within):
             raise AssertionError(f"no answer from the process within {within} s")
-        return self._pipe.recv()
-
-    @property
-    def pipe(self) -> Connection:
-        return self._pipe
+        return self.pipe.recv()
 
     def signal(self, number: int) -> None:
         assert self.process.pid is not None
@@ -95,7 +83,7 @@ class Client:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if self.process.is_alive():
             self.kill()
-        self._pipe.close()
+        self.pipe.close()
 
 
 class _Worker:

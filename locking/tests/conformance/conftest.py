@@ -55,6 +55,15 @@ class Deployment:
         when_up(self.here.lock("probe").acquire, 10).release()
 
 
+def deploy(kind: type[Backend]) -> Iterator[Deployment]:
+    """Start the servers of a backend for a fixture."""
+    require(*(server.need for server in kind.servers))
+    with ExitStack() as running:
+        deployment = Deployment(kind, [running.enter_context(server()) for server in kind.servers])
+        running.callback(deployment.here.close)
+        yield deployment
+
+
 EACH = [
     pytest.param(kind, id=kind.name, marks=[pytest.mark.long] if kind.heavy else []) for kind in ALL
 ]
@@ -62,12 +71,7 @@ EACH = [
 
 @pytest.fixture(scope="session", params=EACH)
 def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
-    kind: type[Backend] = request.param
-    require(*(server.need for server in kind.servers))
-    with ExitStack() as running:
-        deployment = Deployment(kind, [running.enter_context(server()) for server in kind.servers])
-        running.callback(deployment.here.close)
-        yield deployment
+    yield from deploy(request.param)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack
 from math import inf
 from typing import Any
 
@@ -18,7 +17,6 @@ import pytest
 import redis
 
 from locking.terms import LockLost, LockTimeout, LockUnavailable
-from locking.tests import servers
 from locking.tests.conformance.backends import (
     Backend,
     Etcd,
@@ -29,19 +27,10 @@ from locking.tests.conformance.backends import (
     RedlockOnValkey,
     ZooKeeper,
 )
-from locking.tests.conformance.conftest import Deployment
+from locking.tests.conformance.conftest import Deployment, deploy
 from locking.tests.helpers import Task, eventually
-from locking.tests.needs import require
 
 INSERT = "INSERT INTO work VALUES (%s)"
-
-
-def deploy(kind: type[Backend]) -> Iterator[Deployment]:
-    require(*(server.need for server in kind.servers))
-    with ExitStack() as running:
-        deployment = Deployment(kind, [running.enter_context(server()) for server in kind.servers])
-        running.callback(deployment.here.close)
-        yield deployment
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +91,6 @@ def test_redlock_is_unavailable_without_a_majority_and_leaves_nothing(
     with pytest.raises(LockLost):
         lease.release()
     assert redlock.here.traces(name) == []
-
-
-def test_redlock_wants_an_odd_number_of_servers(redlock: Deployment) -> None:
-    from locking.backends.redlock import RedLock
-
-    with pytest.raises(ValueError, match="odd"):
-        RedLock(redlock.here.client[:4], "name")
 
 
 @pytest.mark.parametrize("kind", [PostgresTransaction, PostgresRow])
@@ -263,43 +245,33 @@ def test_redlock_knows_the_holder_also_where_its_clients_decode(
     assert not lock.locked()
     with pytest.raises(ValueError, match="at least 1 ms"):
         RedLock(clients, name, lease=inf)
+    with pytest.raises(ValueError, match="odd"):
+        RedLock(clients[:4], name)
     for client in clients:
         client.close()
 
 
-def test_redlock_waits_for_its_silent_servers_together(
+def test_redlock_waits_for_its_silent_servers_together_and_needs_a_majority(
     redlock: Deployment, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("locking.backends.redlock.TIMEOUT", 0.5)
     here = RedlockOnValkey(redlock.endpoints)
     here.lock(name).acquire(0).release()
-    stopped = [server.process for server in redlock.servers[:2]]
+    processes = [server.process for server in redlock.servers if server.process is not None]
     try:
-        for process in stopped:
-            assert process is not None
+        for process in processes[:2]:
             process.send_signal(signal.SIGSTOP)
         began = time.monotonic()
         lease = here.lock(name).acquire(0)
         assert time.monotonic() - began < 0.9
         lease.release()
+        processes[2].send_signal(signal.SIGSTOP)
+        with pytest.raises(LockUnavailable):
+            here.lock(name).acquire(60)
     finally:
-        for process in stopped:
-            assert process is not None
+        for process in processes[:3]:
             process.send_signal(signal.SIGCONT)
     here.close()
-
-
-def test_redlock_is_unavailable_when_its_servers_hang() -> None:
-    with ExitStack() as running:
-        stopped = [running.enter_context(servers.Valkey()) for _ in range(3)]
-        here = RedlockOnValkey([server.endpoint for server in stopped])
-        running.callback(here.close)
-        for server in stopped:
-            assert server.process is not None
-            running.callback(server.process.send_signal, signal.SIGCONT)
-            server.process.send_signal(signal.SIGSTOP)
-        with pytest.raises(LockUnavailable):
-            here.lock("any").acquire(60)
 
 
 @pytest.mark.long
