@@ -20,7 +20,7 @@ import pytest
 
 OF_TESTS = ("lab.settings", "shop.tests.settings")
 SETTINGS = next(name for name in OF_TESTS if find_spec(name.partition(".")[0]))
-pytest_plugins = ["shop.tests.left_out", "shop.tests.in_two_parts"]
+pytest_plugins = ["shop.tests.selection"]
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
 _servers = ExitStack()

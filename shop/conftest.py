@@ -4,21 +4,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, cast
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
+from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
+from django.http.response import HttpResponseBase
 from django.test import Client
+from django.test.client import ClientHandler
 
 from shop.accounts import tokens
 from shop.accounts.models import User
+from shop.api.handler import ApiHandler, Serving
+from shop.api.problems import Reply
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
 from shop.payments.provider import provider
-from shop.tests import client, openapi
+from shop.shares import of_page
+from shop.tests import openapi
 from shop.tests.provider import FakeProvider
 
-client.install()
+
+@cache
+def api_handler(root_urlconf: str, https_only: bool, hosts: tuple[str, ...]) -> ApiHandler:
+    return ApiHandler(WSGIHandler())
+
+
+def _serve_as_in_production() -> None:
+    """Let every test client send calls of the API to the API's handler."""
+    to_django = ClientHandler.get_response
+
+    def get_response(self: ClientHandler, request: WSGIRequest) -> HttpResponseBase:
+        hosts = tuple(settings.ALLOWED_HOSTS)
+        api = api_handler(settings.ROOT_URLCONF, settings.SECURE_SSL_REDIRECT, hosts)
+        answer = api.respond(request)
+        if answer is None:
+            with Serving(of_page(request.META)):
+                return to_django(self, request)
+        return answer.response() if isinstance(answer, Reply) else answer
+
+    ClientHandler.get_response = get_response  # type: ignore[method-assign, assignment]
+
+
+_serve_as_in_production()
 
 
 class Buyer:

@@ -12,7 +12,7 @@ from lab.bed.bed import FRONT
 from lab.bed.network import missing
 from locking.tests.needs import Need, programs
 from locking.tests.other_servers import Etcd
-from shop.tests.rabbitmq import RabbitMQ
+from shop.tests.workers import RabbitMQ
 
 
 @cache

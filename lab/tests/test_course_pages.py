@@ -22,9 +22,9 @@ from course.tests.conftest import dropped_leases
 from course.tests.test_adding_a_lesson import toy
 from course.views import SCRIPT
 from shop.accounts.models import User
-from shop.pages.tests.test_browser import chromium, open_page
 from shop.tests.catalogue import a_buyer
-from shop.tests.test_translations import translations, used
+from shop.tests.test_browser import chromium, open_page
+from shop.tests.test_messages import translations, used
 
 __all__ = ["chromium", "dropped_leases", "open_page", "toy"]
 

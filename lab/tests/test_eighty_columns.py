@@ -18,10 +18,10 @@ from lab.bench.locks.report import LOCKS
 from lab.bench.rows import rows
 from lab.bench.run import PURCHASES, Measured, Sample
 from lab.management.commands import walk as walk_command
+from lab.tests.screens import WIDTHS, assert_whole, screen
 from lab.walk import Walk
 from shop.audit import Report
 from shop.management.commands import audit as audit_command
-from shop.tests.screens import WIDTHS, assert_whole, screen
 
 MAX_FILE = max(
     (

@@ -20,8 +20,8 @@ from lab.stack.tests.test_stack import migrate
 from loadtest.checker.snapshot import Terms, read
 from loadtest.history import FAIL, OK, operations
 from loadtest.roles import roles_for
-from shop.tests.chromium import started as chromium_started
 from shop.tests.processes import wait_for
+from shop.tests.test_browser import chromium_started
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(400)]
 

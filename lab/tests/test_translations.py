@@ -9,8 +9,7 @@ from babel.messages.pofile import read_po
 from django.utils.translation import gettext, override
 
 import lab
-from shop.tests.buyer_words import INNER
-from shop.tests.test_translations import translations, used, values
+from shop.tests.test_messages import INNER, translations, used, values
 
 LAB = Path(lab.__file__).parent
 CATALOGUE = LAB / "locale/zh_Hans/LC_MESSAGES"

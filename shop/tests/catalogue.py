@@ -1,13 +1,20 @@
-"""Sales for tests, in every state."""
+"""Sales in every state, orders, and the mails about them."""
+
+from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+from django.db.models import QuerySet
+
+from inventory.models import OutboxMessage
 from shop.accounts.models import User
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
 from shop.checkout.purchase import buy
+from shop.mails.rendering import Kind
+from shop.mails.sending import QUEUE, topic
 from shop.orders.models import Order
 
 PASSWORD = "long enough 1"
@@ -44,3 +51,18 @@ def a_buyer(password: str | None = None) -> User:
 def an_order(sale: Sale, buyer: User | None = None, quantity: int = 1) -> Order:
     bought = buy(sale.pk, (buyer or a_buyer()).pk, uuid4(), quantity)
     return Order.objects.get(pk=bought.order.pk)
+
+
+def mails(order: Any) -> QuerySet[OutboxMessage]:
+    """Return the messages of the mails about an order."""
+    return OutboxMessage.objects.filter(queue=QUEUE, key=str(order.pk))
+
+
+def mail(order: Any, kind: str = "confirmation") -> QuerySet[OutboxMessage]:
+    """Return the message of one mail, if there is one."""
+    return mails(order).filter(topic=topic(Kind(kind)))
+
+
+def sent(order: Any, kind: str = "confirmation") -> bool:
+    """Return whether the mail server has taken a mail."""
+    return mail(order, kind).filter(done__isnull=False).exists()

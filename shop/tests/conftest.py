@@ -1,13 +1,18 @@
-"""A web server that the tests of a module share."""
+"""A web server that the tests of a module share, a signed-in browser, and a check of the tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from django.test import Client
 from pytest_django import DjangoDbBlocker
 
-from shop.tests.web import web_server
+from inventory.models import BuyerQuota, OutboxMessage, Reservation, StockMovement
+from shop.accounts.models import User
+from shop.orders.models import Order
+from shop.tests.catalogue import a_buyer
+from shop.tests.processes import web_server
 
 
 @pytest.fixture(scope="module")
@@ -20,3 +25,24 @@ def port(
     log = tmp_path_factory.mktemp("web") / "log"
     with django_db_blocker.unblock(), web_server(log) as found:
         yield found
+
+
+@pytest.fixture
+def buyer() -> User:
+    return a_buyer()
+
+
+@pytest.fixture
+def browser(client: Client, buyer: User) -> Client:
+    """A signed-in browser without JavaScript."""
+    client.force_login(buyer)
+    return client
+
+
+@pytest.fixture
+def writes_nothing(db: None) -> Iterator[None]:
+    """Fail a test that wrote something, in spite of what it asked for."""
+    yield
+    for table in (Reservation, Order, BuyerQuota, OutboxMessage):
+        assert not table.objects.exists()
+    assert not StockMovement.objects.exclude(reason="restock").exists()

@@ -1,13 +1,20 @@
-"""Helpers for tests that start real processes."""
+"""Helpers for tests that start real processes, the shop's web server among them."""
 
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+from django.db import connection
+
+from locking.tests.servers import free_port
 from shop import environment
 
 
@@ -33,3 +40,78 @@ def run_python(
         check=False,
         timeout=60,
     )
+
+
+HOST = "127.0.0.1"
+SECONDS = 30
+"""Limit for any single answer. No test expects to reach it."""
+
+
+@contextmanager
+def web_server(log: Path, **variables: str) -> Iterator[int]:
+    """Start the shop's web server with one worker process; yields its port."""
+    port = free_port()
+    server, _, _ = os.environ["DATABASE_URL"].rpartition("/")
+    given = {
+        **os.environ,
+        "DATABASE_URL": f"{server}/{connection.settings_dict['NAME']}",
+        "SHOP_BIND": HOST,
+        "SHOP_PORT": str(port),
+        "WEB_CONCURRENCY": "1",
+        **variables,
+    }
+    command = [sys.executable, "-m", "gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"]
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, cwd=environment.PROJECT, env=given, stdout=output, stderr=output
+        )
+    try:
+        wait_for(lambda: _answers(port), 60)
+        yield port
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(SECONDS)
+
+
+def _answers(port: int) -> bool:
+    with suppress(OSError):
+        return exchange(port, request("GET", "/healthz", "Connection: close")).startswith(b"HTTP/")
+    return False
+
+
+def request(method: str, path: str, *headers: str, body: bytes = b"", length: int = -1) -> bytes:
+    """Write a request.
+
+    Args:
+        length: what its Content-Length says; by default that of the body.
+    """
+    size = len(body) if length < 0 else length
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {HOST}", *headers]
+    if size or method == "POST":
+        lines.append(f"Content-Length: {size}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def connect(port: int) -> socket.socket:
+    """Open a connection."""
+    return socket.create_connection((HOST, port), SECONDS)
+
+
+def read_all(client: socket.socket) -> bytes:
+    """Read until the server closes the connection."""
+    found = b""
+    with suppress(ConnectionResetError):
+        while part := client.recv(65536):
+            found += part
+    return found
+
+
+def exchange(port: int, *packets: bytes) -> bytes:
+    """Send packets and close the sending side; return everything that is answered."""
+    with connect(port) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for packet in packets:
+            client.sendall(packet)
+        with suppress(OSError):
+            client.shutdown(socket.SHUT_WR)
+        return read_all(client)

@@ -18,12 +18,11 @@ from inventory.models import Item
 from shop.audit import examine
 from shop.background.follow_up import follow_up
 from shop.background.repair import repair
-from shop.conftest import Buyer
+from shop.conftest import Buyer, api_handler
 from shop.mails.rendering import Kind, letter
 from shop.orders.models import Order
-from shop.tests import client
 from shop.tests.catalogue import an_order
-from shop.tests.test_environment import PRODUCTION, start
+from shop.tests.test_settings import PRODUCTION, start
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,7 +39,7 @@ def urls_with() -> Iterator[Callable[..., None]]:
         importlib.reload(shop.pages.urls)
         importlib.reload(shop.urls)
         clear_url_caches()
-        client._api.cache_clear()
+        api_handler.cache_clear()
 
     def change(**values: Any) -> None:
         changed.options.update(values, ROOT_URLCONF="shop.urls")

@@ -24,12 +24,12 @@ from inventory.tests.helpers import (
 )
 from shop import shares
 from shop.api.handler import Serving
-from shop.api.tests.answers import refused
 from shop.catalogue.models import Sale
 from shop.conftest import Buyer
 from shop.orders.models import Order
 from shop.payments.models import Payment
 from shop.shares import OPERATORS, ORDERS, PURCHASES, READERS, SHARES, of_page
+from shop.tests.answers import refused
 from shop.tests.provider import FakeProvider
 
 

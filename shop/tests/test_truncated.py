@@ -24,7 +24,7 @@ from shop.api.handler import routes
 from shop.conftest import Buyer
 from shop.orders.models import Order
 from shop.tests.catalogue import PASSWORD, a_buyer, a_sale
-from shop.tests.web import exchange, request
+from shop.tests.processes import exchange, request
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

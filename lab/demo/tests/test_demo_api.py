@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from shop.accounts import tokens
-from shop.api.tests.answers import refused
 from shop.catalogue.models import Sale
+from shop.tests.answers import refused
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -14,7 +14,7 @@ from lab.demo.data import CATALOGUE
 from shop.catalogue.models import Product, Sale
 from shop.orders.models import Order
 from shop.pages import offers
-from shop.tests.buyer_words import INNER
+from shop.tests.test_messages import INNER
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -20,8 +20,7 @@ from shop.background.follow_up import follow_up
 from shop.mails import sending
 from shop.mails.rendering import Kind
 from shop.orders.models import Order
-from shop.tests.catalogue import a_sale, an_order
-from shop.tests.mails import mail
+from shop.tests.catalogue import a_sale, an_order, mail
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,12 +11,12 @@ from lab.proof import show
 from lab.proof.control_run import Outcome
 from lab.proof.controls import CONTROLS
 from lab.proof.result import Result
+from lab.tests.screens import WIDTHS, assert_whole, screen
 from loadtest.checker import PROPERTIES, Finding, Verdict
 from loadtest.checker.verdict import Aftermath, Problem, Rate
 from loadtest.faults import BED_FAULTS, FAULTS, Injected
 from loadtest.report.headline import Speed
 from loadtest.steps import RunPlan
-from shop.tests.screens import WIDTHS, assert_whole, screen
 
 DETAIL = "123456 lines of 12 sales, all in windows that were open; 0 changes of these"
 KEY = "0b5417f2-6f0c-4d0e-9f3c-2f1f8f1c9f00"

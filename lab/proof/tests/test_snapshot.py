@@ -16,8 +16,7 @@ from shop import orders
 from shop.accounts.models import User
 from shop.background.follow_up import follow_up
 from shop.orders.models import Order
-from shop.tests.catalogue import a_buyer, a_sale, an_order
-from shop.tests.mails import mail
+from shop.tests.catalogue import a_buyer, a_sale, an_order, mail
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -19,8 +19,7 @@ from shop.background.repair import repair
 from shop.orders.models import Order
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import provider
-from shop.tests.catalogue import a_sale, an_order
-from shop.tests.mails import sent
+from shop.tests.catalogue import a_sale, an_order, sent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

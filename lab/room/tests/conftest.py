@@ -15,7 +15,7 @@ from lab.room.__main__ import serving
 from lab.room.server import RoomServer
 from loadtest.faults.ports import free_port
 from shop.accounts.models import User
-from shop.pages.tests.test_browser import chromium
+from shop.tests.test_browser import chromium
 
 __all__ = ["chromium"]
 

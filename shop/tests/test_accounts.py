@@ -1,0 +1,317 @@
+"""Names, passwords and tokens: one normal form of a name, and guessing is slowed down."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.contrib.auth import authenticate
+from django.contrib.auth.backends import ModelBackend
+from django.core.management import call_command
+from django.db import IntegrityError, connection, transaction
+from django.test import Client, RequestFactory
+
+from inventory.redis import client as redis
+from shop.accounts import models, throttle, tokens
+from shop.accounts.models import User
+from shop.tests.answers import refused
+from shop.tests.catalogue import PASSWORD
+
+pytestmark = pytest.mark.django_db
+
+
+SPELLINGS = (
+    *("strasse", "STRASSE", "straße", "STRAẞE", "Straſſe"),
+    *("ｓｔｒａｓｓｅ", "ＳＴＲＡＳＳＥ", "𝓼𝓽𝓻𝓪𝓼𝓼𝓮", "ⓢⓣⓡⓐⓢⓢⓔ", "ﬆraſſe"),
+)
+"""All are `strasse`."""
+
+COMPOSED, DECOMPOSED = "zoë", "ZOE\N{COMBINING DIAERESIS}"
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=ascii)
+def test_every_spelling_has_the_same_normal_form(spelling: str) -> None:
+    assert models.normal(spelling) == "strasse"
+
+
+def test_marks_are_composed_and_distinguish_names() -> None:
+    assert models.normal(DECOMPOSED) == models.normal(COMPOSED) == COMPOSED
+    assert models.normal("zoe") != COMPOSED
+
+
+def characters() -> list[str]:
+    """Return all assigned characters that PostgreSQL's text can hold."""
+    every = map(chr, range(1, sys.maxunicode + 1))
+    return [each for each in every if unicodedata.category(each) not in ("Cn", "Cs")]
+
+
+def test_a_normal_form_is_its_own_and_that_of_what_djangos_forms_make_of_a_name() -> None:
+    for each in characters():
+        form = models.normal(each)
+        assert models.normal(form) == form
+        assert models.normal(unicodedata.normalize("NFKC", each)) == form
+
+
+@pytest.mark.django_db
+def test_the_database_has_the_same_normal_form_for_every_character() -> None:
+    normal = sorted({models.normal(each) for each in characters()})
+    other = [each for each in characters() if models.normal(each) != each]
+    question = (
+        "SELECT name FROM unnest(%s::text[]) AS name WHERE accounts_normal_username(name) {} name"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(question.format("<>"), [normal])
+        assert cursor.fetchall() == []
+        cursor.execute(question.format("="), [other])
+        assert cursor.fetchall() == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("spelling", SPELLINGS[1:], ids=ascii)
+def test_the_database_refuses_a_name_that_is_not_normal(spelling: str) -> None:
+    with (
+        pytest.raises(IntegrityError, match="accounts_user_username_is_normal"),
+        transaction.atomic(),
+    ):
+        User.objects.bulk_create([User(username=spelling)])
+    user = User.objects.create(username="strasse")
+    with (
+        pytest.raises(IntegrityError, match="accounts_user_username_is_normal"),
+        transaction.atomic(),
+    ):
+        User.objects.filter(pk=user.pk).update(username=spelling)
+
+
+@pytest.mark.django_db
+def test_users_and_superusers_get_the_normal_form_of_their_names(monkeypatch: Any) -> None:
+    assert User.objects.create_user("STRAẞE").username == "strasse"
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
+    call_command("createsuperuser", username="Größe", email="", interactive=False, verbosity=0)
+    assert User.objects.get(is_superuser=True).username == "grösse"
+    assert authenticate(username="GRÖSSE", password=PASSWORD) == User.objects.get(username="grösse")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/sign-up/", "/admin/accounts/user/add/"])
+def test_another_spelling_of_a_name_cannot_be_signed_up(path: str, admin_client: Client) -> None:
+    client = admin_client if path.startswith("/admin/") else Client()
+    User.objects.create_user("strasse", password=PASSWORD)
+    for spelling in SPELLINGS:
+        form = {"username": spelling, "password1": PASSWORD, "password2": PASSWORD}
+        answer = client.post(path, {**form, "usable_password": "true"})
+        assert "already exists" in answer.content.decode()
+    answer = client.post(path, {**form, "username": "Öko", "usable_password": "true"})
+    assert answer.status_code == 302
+    assert User.objects.get(username="öko").check_password(PASSWORD)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("spelling", [*SPELLINGS, "Strasse"], ids=ascii)
+def test_people_sign_in_with_any_spelling_of_their_name(spelling: str) -> None:
+    user = User.objects.create_user("strasse", password=PASSWORD)
+    credentials = {"username": spelling, "password": PASSWORD}
+    page = Client()
+    assert page.post("/sign-in/", credentials).status_code == 302
+    assert page.session["_auth_user_id"] == str(user.pk)
+    token = Client().post("/api/v1/tokens", credentials, content_type="application/json")
+    assert token.status_code == 201
+
+
+GOOD, BAD, OWN = "a long good passphrase", "a guess", "the guesser's own passphrase"
+
+
+@pytest.fixture
+def carol(db: None) -> Iterator[User]:
+    server = redis()  # a test may turn the shop to another one
+    yield User.objects.create_user("carol", password=GOOD, is_staff=True)
+    server.delete(throttle._key("carol"))
+
+
+def ask_token(client: Client, password: str, name: str = "carol") -> tuple[int, str]:
+    answer = client.post(
+        "/api/v1/tokens",
+        {"username": name, "password": password},
+        content_type="application/json",
+    )
+    return answer.status_code, answer.json().get("code", "")
+
+
+def guess(client: Client) -> None:
+    for _ in range(throttle.ATTEMPTS):
+        ask_token(client, BAD)
+
+
+def test_after_too_many_guesses_even_the_password_is_refused_everywhere(
+    client: Client, carol: User
+) -> None:
+    assert ask_token(client, BAD) == (401, "wrong_credentials")
+    guess(client)
+    assert ask_token(client, GOOD) == (429, "login_throttled")
+    User.objects.create_user("dave", password=GOOD)
+    assert ask_token(client, GOOD, "dave")[0] == 201
+    credentials = {"username": "carol", "password": GOOD}
+    page = client.post("/sign-in/", credentials)
+    assert "Too many failed attempts" in page.content.decode()
+    client.post("/admin/login/", credentials)
+    assert "_auth_user_id" not in client.session
+
+
+def test_a_sign_in_forgets_the_failures_before_it(client: Client, carol: User) -> None:
+    for _ in range(2):
+        for _ in range(throttle.ATTEMPTS - 1):
+            ask_token(client, BAD)
+        assert ask_token(client, GOOD)[0] == 201
+
+
+def test_the_failures_are_forgotten_in_time(client: Client, carol: User) -> None:
+    guess(client)
+    assert 0 < redis().ttl(throttle._key("carol")) <= throttle.WINDOW
+    redis().delete(throttle._key("carol"))  # as Redis does then
+    assert ask_token(client, GOOD)[0] == 201
+
+
+@pytest.mark.django_db(transaction=True)
+def test_guesses_at_the_same_time_count_too(carol: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+    monkeypatch.setattr(
+        ModelBackend,
+        "authenticate",
+        lambda *arguments, **_: checked.append(arguments),
+    )
+    backend, request = throttle.ThrottledBackend(), RequestFactory().post("/")
+
+    def attempt(_: int) -> None:
+        try:
+            backend.authenticate(request, "carol", BAD)
+        except throttle.PermissionDenied:  # type: ignore[attr-defined]
+            return
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(attempt, range(4 * throttle.ATTEMPTS)))
+    assert len(checked) == throttle.ATTEMPTS
+
+
+def test_without_redis_buyers_sign_in(client: Client, carol: User, settings: Any) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    assert ask_token(client, GOOD)[0] == 201
+
+
+JESSICAS = ("jessica", "JESSICA", "jeßica", "JEẞICA", "ｊｅｓｓｉｃａ", "𝐉essica", "Jeſſica")
+"""All are typed for `jessica`."""
+
+
+def guess_by_token(name: str, password: str) -> bool:
+    """Guess through the API; return whether it was throttled."""
+    status, code = ask_token(Client(), password, name)
+    return (status, code) == (429, "login_throttled")
+
+
+def guess_by_page(name: str, password: str) -> bool:
+    """Guess on the page; return whether it was throttled."""
+    answer = Client().post("/sign-in/", {"username": name, "password": password})
+    return b"Too many failed attempts" in answer.content
+
+
+def guess_by_admin(name: str, password: str) -> bool:
+    """Guess in the admin, which never says so; return whether it was throttled."""
+    client = Client()
+    client.post("/admin/login/", {"username": name, "password": password})
+    return throttle.is_throttled(name) and "_auth_user_id" not in client.session
+
+
+@pytest.fixture
+def jessica(db: None) -> Iterator[User]:
+    yield User.objects.create_user("jessica", password=GOOD, is_staff=True)
+    redis().delete(throttle._key("jessica"))
+
+
+@pytest.mark.parametrize("guess_by", [guess_by_token, guess_by_page, guess_by_admin])
+@pytest.mark.parametrize(
+    "accomplice",
+    ["jeßica", "ｊｅｓｓｉｃａ", "jessic\N{CYRILLIC SMALL LETTER A}", "mallory"],
+    ids=ascii,
+)
+def test_no_other_account_or_spelling_resets_the_count_of_a_name(
+    guess_by: Callable[[str, str], bool], accomplice: str, jessica: User
+) -> None:
+    """The guesser tries to sign up with a similar name, and signs in with it after each guess."""
+    form = {"username": accomplice, "password1": OWN, "password2": OWN}
+    Client().post("/sign-up/", form)
+    throttled = []
+    for number in range(40):
+        throttled.append(guess_by(JESSICAS[number % len(JESSICAS)], BAD))
+        guess_by(accomplice, OWN)
+    assert throttled.index(True) <= throttle.ATTEMPTS
+    assert all(throttled[throttle.ATTEMPTS :])
+    assert guess_by("jessica", GOOD)
+
+
+@pytest.fixture
+def password(ann) -> str:
+    """Ann's."""
+    ann.user.set_password("ann's password")
+    ann.user.save()
+    return "ann's password"
+
+
+def test_a_name_and_password_are_exchanged_for_a_token(ann, password):
+    credentials = {"username": "ann", "password": password}
+    answer = ann.call("POST", "tokens", credentials, authorization="")
+    assert answer.status_code == 201
+    assert tokens.verify(answer.json()["token"]) == ann.user.pk
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        {"username": "ann", "password": "wrong"},
+        {"username": "nobody", "password": "ann's password"},
+        {"username": "ann' OR 1=1 --", "password": "x"},
+    ],
+    ids=str,
+)
+@pytest.mark.usefixtures("password")
+def test_wrong_credentials_get_no_token(credentials, ann):
+    refused(ann.call("POST", "tokens", credentials), 401, "wrong_credentials")
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        {},
+        {"username": "ann"},
+        {"password": "x"},
+        {"username": 1, "password": "x"},
+        {"username": ["ann"], "password": "x"},
+        {"username": None, "password": None},
+        {"username": "", "password": "x"},
+        {"username": "a\0nn", "password": "x"},
+        {"username": "ann", "password": "x\0"},
+        {"username": "x" * 1001, "password": "x"},
+    ],
+    ids=lambda value: ascii(value)[:40],
+)
+def test_credentials_that_are_none_are_refused(credentials, ann):
+    refused(ann.call("POST", "tokens", credentials), 422, "invalid_request")
+
+
+@pytest.mark.parametrize("half", ["\ud800", "half a character: \udfff"], ids=ascii)
+def test_half_a_character_is_no_text(half, ann):
+    credentials = {"username": "ann", "password": half}
+    refused(ann.call("POST", "tokens", credentials), 400, "malformed")
+
+
+def test_an_inactive_user_gets_no_token(ann, password):
+    ann.user.is_active = False
+    ann.user.save()
+    credentials = {"username": "ann", "password": password}
+    refused(ann.call("POST", "tokens", credentials), 401, "wrong_credentials")
+
+
+def test_the_shop_itself_has_no_synthetic_buyers(client, settings):
+    settings.ROOT_URLCONF = "shop.urls"
+    refused(client.post("/api/v1/demo/buyers"), 404, "not_found")

@@ -1,0 +1,67 @@
+"""What the audit finds, and the alerts that it raises."""
+
+from __future__ import annotations
+
+import pytest
+
+from shop import payments
+from shop.audit import money
+from shop.audit.alerts import raise_alerts
+from shop.audit.models import Alert
+from shop.audit.money import Ours, Theirs
+from shop.audit.report import Report, mismatches
+from shop.orders.models import Order
+from shop.tests.catalogue import a_buyer, a_sale, an_order
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_each_order_has_an_alert_of_its_own_whose_figures_may_change():
+    said = ["order 7 is paid, but 3 units are held", "order 8 is paid, but 3 units are held"]
+    assert raise_alerts(Report(problems=said, overdue=["2 mails wait"])) == 3
+    opened = set(Alert.objects.values_list("pk", flat=True))
+    later = ["order 7 is paid, but 2 units are held", said[1]]
+    assert raise_alerts(Report(problems=later, overdue=["5 mails wait"])) == 3
+    assert set(Alert.objects.values_list("pk", flat=True)) == opened
+    texts = Alert.objects.values_list("text", flat=True)
+    assert set(texts) == {*later, "5 mails wait"}
+
+
+OURS = Ours(3, 7, "pi_1", "captured", "CNY", amount=1_000, back=400, on_the_way=0)
+
+
+def test_a_refund_that_the_provider_never_gave_is_found():
+    given = {"pi_1": Theirs(7, "CNY", captured=1_000, refunded=400)}
+    assert money._not_at_the_provider({"pi_1": OURS}, given) == []
+    kept = {"pi_1": Theirs(7, "CNY", captured=1_000, refunded=300)}
+    [problem] = money._not_at_the_provider({"pi_1": OURS}, kept)
+    assert problem.startswith("payment 3 of order 7: 4.00 CNY went back")
+
+
+@pytest.mark.parametrize("status", ["paid", "fulfilled", "cancelled", "expired", "refunded"])
+def test_units_that_are_held_fit_an_order_that_awaits_payment_only(status):
+    order = an_order(a_sale())
+    assert mismatches() == []
+    Order.objects.filter(pk=order.pk).update(status=status)
+    [told] = mismatches()
+    assert told.startswith(f"order {order.pk} is {status}")
+
+
+@pytest.mark.parametrize("status", ["awaiting_payment", "cancelled", "refund_pending"])
+def test_units_that_are_sold_fit_a_paid_order_only(status):
+    order = payments.pay(an_order(a_sale()))
+    assert mismatches() == []
+    Order.objects.filter(pk=order.pk).update(status=status)
+    assert len(mismatches()) == 1
+
+
+@pytest.mark.parametrize("wrong", ["buyer", "sale", "quantity"])
+def test_an_order_for_another_buyer_sale_or_number_than_its_units_is_found(wrong):
+    order = an_order(a_sale())
+    if wrong == "buyer":
+        Order.objects.filter(pk=order.pk).update(buyer=a_buyer())
+    elif wrong == "sale":
+        order.lines.update(sale=a_sale())
+    else:
+        order.lines.update(quantity=2)
+    assert len(mismatches()) == 1

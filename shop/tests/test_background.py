@@ -1,0 +1,273 @@
+"""Unpaid orders expire once; follow-up and mails come once, also without a broker."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import OperationalError, connection
+from django.db.models import F
+from django.db.models.functions import Now
+
+from inventory import outbox, services
+from inventory.models import Item, Reservation
+from inventory.redis import client
+from inventory.tests.helpers import at_once, on_this_thread
+from locking.tests.servers import free_port
+from shop import orders, payments
+from shop.background import expiry, follow_up, tasks
+from shop.background.notify import Notifier
+from shop.catalogue.models import Product
+from shop.catalogue.sales import open_sale
+from shop.celery import app
+from shop.checkout.purchase import Limiter, buy
+from shop.mails import rendering, sending
+from shop.mails.rendering import Kind, letter, message
+from shop.orders.models import Order
+from shop.tests.catalogue import a_buyer, a_sale, an_order, sent
+from shop.tests.processes import wait_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+LONG = timedelta(minutes=15)
+
+
+@pytest.fixture(autouse=True)
+def empty_queue():
+    client().delete("queue:{orders}", "queue:{orders}:in-flight")
+
+
+def available(order: Order) -> int:
+    return Item.objects.get(pk=order.lines.get().sale.item_id).available
+
+
+def status(order: Order) -> str:
+    return Order.objects.get(pk=order.pk).status
+
+
+def waiting() -> int:
+    return len(expiry.queue()) + int(expiry.queue().in_flight())
+
+
+def move_deadlines(by: timedelta) -> None:
+    """Move the deadlines in the database only, not in the queue."""
+    Order.objects.update(pay_before=F("pay_before") + by)
+    Reservation.objects.update(deadline=F("deadline") + by)
+
+
+def make_due(*ids: object) -> None:
+    expiry.queue().enqueue([str(one) for one in ids], -1, reschedule=True)
+
+
+def test_orders_popped_by_a_crashed_consumer_return_to_the_queue(monkeypatch):
+    order = an_order(a_sale())
+    move_deadlines(-LONG)
+    make_due(order.pk)
+    monkeypatch.setattr(expiry.queue(), "_claim", 0.2)
+    assert len(expiry.queue().pop()) == 1  # then the consumer dies
+    assert expiry.expire_due() == 0
+    wait_for(lambda: expiry.expire_due() == 1)
+    assert (status(order), waiting()) == ("expired", 0)
+
+
+def test_an_order_stays_in_the_queue_until_its_expiry_is_committed(monkeypatch):
+    order = an_order(a_sale())
+    move_deadlines(-LONG)
+    make_due(order.pk)
+
+    def fail(_):
+        raise OperationalError
+
+    monkeypatch.setattr(orders, "expire_those", fail)
+    with pytest.raises(OperationalError):
+        expiry.expire_due()
+    assert waiting() == 1
+
+
+def test_one_order_that_cannot_expire_does_not_block_the_others(monkeypatch, caplog):
+    sale = a_sale()
+    several = [an_order(sale) for _ in range(5)]
+    move_deadlines(-LONG)
+    expire_those = orders.expire_those
+
+    def fail(ids):
+        if several[2].pk in ids:
+            raise RuntimeError("impossible")
+        return expire_those(ids)
+
+    monkeypatch.setattr(orders, "expire_those", fail)
+    make_due(*[order.pk for order in several])
+    assert expiry.expire_due() == 4
+    assert "could not be expired" in caplog.text
+    assert Order.objects.filter(status="expired").count() == 4
+    assert waiting() == 0
+
+
+def test_one_order_that_the_sweep_cannot_expire_does_not_keep_the_others(caplog):
+    sale = a_sale()
+    several = [an_order(sale) for _ in range(5)]
+    move_deadlines(-LONG)
+    # A contradiction, which nobody resolves by himself: it is paid, and its unit is only held.
+    Order.objects.filter(pk=several[2].pk).update(status="paid")
+    assert orders.expire() == 4
+    assert "could not be expired" in caplog.text
+    assert Order.objects.filter(status="expired").count() == 4
+
+
+def test_queue_sweep_payment_and_cancel_at_once_give_each_unit_back_once():
+    """Whichever wins an order: its unit is sold or returned exactly once, or the books fail."""
+    sale = a_sale(stock=60)
+    several = [an_order(sale) for _ in range(60)]
+    follow_up.follow_up()
+    move_deadlines(-LONG)
+    late = {order.pk for order in several[::3]}
+    not_due = Order.objects.exclude(pk__in=late)
+    not_due.update(pay_before=Now() + LONG)
+    Reservation.objects.filter(orderline__order__in=not_due).update(deadline=Now() + LONG)
+    make_due(*[order.pk for order in several])
+
+    def attempt(change):
+        for order in several[1::3]:
+            with suppress(orders.WrongState):
+                change(Order.objects.get(pk=order.pk))
+
+    everybody: list[Any] = [
+        *(expiry.expire_due, orders.expire, expiry.expire_due),
+        *(partial(attempt, payments.pay), partial(attempt, orders.cancel)),
+    ]
+    at_once(everybody)
+    orders.expire()
+    sold = Order.objects.filter(status="paid").count()
+    back = Order.objects.filter(status__in=["expired", "cancelled"]).count()
+    assert Order.objects.filter(status="expired").count() == 20
+    assert sold + back == 40
+    assert Item.objects.get(pk=sale.item_id).available == 60 - 20 - sold
+
+
+def test_a_backlog_is_expired_in_slices_that_make_room_for_other_tasks(monkeypatch):
+    """After a large sale with few payments, all orders are due at once; follow-ups do not wait."""
+    monkeypatch.setattr(expiry, "AT_ONCE", 1)
+    monkeypatch.setattr(services, "due", partial(services.due, 1))
+    monkeypatch.setattr(tasks, "SLICE", 0)
+    asked: list[str] = []
+    monkeypatch.setattr(tasks, "_ask_for", lambda task: asked.append(task.name))
+    sale = a_sale()
+    several = [an_order(sale) for _ in range(4)]
+    move_deadlines(-LONG)
+    make_due(*[order.pk for order in several])
+    assert [tasks.expire_due(), tasks.expire_due(), tasks.expire_orders()] == [1, 1, 1]
+    assert asked == ["shop.expire_due"] * 2 + ["shop.expire_orders"], "each continues as a new task"
+    monkeypatch.undo()
+    orders.expire()
+    assert (tasks.expire_orders(), available(several[0])) == (0, 10)
+
+
+@pytest.fixture
+def order() -> Order:
+    sale = open_sale(stock=5, price=99_900, limit=2)
+    return Order.objects.get(pk=buy(sale.pk, a_buyer().pk, uuid4(), 1).order.pk)
+
+
+@pytest.fixture
+def no_broker():
+    """Point Celery's publisher at a closed port inside the test."""
+    address = app.conf.broker_url
+    _publish_to(f"redis://127.0.0.1:{free_port()}/0")
+    yield
+    _publish_to(address)
+
+
+def _publish_to(address: str) -> None:
+    app.conf.broker_url = app.conf.broker_write_url = address
+    app._pool = app.amqp._producer_pool = None
+
+
+def test_a_slow_mail_server_does_not_end_the_transaction_and_repeat_the_mail(
+    order, mailoutbox, monkeypatch
+):
+    message = rendering.message
+
+    def slowly(*about):
+        time.sleep(0.5)
+        return message(*about)
+
+    monkeypatch.setattr(rendering, "message", slowly)
+    follow_up.deliver()
+    with connection.cursor() as cursor:
+        cursor.execute("SET idle_in_transaction_session_timeout = '100ms'")
+        try:
+            assert sending.send_mails() == 1
+        finally:
+            cursor.execute("RESET idle_in_transaction_session_timeout")
+    assert len(mailoutbox) == 1
+
+
+def test_without_the_broker_an_order_is_taken_and_the_sweep_follows_it_up(no_broker, order, caplog):
+    Notifier()._send_once()
+    assert "the broker does not answer" in caplog.text
+    assert outbox.pending() == 1
+    follow_up.follow_up()  # the sweep runs this when a worker has its broker again
+    assert outbox.pending() == 0
+    assert sent(order)
+
+
+def test_a_buyer_over_the_rate_may_ask_again_when_time_has_passed(monkeypatch):
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    limiter = Limiter(rate=2)
+    assert [limiter.allows(1) for _ in range(5)] == [True] * 4 + [False]
+    now += 0.5
+    assert [limiter.allows(1) for _ in range(2)] == [True, False]
+    now += 3600
+    assert [limiter.allows(1) for _ in range(5)] == [True] * 4 + [False]
+
+
+def test_a_mail_that_a_worker_is_sending_is_not_sent_by_another(mailoutbox, monkeypatch):
+    an_order(a_sale())
+    follow_up.deliver()
+    send = sending._send
+
+    def send_while_another_looks(*arguments):
+        monkeypatch.undo()
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(on_this_thread, sending.send_mails).result() == 0
+        return send(*arguments)
+
+    monkeypatch.setattr(sending, "_send", send_while_another_looks)
+    assert sending.send_mails() == 1
+    assert len(mailoutbox) == 1
+
+
+def two_phones() -> Order:
+    return an_order(a_sale(limit=2), quantity=2)
+
+
+def test_a_mail_is_sent_as_text_and_html_under_its_own_id(settings):
+    settings.SHOP_NAME = "Acme Tickets"
+    order = two_phones()
+    sent = message(Kind.PAID, order).message()
+    assert [part.get_content_type() for part in sent.walk()][1:] == ["text/plain", "text/html"]
+    assert sent["Message-ID"] == f"<paid.{order.pk}@acme-tickets>"
+
+
+def test_a_products_name_can_neither_break_the_header_nor_the_page():
+    order = an_order(a_sale())
+    Product.objects.update(name="Phone\r\nBcc: all@shop.example <script>")
+    sent = message(Kind.CONFIRMATION, order)
+    assert "\n" not in sent.subject
+    assert sent.message()["Bcc"] is None
+    assert "<script>" not in letter(Kind.CONFIRMATION, order).html
+
+
+def test_without_an_address_of_the_shop_a_mail_has_no_link(settings):
+    settings.PUBLIC_URL = ""
+    written = letter(Kind.CONFIRMATION, two_phones())
+    assert "http" not in written.text
+    assert "<a " not in written.html

@@ -1,0 +1,209 @@
+"""Purchases and carts by the API: what is sold, refused, replayed, and left unknown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from functools import partial
+from uuid import uuid4, uuid5
+
+import pytest
+from django.db import OperationalError, connection
+
+from inventory import services
+from inventory.audit import audit
+from inventory.models import Item, Reservation
+from inventory.outcomes import Busy, OutcomeUnknown
+from inventory.tests.helpers import at_once
+from shop.api import views
+from shop.audit.report import mismatches
+from shop.catalogue.models import Sale
+from shop.catalogue.sale_cache import sale_cache
+from shop.checkout.purchase import Wanted, check_out
+from shop.orders.models import Order, OrderLine
+from shop.refusals import Refusal
+from shop.tests.answers import cny, refused
+from shop.tests.catalogue import a_buyer, a_sale
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_a_key_may_be_written_in_capitals(ann, sale):
+    key = uuid4()
+    assert ann.buy(sale, key=key).status_code == 201
+    assert ann.buy(sale, key=str(key).upper()).status_code == 200
+
+
+def test_the_price_is_the_one_of_the_moment_of_the_purchase(ann, sale):
+    sale_cache().refresh(sale.pk)
+    type(sale).objects.filter(pk=sale.pk).update(price=1250)
+    assert ann.buy(sale, 2).json()["amount"] == cny(25)
+    assert ann.get(f"sales/{sale.pk}").json()["price"] == cny(12.5)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_buyer_who_was_deleted_is_refused_and_those_in_the_same_batch_are_not(ann, bob, sale):
+    bob.user.delete()
+    answers = at_once([partial(each.buy, sale) for each in (ann, bob, bob)])
+    assert [answer.status_code for answer in answers] == [201, 401, 401]
+    refused(answers[1], 401, "unauthorized")
+    assert Item.objects.get(pk=sale.item_id).available == 9
+
+
+def test_a_database_that_fails_in_a_write_leaves_its_outcome_unknown(ann, sale, monkeypatch):
+    order = ann.order(sale)
+
+    def fail(*_):
+        raise OperationalError
+
+    monkeypatch.setattr(views.payments, "pay", fail)  # type: ignore[attr-defined]
+    refused(ann.post(f"orders/{order}/payment"), 503, "outcome_unknown")
+    monkeypatch.setattr(views, "order_document", fail)
+    refused(ann.get(f"orders/{order}"), 503, "busy")
+
+
+def purchase(buyer, *sales, cart):
+    """Buy one unit of each sale, or of the last one only."""
+    if not cart:
+        return buyer.buy(sales[-1])
+    body = {"lines": [{"sale": sale.pk, "quantity": 1} for sale in sales]}
+    return buyer.call("POST", "orders", body, idempotency_key=str(uuid4()))
+
+
+@pytest.mark.usefixtures("writes_nothing")
+@pytest.mark.parametrize("cart", [False, True])
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ("paused = true", 403, "paused"),
+        ("ends_at = starts_at + interval '1 microsecond'", 410, "ended"),
+        ("starts_at = now() + interval '1 hour'", 403, "not_started"),
+    ],
+)
+def test_a_process_that_remembers_a_sale_as_open_sells_nothing_once_it_is_not(
+    change, status, code, cart, ann, sale_of
+):
+    """The sale's row decides in the purchase's transaction, by the database's clock."""
+    sales = [sale_of(starts_in=timedelta(minutes=-1)) for _ in range(2)]
+    for sale in sales:
+        sale_cache().refresh(sale.pk)
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE shop_sale SET {change} WHERE id = %s", [sales[-1].pk])
+    assert sale_cache().get(sales[-1].pk).closed() is None, "it is still remembered as open"
+    refused(purchase(ann, *sales, cart=cart), status, code)
+
+
+@pytest.mark.parametrize("cart", [False, True])
+@pytest.mark.parametrize(
+    ("error", "code"), [(Busy("full"), "busy"), (OutcomeUnknown("cut"), "outcome_unknown")]
+)
+def test_a_purchase_without_an_outcome_is_not_told_as_refused_and_when_to_ask_again(
+    error, code, cart, ann, sale, monkeypatch
+):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(services, "reserve_many" if cart else "reserve", fail)
+    answer = purchase(ann, sale, cart=cart)
+    refused(answer, 503, code)
+    assert int(answer["Retry-After"]) >= 1
+
+
+@pytest.mark.parametrize("change", ["paused = true", "ends_at = starts_at + interval '1 us'"])
+def test_a_key_is_replayed_after_the_sale_was_closed(change, ann, sale_of):
+    sale, key = sale_of(starts_in=timedelta(minutes=-1)), uuid4()
+    first = ann.buy(sale, key=key)
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE shop_sale SET {change} WHERE id = %s", [sale.pk])
+    assert sale_cache().refresh(sale.pk).closed() is not None
+    again = ann.buy(sale, key=key)
+    assert (again.status_code, again.json()) == (200, first.json())
+    refused(ann.buy(sale, 2, key=key), 422, "idempotency_key_reused")
+
+
+def send(buyer, *lines: tuple[Sale, object], key: object = None):
+    """Send a cart; lines of (sale, quantity)."""
+    body = {"lines": [{"sale": sale.pk, "quantity": quantity} for sale, quantity in lines]}
+    return buyer.call("POST", "orders", body, idempotency_key=str(key or uuid4()))
+
+
+def test_a_quantity_that_is_none_is_refused_with_its_place(ann):
+    first, failing = a_sale(), a_sale()
+    document = send(ann, (first, 1), (failing, 0)).json()
+    assert document["code"] == "invalid_quantity"
+    assert "$.lines[1].quantity" in document["detail"]
+    assert Reservation.objects.count() == 0
+
+
+def said(answer) -> tuple[int, str, int | None]:
+    document = answer.json()
+    return answer.status_code, document["code"], document.get("sale")
+
+
+def available(*sales: Sale) -> list[int]:
+    return [Item.objects.get(pk=sale.item_id).available for sale in sales]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"lines": []},
+        {"lines": "all"},
+        {"lines": [3]},
+        {"lines": [{"quantity": 1}]},
+        {"lines": [{"sale": True, "quantity": 1}]},
+        {"lines": [{"sale": 2**63, "quantity": 1}]},
+        {"lines": [{"sale": 1, "quantity": 1}, {"sale": 1, "quantity": 1}]},
+        {"lines": [{"sale": sale, "quantity": 1} for sale in range(1, 22)]},
+    ],
+)
+def test_what_is_no_cart_is_refused(ann, body):
+    answer = ann.call("POST", "orders", body, idempotency_key=str(uuid4()))
+    assert said(answer) == (422, "invalid_cart", None)
+
+
+def test_a_cart_sent_thirty_times_at_once_is_one_order(ann):
+    one, two, key = a_sale(limit=9), a_sale(limit=9), uuid4()
+    answers = at_once([partial(closing, send, ann, (one, 1), (two, 1), key=key)] * 30)
+    assert Counter(answer.status_code for answer in answers) == {201: 1, 200: 29}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert available(one, two) == [9, 9]
+
+
+def test_crossing_carts_of_many_buyers_sell_exactly_what_there_is():
+    sales = [a_sale(stock=20) for _ in range(3)]
+    calls = [
+        partial(closing, attempt, a_buyer().pk, [sales[n % 3].pk, sales[(n + 1 + n % 2) % 3].pk])
+        for n in range(60)
+    ]
+    outcomes = Counter(at_once(calls))
+    assert outcomes.keys() <= {"ordered", "sold_out"}
+    assert Order.objects.count() == outcomes["ordered"]
+    assert OrderLine.objects.count() == 2 * outcomes["ordered"]
+    assert sum(available(*sales)) == 60 - 2 * outcomes["ordered"]
+    # A refused buyer met an item that had run out.
+    assert available(*sales).count(0) >= 1
+    assert audit().problems == mismatches() == []
+
+
+def attempt(buyer: int, sales: list[int]) -> str:
+    try:
+        check_out(buyer, uuid4(), [Wanted(sale, 1) for sale in sales])
+    except Refusal as refusal:
+        return refusal.code
+    return "ordered"
+
+
+def closing(call, *arguments, **named):
+    try:
+        return call(*arguments, **named)
+    finally:
+        connection.close()
+
+
+def test_the_keys_of_the_lines_are_those_that_the_api_describes(ann):
+    sales, key = sorted([a_sale(), a_sale()], key=lambda sale: sale.pk), uuid4()
+    send(ann, (sales[1], 1), (sales[0], 1), key=key)
+    keys = dict(Reservation.objects.values_list("scope", "key"))
+    assert keys == {sales[0].pk: key, sales[1].pk: uuid5(key, "1")}

@@ -1,0 +1,293 @@
+"""What readers are shown: a second old at most, read once however many ask, by the right clock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+
+from inventory import services
+from inventory.metrics import metrics
+from inventory.tests.helpers import TIMEOUT, at_once, locked, wait_until_blocked
+from locking.tests.helpers import eventually
+from shop.catalogue import sale_cache, stock_cache
+from shop.catalogue.models import Sale
+from shop.catalogue.sale_cache import NoSuchSale, SaleCache
+from shop.catalogue.stock_cache import CachedStock, StockCache
+
+Queries = Callable[[int], AbstractContextManager[Any]]
+
+READERS = 30
+
+
+@pytest.fixture
+def queries(db: None, django_assert_num_queries: Queries) -> Queries:
+    return django_assert_num_queries
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The process's clock."""
+    now = [1000.0]
+    monkeypatch.setattr(stock_cache.time, "monotonic", lambda: now[0])  # type: ignore[attr-defined]
+    return now
+
+
+def counted(cache: StockCache) -> list[int]:
+    """Count the sales of each query that a cache makes from now on."""
+    read, counts = cache._read, []
+
+    def count(sales: Any) -> Any:
+        counts.append(len(sales))
+        return read(sales)
+
+    cache._read = count  # type: ignore[method-assign]
+    return counts
+
+
+def get(cache: StockCache, sale: int) -> CachedStock:
+    """Ask in a request of its own."""
+    try:
+        return cache.get(sale)
+    finally:
+        connection.close()
+
+
+def test_a_sale_and_its_stock_cost_one_query_per_second(
+    sale: Sale, queries: Queries, seconds: list[float]
+) -> None:
+    cache = StockCache()
+    with queries(1):
+        first = cache.get(sale.pk)
+        seconds[0] += 0.99
+        assert cache.get(sale.pk) is first
+    services.restock(sale.item_id, 5)
+    seconds[0] += 0.01
+    with queries(1):
+        assert cache.get(sale.pk).available == 15
+
+
+@pytest.mark.django_db(transaction=True)
+def test_readers_who_ask_at_once_are_answered_by_one_query(sale: Sale) -> None:
+    cache = StockCache()
+    counts = counted(cache)
+    with ThreadPoolExecutor(READERS) as pool:
+        with locked("shop_sale"):
+            asking = [pool.submit(get, cache, sale.pk)]
+            eventually(lambda: counts == [1])
+            asking += [pool.submit(get, cache, sale.pk) for _ in range(READERS - 1)]
+            eventually(lambda: cache._readers.waiting("sales") == READERS - 1)
+            assert metrics.snapshot()["gauges"]["waiting"] == 0, "no purchases wait"
+            wait_until_blocked(1)
+        found = [each.result(TIMEOUT) for each in asking]
+    assert [each.available for each in found] == [10] * READERS
+    assert counts == [1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_asked_during_a_query_is_read_together_by_the_next(
+    sale_of: Callable[..., Sale],
+) -> None:
+    cache = StockCache()
+    counts = counted(cache)
+    sales = [sale_of().pk for _ in range(5)]
+    nowhere = [10**9, 10**9 + 1]
+    with ThreadPoolExecutor(READERS) as pool:
+        with locked("shop_sale"):
+            first = pool.submit(get, cache, sales[0])
+            eventually(lambda: counts == [1])
+            others = {each: pool.submit(get, cache, each) for each in [*sales, *nowhere]}
+            eventually(lambda: cache._readers.waiting("sales") == len(others))
+        assert first.result(TIMEOUT).sale.sale == sales[0]
+        assert [others[each].result(TIMEOUT).sale.sale for each in sales] == sales
+        assert [type(others[each].exception(TIMEOUT)) for each in nowhere] == [NoSuchSale] * 2
+    assert counts == [1, len(sales) - 1 + len(nowhere)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_error_is_told_to_those_who_waited_and_not_remembered(
+    sale: Sale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = StockCache()
+    began, go_on = threading.Event(), threading.Event()
+
+    def fail(sales: Any) -> Any:
+        began.set()
+        assert go_on.wait(TIMEOUT)
+        raise OperationalError("away")
+
+    with monkeypatch.context() as patched, ThreadPoolExecutor(READERS) as pool:
+        patched.setattr(cache, "_read", fail)
+        asking = [pool.submit(get, cache, sale.pk)]
+        assert began.wait(TIMEOUT)
+        asking += [pool.submit(get, cache, sale.pk) for _ in range(READERS - 1)]
+        eventually(lambda: cache._readers.waiting("sales") == READERS - 1)
+        go_on.set()
+        errors = [type(each.exception(TIMEOUT)) for each in asking]
+    assert errors == [OperationalError] * READERS
+    assert cache.get(sale.pk).available == 10
+
+
+def test_an_id_that_no_sale_has_costs_one_query_per_second(
+    queries: Queries, seconds: list[float]
+) -> None:
+    cache = StockCache()
+    for _ in range(2):
+        with queries(1):
+            for _ in range(3):
+                with pytest.raises(NoSuchSale):
+                    cache.get(0)
+        seconds[0] += stock_cache.FRESH
+
+
+def test_the_memory_is_bounded(sale: Sale, monkeypatch: pytest.MonkeyPatch, db: None) -> None:
+    monkeypatch.setattr(stock_cache, "MAX_SALES", 3)
+    cache = StockCache()
+    for pk in range(10):
+        with pytest.raises(NoSuchSale):
+            cache.get(-pk)
+        assert cache.get(sale.pk).available == 10
+        assert len(cache._known) <= 3
+
+
+def test_the_age_counts_from_before_the_reading_which_may_take_long(
+    sale: Sale, queries: Queries, seconds: list[float]
+) -> None:
+    def slowly(execute: Any, *args: Any) -> Any:
+        found = execute(*args)
+        seconds[0] += stock_cache.FRESH
+        return found
+
+    cache = StockCache()
+    with connection.execute_wrapper(slowly):
+        cache.get(sale.pk)
+    services.restock(sale.item_id, 5)
+    with queries(1):
+        assert cache.get(sale.pk).available == 15
+
+
+def test_a_sale_opens_and_ends_by_the_databases_clock_while_it_is_cached(
+    sale_of: Callable[..., Sale], queries: Queries, seconds: list[float]
+) -> None:
+    hour, minute = timedelta(hours=1), timedelta(minutes=1)
+    soon = sale_of(starts_in=hour, lasts=hour)
+    shown = []
+    with queries(1):
+        stock = StockCache().get(soon.pk)
+        for _ in range(3):
+            shown.append((stock.status, stock.sale.now()))
+            seconds[0] += (hour + minute).total_seconds()
+    assert [status for status, _ in shown] == ["not_started", "open", "ended"]
+    first, second, third = (now for _, now in shown)
+    assert (second - first, third - second) == (hour + minute, hour + minute)
+
+
+def test_the_time_is_the_databases(sale: Sale, db: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+    assert abs(StockCache().get(sale.pk).sale.now() - now) < timedelta(seconds=5)
+
+
+def test_a_fresh_notice_costs_no_query(sale, queries):
+    cache = SaleCache()
+    with queries(1):
+        first = cache.get(sale.pk)
+    with queries(0):
+        assert cache.get(sale.pk) is first
+
+
+def test_a_stale_notice_is_looked_at_again(sale, queries, monkeypatch):
+    monkeypatch.setattr(sale_cache, "FRESH", 0.0)
+    cache = SaleCache()
+    cache.get(sale.pk)
+    Sale.objects.filter(pk=sale.pk).update(paused=True)
+    with queries(1):
+        assert cache.get(sale.pk).closed() == "paused"
+
+
+def test_sales_that_are_asked_for_are_looked_at_again_together(sale_of, queries, monkeypatch):
+    seconds = [0.0]
+    monkeypatch.setattr(sale_cache.time, "monotonic", lambda: seconds[0])  # type: ignore[attr-defined]
+    cache = SaleCache()
+    one, other, forgotten = (sale_of().pk for _ in range(3))
+    for pk in (one, other, forgotten):
+        cache.get(pk)
+    seconds[0] = 0.9 * sale_cache.FRESH
+    cache.get(one)
+    cache.get(other)
+    Sale.objects.update(paused=True)
+    seconds[0] = sale_cache.FRESH
+    with queries(1):
+        assert [cache.get(pk).paused for pk in (one, other, one)] == [True] * 3
+    # Nobody had asked for this one since it was read, so it was not read again with the others.
+    with queries(1):
+        assert cache.get(forgotten).paused
+
+
+def test_a_sale_that_was_read_a_moment_ago_is_not_looked_at_with_the_others(
+    sale_of, queries, monkeypatch
+):
+    seconds = [0.0]
+    monkeypatch.setattr(sale_cache.time, "monotonic", lambda: seconds[0])  # type: ignore[attr-defined]
+    cache = SaleCache()
+    old, new = sale_of().pk, sale_of().pk
+    cache.get(old)
+    seconds[0] = 0.9 * sale_cache.FRESH
+    first = cache.get(new)
+    assert cache.get(new) is first
+    seconds[0] = sale_cache.FRESH
+    with queries(1):
+        cache.get(old)
+        assert cache.get(new) is first
+
+
+def test_the_age_of_a_sale_counts_from_before_the_reading_which_may_take_long(
+    sale, queries, monkeypatch
+):
+    seconds = [0.0]
+    monkeypatch.setattr(sale_cache.time, "monotonic", lambda: seconds[0])  # type: ignore[attr-defined]
+
+    def slowly(execute, *args):
+        found = execute(*args)
+        seconds[0] += sale_cache.FRESH
+        return found
+
+    cache = SaleCache()
+    with connection.execute_wrapper(slowly):
+        cache.get(sale.pk)
+    Sale.objects.filter(pk=sale.pk).update(paused=True)
+    with queries(1):
+        assert cache.get(sale.pk).closed() == "paused"
+
+
+def test_a_sale_that_is_not_there_is_asked_for_each_time_and_not_remembered(queries):
+    cache = SaleCache()
+    for _ in range(2):
+        with queries(1), pytest.raises(NoSuchSale):
+            cache.get(0)
+    assert not cache._sales
+
+
+def test_the_memory_of_sales_is_bounded(sale_of, db, monkeypatch):
+    monkeypatch.setattr(sale_cache, "MAX_SALES", 3)
+    cache = SaleCache()
+    sales = [sale_of().pk for _ in range(5)]
+    for pk in sales:
+        assert cache.get(pk).sale == pk
+    assert len(cache._sales) <= 3
+    assert len(cache._fresh_until) <= 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_threads_that_look_at_once_all_see_the_sale(sale):
+    for _ in range(20):
+        cache = SaleCache()
+        assert {each.sale for each in at_once([partial(cache.get, sale.pk)] * 8)} == {sale.pk}

@@ -1,0 +1,317 @@
+"""Celery on both brokers: work done, returned and repeated; a single beat; dead messages."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from smtplib import SMTPRecipientsRefused
+from socket import SHUT_RDWR
+
+import pytest
+from celery import Celery
+from celery.beat import PersistentScheduler, SchedulingError
+from django.core.mail.backends.locmem import EmailBackend
+from django.db import connection
+from django.urls import reverse
+from kombu import Queue
+from redis import Redis
+
+from inventory.hooks import hooks
+from inventory.metrics import metrics
+from inventory.models import OutboxMessage
+from inventory.redis import client as redis
+from inventory.tests.helpers import outsider
+from locking.backends.redis import RedisLock
+from locking.tests.needs import needs
+from locking.tests.servers import free_port
+from shop.background import beat, config, follow_up, tasks
+from shop.background.config import QUEUES
+from shop.celery import app
+from shop.mails import sending
+from shop.orders.models import Order
+from shop.tests.catalogue import a_sale, an_order, mail, sent
+from shop.tests.processes import wait_for
+from shop.tests.workers import RabbitMQ, worker
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ON_RABBITMQ = [pytest.mark.long, needs(RabbitMQ.need)]  # it takes seconds to start
+
+
+@pytest.fixture(scope="module")
+def rabbitmq() -> Iterator[str]:
+    """RabbitMQ's address."""
+    with RabbitMQ() as server:
+        yield server.endpoint
+
+
+@pytest.fixture(params=["redis", pytest.param("rabbitmq", marks=ON_RABBITMQ)])
+def broker(request: pytest.FixtureRequest) -> str:
+    """The broker's address."""
+    if request.param == "rabbitmq":
+        return str(request.getfixturevalue("rabbitmq"))
+    address = os.environ["CELERY_BROKER_URL"]
+    Redis.from_url(address).flushdb()
+    return address
+
+
+@pytest.fixture(autouse=True)
+def no_notifications(monkeypatch):
+    """Keep the queues free of tasks that the test does not send."""
+    monkeypatch.setattr(hooks, "written", bool)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "worker.log"
+
+
+def ask_for(task: str, broker: str) -> None:
+    """Send a task as a notification does, through another broker than this process's own."""
+    with Celery(set_as_current=False) as other:
+        other.config_from_object(config)
+        # Declared by the worker: their type is that of the broker.
+        queues = [Queue(name, no_declare=True) for name in QUEUES]
+        other.conf.update(broker_read_url=broker, broker_write_url=broker, task_queues=queues)
+        other.send_task(task)
+
+
+@contextmanager
+def stuck(order: Order) -> Iterator[None]:
+    """Block the follow-up of an order: another session is writing the same row."""
+    with outsider() as other:
+        other.execute("BEGIN")
+        other.execute(
+            "INSERT INTO inventory_outboxmessage (topic, key, payload)"
+            " VALUES ('mails.confirmation', %s, '{}')",
+            [str(order.pk)],
+        )
+        yield
+        other.execute("ROLLBACK")
+
+
+def somebody_is_stuck() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE wait_event_type = 'Lock' AND query LIKE '%inventory_outboxmessage%'"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def confirmed(order: Order) -> bool:
+    return mail(order).exists()
+
+
+def test_a_worker_follows_up_and_sends_the_mail(broker, log):
+    order = an_order(a_sale())
+    with worker(broker, log):
+        ask_for("shop.follow_up", broker)
+        wait_for(lambda: sent(order))
+
+
+def test_a_task_whose_process_is_killed_is_run_again(broker, log):
+    order = an_order(a_sale())
+    with worker(broker, log) as one:
+        with stuck(order):
+            ask_for("shop.follow_up", broker)
+            wait_for(somebody_is_stuck)
+            for child in one.children():
+                os.kill(child, signal.SIGKILL)
+            wait_for(lambda: b"WorkerLostError" in log.read_bytes())
+        wait_for(lambda: confirmed(order))
+
+
+@pytest.mark.long
+def test_a_worker_that_stops_hands_back_what_it_cannot_finish(broker, log):
+    order = an_order(a_sale())
+    with stuck(order), worker(broker, log) as one:
+        ask_for("shop.follow_up", broker)
+        wait_for(somebody_is_stuck)
+        one.process.send_signal(signal.SIGQUIT)
+        one.process.wait(30)
+        assert b"Initiating Soft Shutdown" in log.read_bytes()
+    assert not confirmed(order)
+    with worker(broker, log):  # no task is sent
+        wait_for(lambda: confirmed(order))
+
+
+def test_every_task_has_a_queue_that_the_workers_listen_to():
+    ours = {name for name in app.tasks if name.startswith("shop.")}
+    assert ours == set(config.task_routes)
+    declared = {queue.name for queue in config.task_queues}
+    assert {route["queue"] for route in config.task_routes.values()} == declared
+    assert set(QUEUES) == declared
+    assert {entry["task"] for entry in app.conf.beat_schedule.values()} == ours
+    with pytest.raises(Exception, match="nowhere"):
+        tasks.follow_up.apply_async(queue="nowhere")
+
+
+def test_tasks_are_json_late_and_bounded():
+    assert app.conf.accept_content == ["json"]
+    assert app.conf.task_acks_late
+    assert app.conf.task_reject_on_worker_lost
+    assert app.conf.task_soft_time_limit < app.conf.task_time_limit < config.VISIBILITY
+    for place in (app.conf.broker_transport_options, app.conf.result_backend_transport_options):
+        assert place["visibility_timeout"] == config.VISIBILITY
+    assert app.conf.visibility_timeout == config.VISIBILITY
+
+
+# --- One beat --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def beats(tmp_path, monkeypatch):
+    redis().delete(*redis().keys("*celery beat*") or ["nothing"])
+    monkeypatch.setattr(beat, "LEASE", 0.3)
+    sent: list[beat.OneBeat] = []
+
+    def send(self: beat.OneBeat) -> float:
+        sent.append(self)
+        return 0.0
+
+    monkeypatch.setattr(PersistentScheduler, "tick", send)
+
+    def make(name: str) -> beat.OneBeat:
+        return beat.OneBeat(app, schedule_filename=str(tmp_path / name))
+
+    return make, sent
+
+
+def test_a_second_beat_stands_by_until_the_first_is_gone(beats):
+    make, sent = beats
+    first, second = make("first"), make("second")
+    for _ in range(3):
+        assert first.tick() == 0.0
+        assert second.tick() == beat.STAND_BY
+    assert sent == [first] * 3
+    first.close()
+    assert second.tick() == 0.0
+    assert first.tick() == beat.STAND_BY
+    second.close()
+
+
+def test_a_beat_whose_lock_is_lost_stands_by(beats):
+    make, sent = beats
+    first, second = make("first"), make("second")
+    first.tick()
+    first._lock.force_release("a test")
+    second.tick()
+    wait_for(lambda: first.tick() == beat.STAND_BY)
+    assert sent[1] is second
+    second.close()
+    first.close()
+
+
+def test_a_beat_continues_while_redis_is_unreachable(beats, caplog):
+    make, sent = beats
+    only = make("only")
+    only._lock = RedisLock(Redis(port=free_port()), "celery beat", lease=beat.LEASE)
+    only.tick()
+    only.tick()
+    assert len(sent) == 2
+    assert caplog.text.count("without the lock") == 1
+    only.close()
+
+
+@pytest.mark.long
+@needs(RabbitMQ.need)
+def test_a_beat_that_retries_sends_again_after_its_connection_to_rabbitmq_was_lost(
+    rabbitmq, tmp_path
+):
+    with Celery(set_as_current=False) as other:
+        other.config_from_object(config)
+        url, queue = rabbitmq, Queue("planted", auto_delete=True)
+        other.conf.update(
+            broker_read_url=url, broker_write_url=url, task_queues=[queue], task_routes={}
+        )
+        scheduler = beat.OneBeat(other, schedule_filename=str(tmp_path / "schedule"))
+        sweep = scheduler.schedule["shop.follow_up"]
+
+        def send(*, retry: bool) -> None:
+            sweep.options |= {"queue": "planted", "retry": retry}
+            scheduler.apply_async(sweep, producer=scheduler.producer)
+
+        def lose_connection() -> None:
+            scheduler.connection.connection.transport.sock.shutdown(SHUT_RDWR)
+
+        send(retry=True)
+        lose_connection()
+        send(retry=True)
+        lose_connection()
+        with pytest.raises(SchedulingError):
+            send(retry=False)
+        scheduler.connection.collect()
+        with other.connection_for_read() as connection:
+            assert queue(connection.default_channel).queue_declare().message_count == 2
+
+
+def test_on_rabbitmq_all_queues_are_quorum_queues_and_beat_retries():
+    program = (
+        "from shop.background import config;"
+        "print({str(queue.queue_arguments) for queue in config.task_queues},"
+        " {each['options']['retry'] for each in config.beat_schedule.values()})"
+    )
+    variables = {**os.environ, "CELERY_BROKER_URL": "amqp://one//;amqp://two//"}
+    told = subprocess.check_output([sys.executable, "-c", program], env=variables, text=True)
+    assert told == """{"{'x-queue-type': 'quorum'}"} {True}\n"""
+
+
+# --- What fails ------------------------------------------------------------------------------
+
+
+class Refusing(EmailBackend):
+    """A mail server that refuses one of the addresses."""
+
+    def send_messages(self, messages):
+        if any("bad" in message.to[0] for message in messages):
+            raise SMTPRecipientsRefused({})
+        return super().send_messages(messages)
+
+
+def test_a_mail_that_cannot_be_sent_is_put_off_then_dead_and_blocks_no_other(
+    settings, monkeypatch, admin_client
+):
+    settings.EMAIL_BACKEND = f"{__name__}.Refusing"
+    monkeypatch.setattr("inventory.outbox.MAX_ATTEMPTS", 2)
+    sale = a_sale()
+    bad, good = an_order(sale), an_order(sale)
+    type(bad.buyer).objects.filter(pk=bad.buyer_id).update(email="bad@shop.example")
+    follow_up.follow_up()
+    assert sent(good)
+    unsent = mail(bad).get()
+    assert (unsent.done, unsent.attempts, unsent.dead) == (None, 1, None)
+    assert unsent.error.startswith("SMTPRecipientsRefused")
+    for _ in range(3):
+        OutboxMessage.objects.update(not_before="2020-01-01T00:00Z")
+        sending.send_mails()
+    unsent.refresh_from_db()
+    assert unsent.attempts == 2
+    assert unsent.dead is not None
+
+    type(bad.buyer).objects.filter(pk=bad.buyer_id).update(email="mended@shop.example")
+    page = reverse("admin:inventory_outboxmessage_changelist")
+    assert "<strong>0</strong> waiting" in admin_client.get(page).content.decode()
+    form = {"action": "retry", "_selected_action": [unsent.pk]}
+    answer = admin_client.post(page, form, follow=True).content.decode()
+    assert "1 will be retried" in answer
+    sending.send_mails()
+    unsent.refresh_from_db()
+    assert (unsent.done is not None, unsent.dead, unsent.error) == (True, None, "")
+
+
+def test_mails_wait_without_attempts_while_the_mail_server_is_unreachable(settings, caplog):
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
+    order = an_order(a_sale())
+    before = metrics.read().get("mails", 0)
+    follow_up.follow_up()
+    unsent = mail(order).get()
+    assert (unsent.done, unsent.attempts, unsent.error) == (None, 0, "")
+    assert metrics.read()["mails"] == before + 1
+    assert "mail server does not answer" in caplog.text

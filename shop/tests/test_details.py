@@ -1,0 +1,184 @@
+"""Details that a buyer states with an order, and fields that a team adds to its tables."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import date
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pytest
+from django.core import checks
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+
+from inventory.outcomes import Granted, PurchaseTicket
+from inventory.selling import batch
+from inventory.tests.helpers import at_once, book, more_fields, rows
+from inventory.tests.test_sql import PLANES, SPECIAL
+from shop.accounts.models import User
+from shop.catalogue.models import Sale
+from shop.checkout.purchase import Wanted, buy, check_out
+from shop.conftest import Buyer
+from shop.orders import creation, details
+from shop.orders.creation import OPEN_ORDERS
+from shop.orders.details import DetailedPurchase
+from shop.orders.models import Order, OrderLine
+from shop.payments.models import WebhookEvent
+from shop.refusals import Refusal
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def note(transactional_db: None, monkeypatch: pytest.MonkeyPatch):
+    """Give orders two details, as a team does that names them in `Order.DETAILS`."""
+    named = {name: f"details->>'{name}'" for name in ("name", "note")}
+    with more_fields(
+        Order,
+        creation.OPEN_ORDERS,
+        name=models.CharField(max_length=500, db_default=""),
+        note=models.TextField("a note", blank=True, db_default=""),
+    ):
+        for name in Order.DETAILS:  # those that a team has already
+            monkeypatch.delitem(creation.ORDER, name)
+        for name, expression in named.items():
+            monkeypatch.setitem(creation.ORDER, name, expression)
+        monkeypatch.setattr(Order, "DETAILS", (*named,))
+        monkeypatch.setattr(creation, "DEFAULTS", details.complete({}))
+        yield
+
+
+@pytest.mark.usefixtures("note")
+def test_no_text_of_one_buyer_lands_in_the_order_of_another(sale_of):
+    sale, draw = sale_of(stock=5000), random.Random(32)
+    texts = SPECIAL + PLANES
+    for _ in range(4):
+        tickets = [_ticket(sale, draw, texts) for _ in range(256)]
+        batch.sell(tickets, creation.open_orders, None)
+        stated = {}
+        for ticket in tickets:
+            assert isinstance(ticket.answer, Granted)
+            assert isinstance(ticket.request, DetailedPurchase)
+            stated[ticket.answer.opened.pk] = ticket.request.details
+        written = {each["id"]: {"name": each["name"], "note": each["note"]} for each in rows(Order)}
+        assert stated == {pk: written[pk] for pk in stated}
+
+
+def _ticket(sale: Sale, draw: random.Random, texts: list[str]) -> PurchaseTicket:
+    user = User.objects.create(username=uuid4().hex, password="!")
+    stated = {name: "".join(draw.choices(texts, k=12)) for name in ("name", "note")}
+    return PurchaseTicket(
+        DetailedPurchase(sale.item_id, sale.pk, user.pk, uuid4(), 1, 1, sale.hold, details=stated)
+    )
+
+
+@pytest.mark.usefixtures("note")
+def test_a_retry_with_other_details_is_another_purchase(sale, ann):
+    key = uuid4()
+    first = buy(sale.pk, ann.user.pk, key, 1, {"name": "Ann"})
+    assert first.order.details == {"name": "Ann", "note": ""}
+    again = buy(sale.pk, ann.user.pk, key, 1, {"name": "Ann"})
+    assert (again.replayed, again.order.pk) == (True, first.order.pk)
+    with pytest.raises(Refusal, match="idempotency_key_reused"):
+        buy(sale.pk, ann.user.pk, key, 1, {"name": "Bob"})
+
+
+@pytest.mark.usefixtures("note")
+def test_a_carts_order_has_the_details_too(sale, ann):
+    bought = check_out(ann.user.pk, uuid4(), [Wanted(sale.pk, 1)], {"note": "ring twice"})
+    order = Order.objects.get(pk=bought.order.pk)
+    assert details.labelled(order) == [("A note", "ring twice")]
+
+
+def _member(field: Any, name: str = "it") -> type[msgspec.Struct]:
+    field.set_attributes_from_name(name)
+    return msgspec.defstruct("Body", details.members([field]), kw_only=True)
+
+
+@pytest.mark.parametrize(
+    ("field", "body", "value"),
+    [
+        (models.TextField(), b'{"it": "a\\nb"}', "a\nb"),
+        (models.TextField(blank=True), b"{}", ""),
+        (models.CharField(max_length=3, db_default="x"), b"{}", "x"),
+        (models.CharField(max_length=1, choices=[("s", "small")]), b'{"it": "s"}', "s"),
+        (models.BooleanField(default=False), b"{}", False),
+        (models.DateField(), b'{"it": "2026-11-24"}', date(2026, 11, 24)),
+        (models.DateField(null=True, blank=True), b'{"it": null}', None),
+    ],
+)
+def test_the_api_reads_a_detail_as_its_field_says(field, body, value):
+    assert msgspec.json.decode(body, type=_member(field)).it == value  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("field", "body"),
+    [
+        (models.TextField(), b"{}"),
+        (models.TextField(), b'{"it": ""}'),
+        (models.TextField(), b'{"it": "a\\u0000b"}'),
+        (models.CharField(max_length=3), b'{"it": "four"}'),
+        (models.CharField(max_length=1, choices=[("s", "small")]), b'{"it": "x"}'),
+        (models.BooleanField(), b'{"it": "yes"}'),
+        (models.DateField(), b'{"it": "tomorrow"}'),
+    ],
+)
+def test_the_api_refuses_what_the_field_would_not_take(field, body):
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(body, type=_member(field))
+
+
+def test_other_kinds_of_details_are_refused_when_the_shop_starts():
+    with pytest.raises(ImproperlyConfigured, match="no text, date, or yes or no"):
+        _member(models.FloatField())
+
+
+def test_orders_with_added_fields_are_sold_with_their_defaults(sale_of):
+    sale = sale_of(stock=12, limit=1)
+    buyers = [Buyer(f"buyer {number}") for number in range(20)]
+    with more_fields(
+        Order,
+        OPEN_ORDERS,
+        channel=models.CharField(max_length=10, default="web 100%"),
+        remark=models.TextField(),
+        reference=models.UUIDField(default=uuid4, unique=True),
+        touched=models.DateTimeField(auto_now=True),
+    ):
+        answers = at_once([partial(buyer.buy, sale) for buyer in buyers])
+        orders = rows(Order)
+    assert Counter(answer.status_code for answer in answers) == {201: 12, 409: 8}
+    assert len(orders) == 12
+    assert {row["channel"] for row in orders} == {"web 100%"}
+    assert {(row["remark"], row["status"], row["refunded"]) for row in orders} == {
+        ("", "awaiting_payment", 0)
+    }
+    assert len({row["reference"] for row in orders}) == 12
+    assert book(sale.item_id).held == 12
+
+
+def test_lines_with_added_fields_are_sold_with_their_defaults(sale, ann):
+    with more_fields(
+        OrderLine,
+        OPEN_ORDERS,
+        gift=models.BooleanField(default=False),
+        label=models.UUIDField(default=uuid4),
+    ):
+        order = ann.order(sale, 2)
+        [line] = rows(OrderLine)
+    assert (line["order_id"], line["gift"], line["quantity"]) == (order, False, 2)
+    assert line["label"]
+
+
+def test_fields_that_nothing_would_fill_in_are_told():
+    field: Any = models.IntegerField(default=1)
+    with more_fields(Order, number=field):
+        assert checks.run_checks() == []
+        field.default = models.NOT_PROVIDED
+        field.__dict__.pop("_get_default", None)
+        assert [each.id for each in checks.run_checks()] == ["shop.E001"]
+    with more_fields(WebhookEvent, colour=models.CharField(max_length=5, default="red")):
+        assert [each.id for each in checks.run_checks()] == ["shop.E002"]

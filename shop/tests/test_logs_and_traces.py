@@ -1,0 +1,316 @@
+"""Log lines as JSON; the spans of a batch and its mails, and nothing while tracing is off."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from contextvars import Context
+from functools import partial
+from io import StringIO
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.core.handlers.wsgi import WSGIHandler
+from django.test import RequestFactory
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, Sampler, TraceIdRatioBased
+from opentelemetry.trace import NonRecordingSpan, SpanContext
+
+from inventory.metrics import metrics
+from inventory.models import OutboxMessage
+from inventory.redis import ITEM_LOCK, client
+from inventory.tests.helpers import in_thread
+from locking.backends.redis import RedisLock
+from shop import environment
+from shop.api.handler import ApiHandler
+from shop.background import tasks
+from shop.catalogue.models import Sale
+from shop.celery import app
+from shop.conftest import Buyer
+from shop.operating import logs, tracing
+from shop.orders.models import Order
+from shop.tests.processes import run_python, wait_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+ASKED = {"PATH_INFO": "/api/v1/orders/91/refund", "HTTP_X_REQUEST_ID": "f" * 32}
+
+
+@pytest.fixture
+def written() -> Iterator[StringIO]:
+    """What a logger named `shop.test` writes."""
+    handler = logging.StreamHandler(stream := StringIO())
+    handler.setFormatter(logs.Json())
+    log = logging.getLogger("shop.test")
+    log.addHandler(handler)
+    yield stream
+    log.removeHandler(handler)
+
+
+def line_of(environ: dict[str, Any] | None, written: StringIO) -> dict[str, str]:
+    """Log one line while a request is served; return it."""
+
+    def serve() -> None:
+        if environ is not None:
+            logs.request.set(environ)
+        logging.getLogger("shop.test").warning("no answer for %s", "order 91")
+
+    Context().run(serve)
+    line: dict[str, str] = json.loads(written.getvalue().splitlines()[-1])
+    return line
+
+
+def test_a_line_has_the_ids_of_its_request_trace_and_order(written: StringIO) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    line = line_of({**ASKED, "HTTP_TRACEPARENT": f"00-{trace}-b7ad6b7169203331-01"}, written)
+    assert line["message"] == "no answer for order 91"
+    assert line["level"] == "WARNING"
+    assert line["logger"] == "shop.test"
+    assert (line["request"], line["trace"], line["order"]) == ("f" * 32, trace, "91")
+
+
+def test_a_requests_own_span_gives_the_trace_of_its_lines(written: StringIO) -> None:
+    given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    span = NonRecordingSpan(SpanContext(0xAB, 1, is_remote=False))
+    line = line_of({**ASKED, "HTTP_TRACEPARENT": given, logs.SPAN: span}, written)
+    assert line["trace"] == "0" * 30 + "ab"
+
+
+def test_a_request_without_an_acceptable_id_gets_one_for_all_its_lines(written: StringIO) -> None:
+    forged = {
+        "PATH_INFO": "/",
+        "HTTP_X_REQUEST_ID": 'x" \n{"forged": true}',
+        "HTTP_TRACEPARENT": "x",
+    }
+    first, second = line_of(forged, written), line_of(forged, written)
+    assert len(first["request"]) == 32
+    assert first["request"] == second["request"]
+    assert "trace" not in first
+    assert "order" not in first
+
+
+def test_a_line_outside_of_requests_has_no_ids(written: StringIO) -> None:
+    assert not {"request", "trace", "order", "task"} & line_of(None, written).keys()
+
+
+def test_a_task_and_an_order_that_the_caller_names_are_in_the_line(written: StringIO) -> None:
+    def work() -> None:
+        logs.task.set(("shop.send_mails", "1-2-3"))
+        try:
+            raise ValueError("bad\naddress")
+        except ValueError:
+            logging.getLogger("shop.test").exception("not sent", extra={"order": 91})
+
+    Context().run(work)
+    assert written.getvalue().count("\n") == 1
+    line = json.loads(written.getvalue())
+    assert (line["task"], line["task_id"], line["order"]) == ("shop.send_mails", "1-2-3", 91)
+    assert line["error"].endswith("ValueError: bad\naddress")
+
+
+def test_production_logs_json_and_the_demo_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOG_FORMAT", raising=False)
+    monkeypatch.setenv("SHOP_DEMO", "0")
+    assert logs.formatter() is logs.FORMATTERS["json"]
+    monkeypatch.setenv("SHOP_DEMO", "1")
+    assert logs.formatter() is logs.FORMATTERS["line"]
+    monkeypatch.setenv("LOG_FORMAT", "json")
+    assert logs.formatter() is logs.FORMATTERS["json"]
+    monkeypatch.setenv("LOG_FORMAT", "xml")
+    with pytest.raises(ImproperlyConfigured, match="LOG_FORMAT"):
+        logs.formatter()
+
+
+def test_gunicorns_own_lines_are_json_too() -> None:
+    variables = {**os.environ, "SHOP_DEMO": "0", "LOG_FORMAT": "json", "SHOP_PORT": "0"}
+    # An application that cannot be found ends it once it has said so.
+    command = [sys.executable, "-m", "gunicorn", "-c", "gunicorn.conf.py", "nowhere:application"]
+    result = subprocess.run(
+        command, cwd=environment.PROJECT, env=variables, capture_output=True, text=True, timeout=60
+    )
+    lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+    assert result.returncode != 0
+    assert result.stdout == ""
+    assert any(line["message"].startswith("Starting gunicorn") for line in lines)
+    assert {line["logger"] for line in lines} == {"gunicorn.error"}
+
+
+GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+"""A client's trace context."""
+
+
+@pytest.fixture
+def sampler() -> Sampler:
+    """Return the sampler of the spans of the test."""
+    return ALWAYS_ON
+
+
+@pytest.fixture
+def spans(sampler: Sampler) -> Iterator[InMemorySpanExporter]:
+    """Collect the spans of the test."""
+    app.finalize()  # if two threads do it at once, one finds tasks that are half made
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(sampler)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing.use(provider)
+    yield exporter
+    tracing.use(None)
+
+
+def ask(buyer: Buyer, method: str, path: str, body: object = None, **headers: str) -> str:
+    """Send a request through the whole WSGI application; return its status line."""
+    answered: list[str] = []
+    environ = (
+        RequestFactory()
+        .generic(
+            method,
+            path,
+            json.dumps(body) if body else "",
+            "application/json",
+            headers={"authorization": f"Bearer {buyer.token}", **headers},
+        )
+        .environ
+    )
+    application = tracing.traced(ApiHandler(WSGIHandler()))
+    list(application(environ, lambda status, *_: answered.append(status)))
+    return answered[0]
+
+
+def purchase(buyer: Buyer, sale: int, **headers: str) -> str:
+    path = f"/api/v1/sales/{sale}/orders"
+    sent = {"idempotency-key": str(uuid4()), **headers}
+    return ask(buyer, "POST", path, {"quantity": 1}, **sent)
+
+
+def context(span: ReadableSpan) -> tuple[int, int]:
+    return span.context.trace_id, span.context.span_id
+
+
+def parent(span: ReadableSpan) -> tuple[int, int] | None:
+    return (span.parent.trace_id, span.parent.span_id) if span.parent else None
+
+
+def links(span: ReadableSpan) -> set[tuple[int, int]]:
+    return {(link.context.trace_id, link.context.span_id) for link in span.links}
+
+
+def buy_together(first: Buyer, second: Buyer, sale: Sale, *, traced: str = "leader") -> None:
+    """Make two purchases in one batch, led by the first; one has a trace context."""
+    headers = {"traceparent": GIVEN}
+    of_leader, of_other = (headers if traced == each else {} for each in ("leader", "other"))
+    lock = RedisLock(client(), f"item:{sale.item_id}", lease=60, renew=False)
+    with ExitStack() as both:
+        with lock.acquire():
+            # The first request leads and waits for the lock; the second one joins its queue.
+            leads = partial(purchase, first, sale.pk, **of_leader)
+            one = both.enter_context(in_thread(leads))
+            wait_for(lambda: metrics.snapshot()["gauges"]["waiting"] == 1)
+            follows = partial(purchase, second, sale.pk, **of_other)
+            other = both.enter_context(in_thread(follows))
+            wait_for(lambda: metrics.snapshot()["gauges"]["waiting"] == 2)
+        assert (one(), other()) == ("201 Created", "201 Created")
+
+
+def test_a_batch_of_two_is_traced_from_the_requests_to_the_mails(
+    spans, ann, bob, sale, mailoutbox, monkeypatch
+):
+    monkeypatch.setattr(ITEM_LOCK, "timeout", 60)
+    buy_together(ann, bob, sale)
+    tasks.follow_up.apply()
+    tasks.send_mails.apply()
+    assert len(mailoutbox) == 2
+
+    ended = spans.get_finished_spans()
+    assert sorted(span.name for span in ended) == [
+        "POST /api/v1/sales/{id}/orders",
+        "POST /api/v1/sales/{id}/orders",
+        "batch",
+        "message mails.confirmation",
+        "message mails.confirmation",
+        "message orders.opened",
+    ]
+    by_name = {span.name: span for span in ended}
+    requests = [span for span in ended if span.name.startswith("POST")]
+    [leader] = [span for span in requests if parent(span)]
+    [other] = [span for span in requests if not parent(span)]
+    batch, message = by_name["batch"], by_name["message orders.opened"]
+    assert parent(leader) == (0x0AF7651916CD43DD8448EB211C80319C, 0xB7AD6B7169203331)
+    assert parent(batch) == context(leader)
+    assert links(batch) == {context(leader), context(other)}
+    assert links(leader) == links(other) == {context(batch)}
+    assert dict(batch.attributes or {}) == {
+        "shop.item": sale.item_id,
+        "shop.batch.size": 2,
+        "shop.batch.granted": 2,
+    }
+    assert parent(message) == context(batch)
+    for mail in (span for span in ended if span.name == "message mails.confirmation"):
+        assert parent(mail) == context(message)
+
+
+@pytest.mark.parametrize("sampler", [ParentBased(TraceIdRatioBased(0))])
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_batch_is_traced_if_one_of_its_requests_is_sampled(
+    leads, spans, ann, bob, sale, monkeypatch
+):
+    monkeypatch.setattr(ITEM_LOCK, "timeout", 60)
+    buy_together(ann, bob, sale, traced="leader" if leads else "other")
+    batch, request = sorted(spans.get_finished_spans(), key=lambda span: span.name != "batch")
+    assert parent(request) == (0x0AF7651916CD43DD8448EB211C80319C, 0xB7AD6B7169203331)
+    assert parent(batch) == context(request)
+    assert (links(batch), links(request)) == ({context(request)}, {context(batch)})
+    assert (batch.attributes or {})["shop.batch.size"] == 2
+
+
+@pytest.mark.parametrize("sampler", [ParentBased(TraceIdRatioBased(0))])
+def test_a_batch_without_a_sampled_request_is_not_traced(spans, ann, bob, sale, monkeypatch):
+    monkeypatch.setattr(ITEM_LOCK, "timeout", 60)
+    buy_together(ann, bob, sale, traced="neither")
+    assert spans.get_finished_spans() == ()
+
+
+def test_spans_have_low_cardinality_and_no_secrets(spans, ann):
+    assert ask(ann, "GET", "/no/such/page/").startswith("404")
+    assert ask(ann, "GET", "/livez") == "200 OK"
+    assert ask(ann, "GET", "/password-reset/MQ/the-token/") == "200 OK"
+    missing, reset = spans.get_finished_spans()
+    assert (missing.name, reset.name) == ("GET", "GET /password-reset/{user}/{token}/")
+    assert "the-token" not in reset.to_json()
+
+
+def test_without_tracing_nothing_is_stored_and_nothing_is_wrapped(ann, sale):
+    application = ApiHandler(WSGIHandler())
+    assert tracing.traced(application) is application
+    assert purchase(ann, sale.pk, traceparent=GIVEN) == "201 Created"
+    assert OutboxMessage.objects.get().payload == {"orders": [Order.objects.get().pk]}
+
+
+def started(**variables: str) -> subprocess.CompletedProcess[str]:
+    """Start the web application and ask it for a page; say which modules were imported."""
+    code = """
+import sys
+from shop.wsgi import application
+from django.test import RequestFactory
+request = RequestFactory().get("/favicon.ico", HTTP_HOST="127.0.0.1")
+list(application(request.environ, lambda *_: None))
+print("imported:", "opentelemetry.sdk.trace" in sys.modules, "sentry_sdk" in sys.modules)
+"""
+    return run_python(code, **{**os.environ, **variables})
+
+
+def test_the_console_exporter_writes_spans_and_off_imports_nothing():
+    off = started()
+    assert off.stdout == "imported: False False\n", off.stderr
+    on = started(OTEL_TRACES_EXPORTER="console", OTEL_TRACES_SAMPLER_ARG="1")
+    assert '"name": "GET /favicon.ico"' in on.stdout, on.stderr
+    assert '"service.name": "shop-web"' in on.stdout

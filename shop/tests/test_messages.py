@@ -1,0 +1,229 @@
+"""Buyers read translated messages only, complete in both languages, and amounts as they write."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+from django.utils.translation import gettext, ngettext, override, pgettext
+from django.utils.translation.template import templatize
+
+import shop
+from shop.api import openapi
+from shop.money import display, plain, to_major, to_minor
+from shop.orders.models import Order, OrderEvent
+from shop.pages import labels
+from shop.pages.labels import LABELS
+from shop.pages.refusals import message
+from shop.refusals import PROBLEMS
+from shop.templatetags.shop_pages import NO_PICTURE, PICTURES
+from shop.tests.answers import title
+
+INNER = re.compile(
+    r"\b(strateg\w*|lock(s|ed|ing)?|ledgers?|guard(ed)?|fenc\w*|redis|postgres\w*|celery)\b"
+    r"|策略|锁|账本|台账|队列|守卫",
+    re.IGNORECASE,
+)
+
+SHOP = Path(shop.__file__).parent
+CATALOGUE = SHOP / "locale/zh_Hans/LC_MESSAGES"
+KEYWORDS = {
+    **dict.fromkeys(("_", "gettext", "gettext_lazy", "gettext_noop")),
+    "ngettext": (1, 2),
+    "pgettext_lazy": ((1, "c"), 2),
+}
+
+Key = tuple[str | None, tuple[str, ...]]
+"""A message's context, singular and plural."""
+
+
+def sources(app: Path) -> Iterator[str]:
+    """Yield every module of an app, and every template as Python calls."""
+    for path in app.rglob("*.py"):
+        if "tests" not in path.parts:
+            yield path.read_text(encoding="utf-8")
+    for path in (app / "templates").rglob("*.*"):
+        calls = templatize(path.read_text(encoding="utf-8"))
+        yield "\n".join(line.strip() for line in calls.splitlines())
+
+
+def used(app: Path) -> set[Key]:
+    return {
+        (context, as_texts(message))
+        for source in sources(app)
+        for _, message, _, context in extract(
+            "python", io.BytesIO(source.encode()), KEYWORDS, options={"encoding": "utf-8"}
+        )
+    }
+
+
+def translations(catalogue: Catalog) -> dict[Key, tuple[str, ...]]:
+    return {
+        (each.context, as_texts(each.id)): as_texts(each.string) for each in catalogue if each.id
+    }
+
+
+def as_texts(text: Any) -> tuple[str, ...]:
+    return (text,) if isinstance(text, str) else tuple(text)
+
+
+def values(text: str) -> set[str]:
+    return set(re.findall(r"%\(\w+\)s", text))
+
+
+with (CATALOGUE / "django.po").open("rb") as file:
+    CHINESE = read_po(file, locale="zh_Hans")
+
+
+def test_the_catalogue_has_the_messages_that_are_used_and_no_others():
+    assert used(SHOP) == set(translations(CHINESE))
+
+
+@pytest.mark.parametrize(("key", "texts"), translations(CHINESE).items())
+def test_a_message_is_translated_with_the_same_values(key, texts):
+    _, ids = key
+    for text in texts:
+        assert re.search(r"[\u4e00-\u9fff]", text)
+        assert all(values(text) == values(original) for original in ids)
+
+
+def test_buyers_never_read_of_strategies_locks_or_ledgers():
+    for (_, ids), texts in translations(CHINESE).items():
+        assert not [text for text in (*ids, *texts) if INNER.search(text)]
+
+
+def test_no_translation_waits_to_be_reviewed():
+    assert not [message.id for message in CHINESE if message.fuzzy]
+
+
+def test_the_compiled_catalogue_is_up_to_date():
+    compiled = io.BytesIO()
+    write_mo(compiled, CHINESE)
+    assert compiled.getvalue() == (CATALOGUE / "django.mo").read_bytes()
+
+
+def test_no_other_app_translates_the_same_message_differently():
+    with override("zh-hans"):
+        for (context, ids), texts in translations(CHINESE).items():
+            if len(ids) > 1:
+                said = ngettext(ids[0], ids[1], 2)
+            else:
+                said = pgettext(context, ids[0]) if context else gettext(ids[0])
+            assert said == texts[0]
+
+
+@pytest.mark.parametrize("code", PROBLEMS)
+def test_every_code_is_stable_in_form_and_says_something_in_both_languages(code):
+    assert re.fullmatch(r"[a-z_]+", code)
+    assert 400 <= PROBLEMS[code].status < 600
+    assert title(code).isascii()
+    assert re.search(r"[\u4e00-\u9fff]", title(code, "zh-hans"))
+
+
+def test_every_code_that_the_shop_refuses_with_is_there():
+    used = set()
+    for path in SHOP.rglob("*.py"):
+        if "tests" not in path.relative_to(SHOP).parts:
+            used |= set(re.findall(r'Refusal\(\s*"([a-z_]+)"', path.read_text(encoding="utf-8")))
+    assert len(used) > 10
+    assert used <= set(PROBLEMS)
+
+
+def test_every_state_of_an_order_has_a_code_for_refusing_a_change():
+    assert {f"order_{status}" for status in Order.Status.values} <= set(PROBLEMS)
+
+
+def test_what_may_be_tried_again_says_when():
+    for problem in PROBLEMS.values():
+        assert (problem.retry_after is not None) == (problem.status in {429, 503})
+
+
+TEMPLATES = {path.name: path.read_text() for path in (SHOP / "templates").rglob("*.html")}
+SCRIPT = (SHOP / "static/shop/shop.js").read_text()
+
+
+def test_every_state_and_event_has_its_labels():
+    statuses = set(Order.Status.values)
+    assert set(LABELS["order_status"]) == set(LABELS["order_about"]) == statuses
+    assert set(LABELS["order_event"]) == set(OrderEvent.Kind.values)
+
+
+def test_the_script_gets_exactly_the_messages_it_uses():
+    named = set(re.findall(r"messages\.(\w+)", SCRIPT))
+    named |= set(re.findall(r'format\("(\w+)"', SCRIPT))
+    named |= set(*re.findall(r'messages\[opening \? "(\w+)" : "(\w+)"\]', SCRIPT))
+    named |= set(re.findall(r'messages\[status === "open" \? "(\w+)"', SCRIPT))
+    named |= {f"status_{status}" for status in LABELS["sale_status"]}  # by messages[`status_${…}`]
+    assert named == set(labels.SCRIPT)
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+@pytest.mark.parametrize("code", PROBLEMS)
+def test_every_code_has_a_message_for_a_page(code, language):
+    with override(language):
+        assert "Idempotency-Key" not in message(code)
+        assert message(code)
+
+
+def test_templates_hold_no_texts_of_their_own():
+    attributes = re.compile(r"{% block (?:policy|clock|return) %}.*?{% endblock %}")
+    code = re.compile(
+        r"{% blocktranslate.*?endblocktranslate %}|{%.*?%}|{#.*?#}|{{.*?}}"
+        r"|<pre.*?</pre>|<style.*?</style>|<!doctype html>",
+        re.DOTALL,
+    )
+    names = {"EN", "中文", "HTTP", "openapi", "json"}
+    for name in TEMPLATES.keys() - {"state.html"}:  # attributes only
+        text = code.sub("", attributes.sub("", TEMPLATES[name]))
+        shown = re.sub(r"<[^>]*>", "", text)
+        assert set(re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]+", shown)) <= names, name
+
+
+def test_products_without_a_picture_get_a_parcel():
+    assert NO_PICTURE in PICTURES
+    assert "phone" in PICTURES
+
+
+@pytest.mark.django_db
+def test_the_shops_name_is_set_in_one_place(sale, settings, client):
+    before, settings.SHOP_NAME = settings.SHOP_NAME, "Another name"
+    pages = [client.get(path).content.decode() for path in ("/", "/sign-in/", f"/sales/{sale.pk}/")]
+    assert all("Another name" in page and before not in page for page in pages)
+    assert openapi.document()["info"]["title"] == "Another name"
+
+
+@pytest.mark.parametrize(
+    ("written", "currency", "stored"),
+    [
+        ("999", "CNY", 99_900),
+        ("9.5", "CNY", 950),
+        ("0.01", "EUR", 1),
+        ("1500", "JPY", 1500),
+        ("1.234", "KWD", 1234),
+    ],
+)
+def test_an_amount_is_stored_in_the_minor_unit_of_its_currency(written, currency, stored):
+    assert to_minor(Decimal(written), currency) == stored
+    assert to_major(stored, currency) == Decimal(written)
+
+
+@pytest.mark.parametrize(("written", "currency"), [("0.001", "CNY"), ("1.5", "JPY")])
+def test_an_amount_of_less_than_a_minor_unit_is_none(written, currency):
+    with pytest.raises(ValueError, match=currency):
+        to_minor(Decimal(written), currency)
+
+
+def test_an_amount_is_written_for_its_reader():
+    assert display(199_900, "CNY", "en") == "CN¥1,999.00"
+    assert display(199_900, "CNY", "zh_Hans") == "¥1,999.00"
+    assert display(1500, "JPY", "en") == "¥1,500"
+    assert plain(1, "CNY") == "0.01 CNY"

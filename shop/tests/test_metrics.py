@@ -1,0 +1,283 @@
+"""What Prometheus reads, from the files of all processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from inventory.metrics import Declared, Metrics, metrics
+from shop import environment
+from shop.catalogue.models import Sale
+from shop.conftest import Buyer
+from shop.operating import health
+from shop.operating.metrics import exporter, files, state
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("METRICS_FOLDER", str(tmp_path))
+    return tmp_path
+
+
+def write(folder: Path, process: str) -> None:
+    """Write this process's metrics as another process's."""
+    (folder / f"{process}.json").write_bytes(files.framed(files._own()))
+
+
+def scrape() -> Samples:
+    """Ask a running exporter, as Prometheus does."""
+    server, thread = exporter.serve("127.0.0.1", 0)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics") as answer:
+            text = answer.read().decode()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def total(samples: Samples, name: str, **labels: str) -> float:
+    """Sum the samples of a name that have these labels."""
+    wanted = set(labels.items())
+    return sum(
+        value for (found, has), value in samples.items() if found == name and wanted <= set(has)
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_purchase_shows_in_every_process_that_counted_it(
+    folder: Path, ann: Buyer, sale: Sale
+) -> None:
+    labels = {"strategy": "combining", "outcome": "granted"}
+    write(folder, "a.1.web")
+    before = total(scrape(), "inventory_purchase_seconds_count", **labels)
+    ann.order(sale)
+    write(folder, "a.1.web")
+    write(folder, "b.1.web")
+    after = scrape()
+    assert total(after, "inventory_purchase_seconds_count", **labels) == 2 * (before + 1)
+    one = total(after, "inventory_purchase_seconds_bucket", le="+Inf", process="b.1.web", **labels)
+    assert one == before + 1
+    for name in ("batch_size", "lock_wait_seconds", "lock_hold_seconds"):
+        assert total(after, f"inventory_{name}_count", process="a.1.web") > 0, name
+    assert total(after, "shop_api_seconds_count", operation="place_order", status="201") > 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_refusals_and_replays_are_told_apart(folder: Path, ann: Buyer, sale: Sale) -> None:
+    write(folder, "a.1.web")
+    before = scrape()
+    key = uuid4()
+    for _ in range(2):
+        ann.buy(sale, key=key)
+    ann.buy(sale, 2)  # one unit over the limit
+    write(folder, "a.1.web")
+    after = scrape()
+    for outcome in ("granted", "replayed", "limit_reached"):
+        name = "inventory_purchase_seconds_count"
+        more = total(after, name, outcome=outcome) - total(before, name, outcome=outcome)
+        assert more == 1, outcome
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_owed_is_read_from_the_database_and_servers_are_up(
+    folder: Path, ann: Buyer, sale: Sale
+) -> None:
+    order = ann.order(sale)
+    ann.post(f"orders/{order}/cancel")
+    time.sleep(0.1)
+    samples = scrape()
+    assert total(samples, "shop_owed", kind="outbox") == 2  # opened, cancelled
+    assert total(samples, "shop_owed_seconds", kind="outbox") >= 0.1
+    for server in health.SERVERS:
+        assert total(samples, "shop_up", server=server) == 1, server
+    for server in state.STARTED:
+        # Redis tells whole seconds.
+        assert 0 < total(samples, "shop_server_started_seconds", server=server) < time.time() + 2
+    assert ("shop_queue_tasks", (("queue", "mail"),)) in samples
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_server_that_hangs_does_not_delay_the_scrape(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = threading.Event()
+    monkeypatch.setattr(health, "MAX_SECONDS", 0.2)
+    monkeypatch.setattr(health, "SERVERS", {"database": lambda: 1, "redis": lambda: end.wait(20)})
+    start = time.monotonic()
+    first, second = scrape(), scrape()
+    assert time.monotonic() - start < 5
+    end.set()
+    while health._under_way:
+        time.sleep(0.01)
+    for samples in (first, second):
+        assert total(samples, "shop_up", server="redis") == 0
+        assert total(samples, "shop_up", server="database") == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_process_tells_its_start_and_how_far_its_clock_is_off(folder: Path) -> None:
+    clocks = {"time": time.time() + 3600, "uptime": 60.0}
+    (folder / "a.1.web.json").write_bytes(files.framed({**metrics.snapshot(), **clocks}))
+    wrote = (folder / "a.1.web.json").stat().st_mtime
+    samples = scrape()
+    started = total(samples, "shop_process_started_seconds", process="a.1.web")
+    assert started == pytest.approx(wrote - 60)
+    ahead = total(samples, "shop_clock_ahead_seconds", process="a.1.web")
+    assert ahead == pytest.approx(3600, abs=60)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_process_that_died_keeps_its_counters_and_loses_its_gauges(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics.count("stale_token")
+    write(folder, "a.1.web")
+    monkeypatch.setattr(files, "ALIVE", -1.0)
+    samples = scrape()
+    assert total(samples, "shop_process_alive", process="a.1.web") == 0
+    assert total(samples, "inventory_stale_token_total", process="a.1.web") >= 1
+    assert ("inventory_waiting", (("process", "a.1.web"),)) not in samples
+
+
+def test_a_counter_without_labels_is_exported_before_its_first_event() -> None:
+    found = Metrics()
+    found.declare(Declared("broken", "counter", "…"), Declared("slow", "histogram", "…"))
+    assert found.read() == {"broken": 0, "slow_count": 0, "slow_sum": 0}
+    found.declare(Declared("by_kind", "counter", "…", ("kind",)))
+    assert "by_kind" not in found.read()
+
+
+def test_metrics_of_another_version_are_skipped(folder: Path) -> None:
+    own: dict[str, Any] = files._own()
+    own["counters"] = [[["from_the_future"], 1], [["stale_token", "with a label"], 1]]
+    own["histograms"] = [[["batch_size"], [1, 2], 3.0]]
+    (folder / "a.1.web.json").write_bytes(files.framed(own))
+    families = list(exporter.Processes().collect())
+    assert not [
+        sample
+        for family in families
+        for sample in family.samples
+        if "future" in sample.name or "batch_size" in sample.name or "stale_token" in sample.name
+    ]
+
+
+def test_every_metric_that_is_counted_is_declared() -> None:
+    calls = re.compile(r'metrics\.(?:count|observe|gauge)[(,]\s*f?"([^"]+)"')
+    packages = [environment.PROJECT / name for name in ("inventory", "shop")]
+    used = {
+        name.replace("{self._prefix}", prefix)
+        for package in packages
+        for path in package.rglob("*.py")
+        if "tests" not in path.parts
+        for name in calls.findall(path.read_text())
+        for prefix in ("", "order_")
+    }
+    assert used == set(metrics.declared)
+
+
+def write_file(path, *, degraded=False, age=0.0, batches=(), **counters):
+    snapshot = {
+        "counters": [[[name], count] for name, count in counters.items()],
+        "histograms": [[["batch_size"], [len(batches)], sum(batches)]],
+        "gauges": {"degraded": degraded},
+    }
+    path.write_bytes(files.framed(snapshot))
+    os.utime(path, (time.time() - age, time.time() - age))
+
+
+def test_counters_of_processes_add_up_and_those_of_the_dead_stay_in_the_sum(folder):
+    write_file(folder / "a.1.web.json", batches=[1, 2, 2.5])
+    write_file(folder / "a.2.web.json", batches=[4])
+    write_file(folder / "a.3.web.json", degraded=True, age=60, refused_by_hint=10)
+    write_file(folder / "a.4.celery.json", stale_token=1)
+    read = files.read()
+    assert read.counters == {
+        "batch_size_count": 4,
+        "batch_size_sum": 9.5,
+        "refused_by_hint": 10,
+        "stale_token": 1,
+    }
+    assert (read.processes, read.degraded) == (2, False)
+
+
+def test_one_process_without_redis_is_said(folder):
+    write_file(folder / "a.1.web.json")
+    write_file(folder / "a.2.web.json", degraded=True)
+    assert files.read().degraded
+
+
+def test_without_a_folder_this_processes_own_are_shown(monkeypatch):
+    monkeypatch.delenv("METRICS_FOLDER", raising=False)
+    metrics.count("stale_token")
+    files.publish("web")
+    read = files.read()
+    assert read.processes == 1
+    assert read.counters["stale_token"] == metrics.read()["stale_token"]
+
+
+def test_what_is_published_is_read_and_forgotten(folder):
+    metrics.count("stale_token")
+    files.publish("web")
+    give_up = time.monotonic() + 10
+    while not list(folder.glob("*.json")):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    assert files.read().counters["stale_token"] == metrics.read()["stale_token"]
+    [written] = files.written()
+    assert written.alive
+    assert written.process.endswith(f".{os.getpid()}.web")
+    files.forget()
+    assert list(folder.glob("*.json")) == []
+    # Another process of this host goes on: a web server that starts has removed its file.
+    while not list(folder.glob("*.json")):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    assert files.read().counters["stale_token"] == metrics.read()["stale_token"]
+
+
+def test_a_file_that_is_being_written_is_read_again_and_one_left_half_written_is_not(
+    folder, monkeypatch
+):
+    write_file(folder / "a.1.web.json", stale_token=1)
+    path = folder / "a.2.web.json"
+    write_file(path, stale_token=20)
+    whole = path.read_bytes()
+    # A shorter text over a longer one leaves an end that nobody reads.
+    path.write_bytes(whole + b"the end of a longer text")
+    assert files.read().counters["stale_token"] == 21
+    path.write_bytes(whole.replace(b"20", b"10"))
+    assert files.read().counters["stale_token"] == 1
+    path.write_bytes(b"")
+    monkeypatch.setattr(files, "READINGS", 10_000)
+    finish = threading.Timer(0.005, path.write_bytes, [whole])
+    finish.start()
+    assert files.read().counters["stale_token"] == 21
+    finish.join()
+
+
+def test_a_container_that_starts_forgets_its_own_counters_and_those_of_the_long_gone(
+    folder, monkeypatch
+):
+    monkeypatch.setattr(files.socket, "gethostname", lambda: "this")  # type: ignore[attr-defined]
+    write_file(folder / "this.1.web.json")
+    write_file(folder / "other.1.web.json", age=3600)
+    write_file(folder / "old.1.web.json", age=2 * files.FORGOTTEN)
+    files.forget()
+    assert [path.name for path in folder.glob("*")] == ["other.1.web.json"]

@@ -1,0 +1,114 @@
+"""The OpenAPI document describes the API: whole, valid, and served."""
+
+import json
+import re
+
+import pytest
+from django.test import RequestFactory
+from openapi_spec_validator import validate
+
+from shop.api import openapi, urls
+from shop.api.problems import problem
+from shop.pages.docs import description
+from shop.refusals import PROBLEMS
+from shop.tests.answers import refused
+from shop.tests.openapi import METHODS, check, document, operations, resolve
+
+
+def problem_codes(operation):
+    for answer in operation["responses"].values():
+        content = resolve(answer)["content"]
+        for part in content.get("application/problem+json", {"schema": {}})["schema"].get(
+            "allOf", []
+        ):
+            yield from part.get("properties", {}).get("code", {}).get("enum", [])
+
+
+DOCUMENT = document()
+
+
+def test_the_document_is_valid_openapi():
+    assert DOCUMENT["openapi"].startswith("3.1.")
+    validate(DOCUMENT)
+
+
+def test_every_url_of_the_api_is_described():
+    routes = {
+        "/api/v1/" + re.sub(r"<int:(\w+)>", r"{\1}", str(route.pattern))
+        for route in urls.urlpatterns
+    }
+    assert {path for path in DOCUMENT["paths"] if "/demo/" not in path} == routes
+
+
+def tags(document):
+    """The document's tags, which its operations must use, and no others."""
+    declared = [tag["name"] for tag in document["tags"]]
+    each = [item[method] for item in document["paths"].values() for method in item]
+    assert {tag for operation in each for tag in operation["tags"]} == set(declared)
+    return declared
+
+
+SHOPS = ["Sales", "Orders", "Buyers", "Payments"]
+
+
+def test_productions_document_has_nothing_of_the_demo(settings):
+    settings.ROOT_URLCONF = "shop.urls"
+    found = openapi.document()
+    assert tags(found) == SHOPS
+    assert not any("/demo/" in path for path in found["paths"])
+    assert "load test" not in json.dumps(found).lower()
+
+
+def test_every_tag_has_operations_and_a_description():
+    assert tags(DOCUMENT)[: len(SHOPS)] == SHOPS
+    assert all(tag["description"] for tag in DOCUMENT["tags"])
+
+
+def test_the_api_has_the_documented_methods_only(client, db):
+    for path, item in DOCUMENT["paths"].items():
+        documented = {method for method in METHODS if method in item}
+        for method in set(METHODS) - documented:
+            answer = getattr(client, method)(re.sub(r"{\w+}", "1", path))
+            refused(answer, 405, "method_not_allowed")
+            assert {answer.headers["Allow"].lower()} == documented
+
+
+def test_every_problem_code_is_documented_and_no_other():
+    listed = {code for operation in operations() for code in problem_codes(operation)}
+    assert listed | {"method_not_allowed"} == set(PROBLEMS)
+    assert DOCUMENT["components"]["schemas"]["Problem"]["properties"]["code"]["enum"] == [*PROBLEMS]
+
+
+def test_every_operation_has_a_name_of_its_own_and_every_link_leads_to_one():
+    names = [operation["operationId"] for operation in operations()]
+    assert len(names) == len(set(names))
+    answers = [answer for each in operations() for answer in each["responses"].values()]
+    links = [link for answer in answers for link in answer.get("links", {}).values()]
+    assert len(links) > len(names)
+    by_name = {operation["operationId"]: operation for operation in operations()}
+    for link in links:
+        parameters = {each.get("name") for each in by_name[link["operationId"]]["parameters"]}
+        assert set(link["parameters"]) <= parameters
+
+
+@pytest.mark.parametrize("code", PROBLEMS)
+@pytest.mark.parametrize("language", ["en", "zh-CN"])
+def test_a_problem_of_every_code_fits_the_schema(code, language):
+    request = RequestFactory().get("/", headers={"Accept-Language": language})
+    answer = problem(request, code)
+    check(DOCUMENT["components"]["schemas"]["Problem"], json.loads(answer.body))
+    assert answer.status == PROBLEMS[code].status
+
+
+def test_the_document_is_served_and_cached(client):
+    answer = client.get("/api/v1/openapi.json")
+    assert answer.content == description()
+    assert answer.headers["Content-Type"] == "application/json"
+    known = {"If-None-Match": answer.headers["ETag"]}
+    assert client.get("/api/v1/openapi.json", headers=known).status_code == 304
+
+
+def test_the_type_of_a_problem_is_an_anchor_of_the_documentation(client):
+    page = client.get("/api/docs").content.decode()
+    for code in PROBLEMS:
+        assert f'id="{code}"' in page

@@ -1,0 +1,343 @@
+"""Orders and their money: crowds, sessions that hold a lock, and news during a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from uuid import uuid4
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.db.models.functions import Now
+
+from inventory import services
+from inventory.models import Item, OutboxMessage, StockMovement
+from inventory.tests.helpers import (
+    at_once,
+    book,
+    in_thread,
+    kinds,
+    outsider,
+    wait_until_blocked,
+)
+from shop import orders, payments
+from shop.accounts.models import User
+from shop.catalogue.models import Sale
+from shop.checkout.purchase import Bought, buy
+from shop.orders import Part, WrongState
+from shop.orders.models import Order
+from shop.payments import paying, recovery, settlement
+from shop.payments.models import Payment
+from shop.payments.provider import PaymentUnknown
+from shop.refusals import Refusal
+from shop.tests.catalogue import a_sale, an_order
+from shop.tests.money import (
+    check,
+    come_to_rest,
+    deliver,
+    make_due,
+    paid,
+    status,
+)
+from shop.tests.provider import Crash, FakeProvider, crash_at, lost
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+Status = Order.Status
+
+
+@pytest.fixture
+def buyers() -> list[int]:
+    """Return the ids of sixty users."""
+    users = [User(username=f"buyer {n}", password="!") for n in range(60)]
+    return [user.pk for user in User.objects.bulk_create(users)]
+
+
+def order(sale: Sale, buyer: int, quantity: int = 1) -> Order:
+    """Buy, and read the order as another request does."""
+    return Order.objects.get(pk=buy(sale.pk, buyer, uuid4(), quantity).order.pk)
+
+
+def statuses(sale: Sale) -> dict[str, int]:
+    found = list(Order.objects.filter(lines__sale=sale).values_list("status", flat=True))
+    return {status: found.count(status) for status in set(found)}
+
+
+def returns(sale: Sale) -> list[int]:
+    """Return the movements that returned stock."""
+    found = StockMovement.objects.filter(item=sale.item_id, reason="release")
+    return list(found.order_by("pk").values_list("delta", flat=True))
+
+
+def in_the_outbox(topic: str) -> list[int]:
+    """Return the orders that the messages of a topic name."""
+    payloads = OutboxMessage.objects.filter(topic=topic).values_list("payload", flat=True)
+    return sorted(pk for payload in payloads for pk in payload["orders"])
+
+
+def test_each_buyer_of_a_crowd_gets_the_own_order_until_all_units_are_sold(sale_of, buyers):
+    sale = sale_of(50, limit=2)
+    calls = [
+        partial(buy, sale.pk, buyer, uuid4(), 1 + number % 2) for number, buyer in enumerate(buyers)
+    ]
+    answers = at_once(calls)
+    assert {each.code for each in answers if isinstance(each, Refusal)} == {"sold_out"}
+    assert book(sale.item_id).available == 0
+    assert book(sale.item_id).held == 50
+    for number, (buyer, answer) in enumerate(zip(buyers, answers, strict=True)):
+        if isinstance(answer, Bought):
+            line = Order.objects.get(pk=answer.order.pk, buyer=buyer).lines.get()
+            assert (line.reservation.buyer, line.quantity) == (buyer, 1 + number % 2)
+            assert answer.order.amount == line.price * line.quantity
+    told = sorted(each.order.pk for each in answers if isinstance(each, Bought))
+    assert (
+        told == sorted(Order.objects.values_list("pk", flat=True)) == in_the_outbox(orders.OPENED)
+    )
+
+
+def test_several_workers_that_expire_at_once_put_everything_back_exactly_once(sale_of, buyers):
+    sale = sale_of(100)
+    make_due(*[order(sale, buyer) for buyer in buyers])
+    answers = at_once([orders.expire] * 6)
+    while orders.expire():
+        pass
+    assert sum(answers) <= 60
+    assert statuses(sale) == {"expired": 60}
+    assert sum(returns(sale)) == 60
+    assert (book(sale.item_id).available, book(sale.item_id).held) == (100, 0)
+    assert in_the_outbox("orders.expired") == sorted(Order.objects.values_list("pk", flat=True))
+
+
+def test_an_expiry_during_a_payment_leaves_the_order_paid(buyers):
+    """The payment began in time and commits later; the sweep waits for it and skips the order."""
+    sale = a_sale()
+    mine = order(sale, buyers[0])
+    make_due(mine)
+    with outsider() as session:
+        session.execute("BEGIN")
+        session.execute("UPDATE inventory_reservation SET state = 'confirmed'")
+        session.execute("UPDATE shop_order SET status = 'paid'")
+        with in_thread(orders.expire) as sweep:
+            wait_until_blocked(1)
+            session.execute("COMMIT")
+            assert sweep() == 0
+    assert statuses(sale) == {"paid": 1}
+    assert (book(sale.item_id).confirmed, returns(sale)) == (1, [])
+
+
+def test_buying_cancelling_and_expiring_all_at_once_leaves_balanced_books(sale_of, buyers):
+    sale = sale_of(10, limit=3, hold=timedelta(milliseconds=30))
+
+    def buy_and_regret(buyer: int) -> None:
+        for n in range(4):
+            try:
+                mine = order(sale, buyer)
+                if n % 2:
+                    orders.cancel(mine)
+            except (Refusal, WrongState):
+                orders.expire()
+
+    answers = at_once([partial(buy_and_regret, buyer) for buyer in buyers[:12]])
+    assert kinds(answers) == {"NoneType": 12}
+    make_due(*Order.objects.filter(status=Status.AWAITING_PAYMENT))
+    while orders.expire():
+        pass
+    assert (book(sale.item_id).available, book(sale.item_id).held) == (10, 0)
+    assert Item.objects.get(pk=sale.item_id).reserved == 0
+    assert sum(returns(sale)) == Order.objects.filter(lines__sale=sale).count()
+
+
+POINTS = [(when, call) for call in ("create", "capture") for when in ("before", "after")]
+
+
+def test_an_event_during_a_second_request_is_its_answer(sale, fake_provider, monkeypatch):
+    fake_provider.slow = True
+    mine = an_order(sale)
+    payments.pay(mine)
+    read, news = Order.refresh_from_db, [fake_provider]
+
+    def read_before_the_news(order: Order) -> None:
+        read(order)
+        while news:
+            deliver(news.pop())
+
+    monkeypatch.setattr(Order, "refresh_from_db", read_before_the_news)
+    assert payments.pay(mine).status == Status.PAID
+
+
+def test_the_timeline_is_never_rewritten_and_a_refund_never_deleted(sale):
+    payments.refund(paid(sale))
+    for forbidden in (
+        "UPDATE shop_orderevent SET kind = 'cancelled'",
+        "DELETE FROM shop_orderevent",
+        "DELETE FROM shop_refund",
+    ):
+        with pytest.raises(IntegrityError), connection.cursor() as cursor:
+            cursor.execute(forbidden)
+
+
+def test_the_database_knows_at_most_one_payment_an_order_and_no_more_back_than_was_taken(sale):
+    mine = paid(sale)
+    payment = Payment.objects.get(order=mine)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Payment.objects.create(order=mine, key="another", amount=1, not_before=mine.created)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Payment.objects.filter(pk=payment.pk).update(owed_back=payment.amount + 1)
+
+
+@pytest.fixture
+def sale(fake_provider: FakeProvider) -> Iterator[Sale]:
+    """Ten units at 999.00 CNY, three per buyer; orders and money must agree in the end."""
+    made = a_sale(limit=3)
+    yield made
+    check(made, fake_provider)
+
+
+def test_a_refund_that_meets_the_arriving_payment_is_given(sale, fake_provider, monkeypatch):
+    fake_provider.slow = True
+    mine = an_order(sale)
+    payments.pay(mine)
+    releasing = services.releasing
+
+    @contextmanager
+    def paid_meanwhile(*arguments, **named):
+        with releasing(*arguments, **named) as released:
+            yield released
+        if not released:
+            deliver(fake_provider)
+
+    monkeypatch.setattr(services, "releasing", paid_meanwhile)
+    assert payments.refund(mine).status in (Order.Status.REFUND_PENDING, Order.Status.REFUNDED)
+    deliver(fake_provider)
+    assert status(mine) == Order.Status.REFUNDED
+
+
+def test_a_refund_whose_event_precedes_its_answer_is_given_once(sale, fake_provider):
+    mine = paid(sale)
+    fake_provider.slow = True
+
+    def news_first(call: str) -> None:
+        if call == "refund":
+            with pytest.raises(settlement.NotYet):
+                deliver(fake_provider)
+
+    fake_provider.after = news_first
+    assert payments.refund(mine).status == Status.REFUND_PENDING
+    fake_provider.after = lambda call: None
+    come_to_rest(fake_provider)
+    assert status(mine) == "refunded"
+
+
+def test_parts_and_the_whole_given_back_at_once_never_come_to_more_than_was_paid(
+    sale, fake_provider
+):
+    mine = paid(sale, 3)
+    calls_ = [partial(payments.refund, Order.objects.get(pk=mine.pk)) for _ in range(2)]
+    calls_ += [
+        partial(payments.refund, Order.objects.get(pk=mine.pk), Part(1, uuid4())) for _ in range(4)
+    ]
+    at_once(calls_)
+    come_to_rest(fake_provider)
+    assert status(mine) == "refunded"
+    assert sum(fake_provider.refunds[mine.pk]) == 299_700
+
+
+def two_without_an_answer(fake_provider) -> list[Order]:
+    sale = a_sale()
+    both = [an_order(sale), an_order(sale)]
+    fake_provider.before = lost("capture", "capture")
+    for order in both:
+        with pytest.raises(PaymentUnknown):
+            payments.pay(order)
+    Payment.objects.update(not_before=Now())
+    return both
+
+
+def test_a_payment_that_cannot_be_settled_keeps_no_other_from_being(
+    fake_provider, monkeypatch, caplog
+):
+    bad, good = two_without_an_answer(fake_provider)
+    advance = paying.advance
+
+    def fail_for_one(payment: Payment) -> None:
+        if payment.order_id == bad.pk:
+            raise ZeroDivisionError
+        advance(payment)
+
+    monkeypatch.setattr(paying, "advance", fail_for_one)
+    recovery.settle()
+    assert "could not be settled" in caplog.text
+    states = dict(Order.objects.values_list("pk", "status"))
+    assert (states[bad.pk], states[good.pk]) == ("awaiting_payment", "paid")
+
+
+def test_a_provider_that_does_not_answer_is_asked_once_about_each_payment(fake_provider):
+    two_without_an_answer(fake_provider)
+
+    def silent(call: str) -> None:
+        asked.append(call)
+        raise PaymentUnknown(call)
+
+    asked: list[str] = []
+    fake_provider.before = silent
+    assert recovery.settle() == 2
+    assert len(asked) == 2
+    assert recovery.settle() == 0
+
+
+def test_a_capture_that_came_first_under_another_key_is_this_ones_answer(fake_provider):
+    mine = an_order(a_sale())
+
+    def another_first(call: str) -> None:
+        if call == "capture":
+            fake_provider.before = lambda call: None
+            [intent] = fake_provider.intents
+            fake_provider.capture(intent, key="another")
+
+    fake_provider.before = another_first
+    assert payments.pay(mine).status == "paid"
+    assert fake_provider.captures[mine.pk] == [mine.amount]
+    assert Payment.objects.get(order=mine).state == Payment.State.CAPTURED
+
+
+def test_who_pays_while_the_order_ends_is_told_so(fake_provider):
+    sale = a_sale(stock=1)
+    mine = an_order(sale)
+
+    def end_first(call: str) -> None:
+        if call == "capture":
+            fake_provider.before = lambda call: None
+            make_due(mine)
+            orders.expire()
+            an_order(sale)
+
+    fake_provider.before = end_first
+    with pytest.raises(WrongState, match="expired"):
+        payments.pay(mine)
+    assert fake_provider.captures[mine.pk] == [mine.amount]
+
+
+@pytest.mark.parametrize("end", ["cancelled", "expired"])
+@pytest.mark.parametrize(("when", "call"), POINTS)
+def test_a_payment_whose_order_ended_in_a_crash_takes_nothing_or_gives_it_back(
+    when, call, end, sale, fake_provider
+):
+    sale = a_sale(stock=1)
+    mine = an_order(sale)
+    setattr(fake_provider, when, crash_at(call))
+    with pytest.raises(Crash):
+        payments.pay(mine)
+    fake_provider.before = fake_provider.after = lambda made: None
+    if end == "cancelled":
+        orders.cancel(mine)
+    else:
+        make_due(mine)
+        orders.expire()
+        an_order(sale)
+    come_to_rest(fake_provider)
+    assert status(mine) == end
+    assert sum(fake_provider.captures[mine.pk]) == sum(fake_provider.refunds[mine.pk])
+    check(sale, fake_provider)

@@ -1,0 +1,227 @@
+"""The pages without a browser: their contents, forms, languages and queries."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from django.core.cache import cache
+from django.db import OperationalError, connection
+from django.test import Client
+
+from inventory.models import Item
+from shop.orders.models import Order
+from shop.refusals import Refusal
+from shop.tests.catalogue import (
+    PASSWORD,
+    a_buyer,
+    a_sale,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept():
+    cache.clear()
+
+
+def key_on(text: str) -> str:
+    found = re.search(r'name="key" value="([^"]+)"', text)
+    assert found is not None
+    return found[1]
+
+
+def buy_by_form(browser, sale, **different):
+    form = {"key": str(uuid4()), "quantity": "1", **different}
+    return browser.post(sale.get_absolute_url(), form)
+
+
+# --- viewing ---------------------------------------------------------------------------------
+
+
+def test_the_home_page_of_an_empty_shop_says_so(client):
+    assert "There are no sales at the moment. Please check back soon." in client.get("/").text
+
+
+def test_the_home_page_costs_two_queries_however_many_sales_there_are(
+    client, django_assert_num_queries
+):
+    for _ in range(5):
+        a_sale()
+    with django_assert_num_queries(2):
+        client.get("/")
+
+
+def test_the_shelves_are_kept_for_a_second_in_each_language(client, monkeypatch):
+    now = time.time()
+    monkeypatch.setattr("time.time", lambda: now)
+    first = a_sale()
+    assert "On sale now" in client.get("/").text
+    second = a_sale()
+    text = client.get("/").text
+    assert f'data-sale="{first.pk}"' in text
+    assert f'data-sale="{second.pk}"' not in text
+    chinese = client.get("/", headers={"Accept-Language": "zh"}).text
+    assert "抢购中" in chinese
+    assert f'data-sale="{second.pk}"' in chinese
+    now += 1.1
+    assert f'data-sale="{second.pk}"' in client.get("/").text
+
+
+def test_a_sale_page_costs_one_query_for_a_visitor(client, django_assert_num_queries):
+    sale = a_sale()
+    with django_assert_num_queries(1):
+        client.get(sale.get_absolute_url())
+
+
+def test_the_home_page_shows_what_can_be_bought_however_many_load_tests_ran(client):
+    wanted = a_sale()
+    for _ in range(30):
+        a_sale(stock=0)
+    text = client.get("/").text
+    assert f'data-sale="{wanted.pk}"' in text
+    assert text.count("data-sale=") == 1 + 6
+
+
+def test_pages_carry_the_time_of_the_database(client):
+    sale = a_sale()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT now()")
+        before = cursor.fetchone()[0]
+    for path in ("/", sale.get_absolute_url()):
+        found = re.search(r'data-now="([^"]+)"', client.get(path).text)
+        assert found is not None
+        now = type(before).fromisoformat(found[1])
+        assert before <= now <= before + timedelta(seconds=30)
+
+
+def test_the_form_sent_twice_at_once_is_the_same_purchase(buyer):
+    sale, key, answers = a_sale(limit=5), str(uuid4()), []
+    at_once = threading.Barrier(2)
+
+    def click() -> None:
+        browser = Client()
+        browser.force_login(buyer)
+        at_once.wait(timeout=30)
+        answers.append(buy_by_form(browser, sale, key=key).headers["Location"])
+        connection.close()
+
+    threads = [threading.Thread(target=click) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    order = Order.objects.get(buyer=buyer)
+    assert answers == [order.get_absolute_url()] * 2
+    assert Item.objects.get(pk=sale.item_id).available == 9
+
+
+def test_a_visitor_signs_in_first_and_comes_back_to_the_sale(client):
+    sale, buyer = a_sale(), a_buyer(PASSWORD)
+    answer = buy_by_form(client, sale)
+    assert answer.headers["Location"] == f"/sign-in/?next={sale.get_absolute_url()}"
+    form = {"username": buyer.username, "password": PASSWORD}
+    signed_in = client.post(answer.headers["Location"], form)
+    assert signed_in.headers["Location"] == sale.get_absolute_url()
+    assert not Order.objects.exists()
+
+
+def test_an_unknown_outcome_is_asked_again_with_the_same_key(browser, monkeypatch):
+    def lost(*purchase):
+        raise Refusal("outcome_unknown")
+
+    sale, key = a_sale(), str(uuid4())
+    with monkeypatch.context() as patched:
+        patched.setattr("shop.pages.sales.buy", lost)
+        answer = buy_by_form(browser, sale, key=key)
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"] == "2"
+    assert "We cannot tell yet whether your order was placed." in answer.text
+    assert key_on(answer.text) == key
+
+
+@pytest.mark.parametrize(
+    ("form", "status"),
+    [
+        ({"key": "nonsense"}, 400),
+        ({"key": ""}, 400),
+        ({"quantity": "0"}, 422),
+        ({"quantity": "-1"}, 422),
+        ({"quantity": "1000000000000"}, 422),
+        ({"quantity": "one"}, 422),
+    ],
+)
+def test_a_form_that_was_tampered_with_orders_nothing(browser, form, status):
+    answer = buy_by_form(browser, a_sale(), **form)
+    assert answer.status_code == status
+    assert UUID(key_on(answer.text))
+    assert not Order.objects.exists()
+
+
+def test_a_forged_form_is_refused_kindly(buyer):
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(buyer)
+    answer = buy_by_form(strict, a_sale())
+    assert answer.status_code == 403
+    assert "The form has expired" in answer.text
+    assert not Order.objects.exists()
+
+
+def test_a_sale_that_does_not_exist_is_not_found(browser):
+    for path in ("/sales/0/", "/sales/999999999/", f"/sales/{10**30}/"):
+        assert browser.get(path).status_code == 404
+        answer = browser.post(path, {"key": str(uuid4()), "quantity": "1"})
+        assert answer.status_code == 404
+
+
+# --- failures --------------------------------------------------------------------------------
+
+
+def test_a_page_that_is_not_there_is_a_friendly_404(client):
+    answer = client.get("/nowhere")
+    assert answer.status_code == 404
+    assert "This page does not exist" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "heading"),
+    [
+        (OperationalError("away"), 503, "The shop is overloaded"),
+        (RuntimeError("bug"), 500, "Something went wrong on our side"),
+    ],
+)
+def test_a_failure_is_a_friendly_page_that_needs_no_database(
+    error, status, heading, buyer, monkeypatch
+):
+    def fail():
+        raise error
+
+    monkeypatch.setattr("shop.pages.offers.shelves", fail)
+    client = Client(raise_request_exception=False)
+    client.force_login(buyer)
+    answer = client.get("/")
+    assert answer.status_code == status
+    assert heading in answer.text
+    assert ("Retry-After" in answer.headers) == (status == 503)
+
+
+def test_the_icon_is_found_at_the_usual_address(client):
+    assert client.get("/favicon.ico").headers["Location"] == "/static/shop/favicon.svg"
+
+
+# --- the cart --------------------------------------------------------------------------------
+
+
+def test_a_cart_can_be_filled_before_signing_in_but_not_bought(client):
+    answer = client.post(f"/cart/{a_sale().pk}/", {"quantity": 1}, follow=True)
+    assert "Sign in to buy" in answer.text
+    assert client.post("/cart/", {"key": "x"}).url.startswith("/sign-in/?next=/cart/")
+
+
+def test_a_sale_that_is_not_there_cannot_be_put_into_the_cart(browser):
+    assert browser.post("/cart/999999/", {"quantity": 1}).status_code == 404

@@ -1,0 +1,280 @@
+"""Races of two requests for one order: nothing is charged, refunded or restocked twice.
+
+The provider's ledger entries are counted. The suite runs a few pairs of each kind; for more:
+`RACE_PAIRS=10000 pytest shop/tests/test_races.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
+from threading import Barrier
+from uuid import uuid4
+
+import pytest
+from django.db.models import F
+
+from inventory.models import Item, Reservation
+from inventory.tests.helpers import at_once, book, books_not_enforced
+from shop import orders, payments
+from shop.accounts.models import User
+from shop.catalogue.models import Sale
+from shop.checkout.purchase import buy
+from shop.orders import Part, WrongState
+from shop.orders.models import Order
+from shop.orders.states import Step
+from shop.orders.transitions import ORDER_LOCK
+from shop.payments.models import Payment
+from shop.payments.provider import ProviderRefund
+from shop.refusals import Refusal
+from shop.tests.catalogue import a_sale
+from shop.tests.money import check, come_to_rest, deliver, make_due, sweep
+from shop.tests.provider import FakeProvider
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(0)]
+
+PAIRS = int(os.environ.get("RACE_PAIRS", "16"))
+TOGETHER = 8
+"""Concurrent pairs; each request is a thread."""
+
+Status = Order.Status
+Race = Callable[[Order, FakeProvider], list[Callable[[], object]]]
+
+
+def again(order: Order) -> Order:
+    """Read the order as another request does."""
+    return Order.objects.get(pk=order.pk)
+
+
+def pay_and_cancel(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    return [partial(payments.pay, again(order)), partial(orders.cancel, again(order))]
+
+
+def pay_and_expire(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    def run_out() -> None:
+        make_due(order)
+        orders.expire_those([order.pk])
+
+    return [partial(payments.pay, again(order)), run_out]
+
+
+def capture_and_sell(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    """The order expired during its payment, which arrives as another buyer buys its unit."""
+    fake_provider.slow = True
+    payments.pay(again(order))
+    make_due(order)
+    orders.expire_those([order.pk])
+    sale = order.lines.get().sale_id
+    another = User.objects.create(username=str(uuid4())).pk
+    return [partial(deliver, fake_provider), partial(buy, sale, another, uuid4(), 1)]
+
+
+def pay_twice(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    return [partial(payments.pay, again(order)) for _ in range(2)]
+
+
+def pay_and_sweep(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    return [partial(payments.pay, again(order)), sweep]
+
+
+def refund_twice(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    payments.pay(again(order))
+    return [partial(payments.refund, again(order)) for _ in range(2)]
+
+
+def refund_part_twice(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    payments.pay(again(order))
+    part = Part(1, uuid4())
+    return [partial(payments.refund, again(order), part) for _ in range(2)]
+
+
+def refund_and_its_news(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    fake_provider.slow = False
+    payments.pay(again(order))
+    fake_provider.slow = True
+    return [partial(payments.refund, again(order)), partial(deliver, fake_provider, 2)]
+
+
+def refund_and_fulfil(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    payments.pay(again(order))
+    return [partial(payments.refund, again(order)), partial(orders.fulfil, again(order))]
+
+
+def cancel_and_expire(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    make_due(order)
+    return [partial(orders.cancel, again(order)), partial(orders.expire_those, [order.pk])]
+
+
+def cancel_and_buy(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    """A unit is returned while another buyer is told "sold out"."""
+    sale = order.lines.get().sale_id
+    another = User.objects.create(username=str(uuid4())).pk
+    return [partial(orders.cancel, again(order)), partial(buy, sale, another, uuid4(), 1)]
+
+
+RACES: dict[str, Race] = {
+    race.__name__: race
+    for race in (
+        *(pay_and_cancel, pay_and_expire, pay_twice, pay_and_sweep, capture_and_sell),
+        *(refund_twice, refund_part_twice, refund_and_its_news, refund_and_fulfil),
+        *(cancel_and_expire, cancel_and_buy),
+    )
+}
+
+
+@pytest.fixture
+def hesitant(fake_provider: FakeProvider) -> FakeProvider:
+    """Make the provider pause for random times before and after it acts."""
+    fake_provider.before = fake_provider.after = lambda call: time.sleep(random.random() * 0.004)
+    return fake_provider
+
+
+def some_orders(sale: Sale, count: int) -> list[Order]:
+    users = User.objects.bulk_create([User(username=str(uuid4())) for _ in range(count)])
+    bought = [buy(sale.pk, user.pk, uuid4(), 2 if sale.limit > 1 else 1) for user in users]
+    return [Order.objects.get(pk=each.order.pk) for each in bought]
+
+
+def run(race: Race, fake_provider: FakeProvider, pairs: int) -> None:
+    """Run pairs of a race; check everything after each round."""
+    units = 1 if race in (capture_and_sell, cancel_and_buy) else 2
+    while pairs > 0:
+        count = min(pairs, TOGETHER)
+        pairs -= count
+        fake_provider.slow = False
+        sale = a_sale(stock=count * units, limit=units)
+        racers = [call for order in some_orders(sale, count) for call in race(order, fake_provider)]
+        random.shuffle(racers)
+        for answer in at_once(racers):
+            if isinstance(answer, Exception) and not isinstance(answer, (WrongState, Refusal)):
+                # An event of a refund that its request has not recorded yet is sent again.
+                assert type(answer).__name__ == "NotYet", repr(answer)
+        hesitation = fake_provider.before
+        come_to_rest(fake_provider)
+        fake_provider.before = fake_provider.after = hesitation
+        check(sale, fake_provider)
+        fake_provider.forget()
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_two_racing_requests_end_as_if_one_had_come_after_the_other(name, hesitant):
+    run(RACES[name], hesitant, PAIRS)
+
+
+def test_of_a_payment_and_a_cancellation_exactly_one_succeeds(hesitant):
+    sale = a_sale(stock=20, limit=1)
+    for order in some_orders(sale, 8):
+        paid, cancelled = at_once(pay_and_cancel(order, hesitant))
+        assert isinstance(paid, WrongState) != isinstance(cancelled, WrongState)
+    come_to_rest(hesitant)
+    check(sale, hesitant)
+
+
+# --- negative controls: what the races find ----------------------------------------------------
+
+
+@pytest.fixture
+def no_lock(monkeypatch) -> None:
+    """Disable the order lock, as without Redis."""
+    monkeypatch.setattr(ORDER_LOCK, "hold", lambda order: nullcontext())
+
+
+def race_at(fake_provider: FakeProvider, call: str) -> None:
+    """Make two requests race just before a call of the provider."""
+    meeting = Barrier(2)
+
+    def wait(made: str) -> None:
+        if made == call:
+            with suppress(Exception):
+                meeting.wait(5)
+
+    fake_provider.before = wait
+
+
+def race_of_two_refunds(fake_provider: FakeProvider) -> tuple[Sale, list[int]]:
+    """Return a sale, and the refunds of its order after two requests for one part of it."""
+    sale = a_sale(limit=2)
+    [order] = some_orders(sale, 1)
+    racers = refund_part_twice(order, fake_provider)
+    race_at(fake_provider, "refund")
+    at_once(racers)
+    return sale, fake_provider.refunds[order.pk]
+
+
+def test_without_the_lock_of_the_order_the_keys_alone_prevent_a_second_refund(
+    no_lock, fake_provider
+):
+    """The lock only prevents the race; correctness does not depend on it."""
+    sale, refunds = race_of_two_refunds(fake_provider)
+    assert refunds == [99_900]
+    come_to_rest(fake_provider)
+    check(sale, fake_provider)
+
+
+def test_without_lock_and_key_two_refunds_at_once_are_given_twice(
+    no_lock, fake_provider, monkeypatch
+):
+    refund = fake_provider.refund
+
+    def refund_without_key(intent: str, *, amount: int, key: str) -> ProviderRefund:
+        answer: ProviderRefund = refund(intent, amount=amount, key=f"{key}-{uuid4()}")
+        return answer
+
+    monkeypatch.setattr(fake_provider, "refund", refund_without_key)
+    sale, refunds = race_of_two_refunds(fake_provider)
+    assert refunds == [99_900, 99_900]
+    with pytest.raises(AssertionError, match="was kept"):
+        check(sale, fake_provider)
+
+
+def test_without_the_guards_of_the_transition_a_cancelled_order_is_paid(fake_provider, monkeypatch):
+    """Remove the guards of reservations, steps and books."""
+
+    def unguarded_confirm(order: Order, *, late: bool) -> bool:
+        Reservation.objects.filter(orderline__order=order).update(state="confirmed")
+        return True
+
+    def unguarded_step(step: Step, found: Sequence[int]) -> None:
+        Order.objects.filter(pk__in=found).update(status=step.after)
+
+    sale = a_sale(limit=2)
+    [order] = some_orders(sale, 1)
+    fake_provider.slow = True
+    payments.pay(order)
+    orders.cancel(again(order))
+    monkeypatch.setattr("shop.payments.settlement.confirm", unguarded_confirm)
+    monkeypatch.setattr("shop.payments.settlement.take", unguarded_step)
+    with books_not_enforced():
+        deliver(fake_provider)
+    assert again(order).status == Status.PAID
+    with pytest.raises(AssertionError, match=r"."):
+        check(sale, fake_provider)
+
+
+def test_without_the_unique_index_of_payments_an_order_is_charged_twice(fake_provider, monkeypatch):
+    """Two attempts with different keys, as in a shop that draws a key per click."""
+    sale = a_sale(limit=2)
+    [order] = some_orders(sale, 1)
+    for key in ("one", "two"):
+        intent = fake_provider.create_intent(
+            order=order.pk, amount=order.amount, currency="CNY", key=key
+        )
+        fake_provider.capture(intent.id, key=f"{key}-capture")
+    Payment.objects.create(
+        order=order, key="one", intent="pi_1", amount=order.amount, not_before=order.created
+    )
+    with pytest.raises(AssertionError, match="was charged"):
+        check(sale, fake_provider)
+
+
+def test_units_restored_twice_are_refused_by_the_books(fake_provider):
+    sale = a_sale(limit=2)
+    order, _ = some_orders(sale, 2)
+    orders.cancel(order)
+    assert book(sale.item_id).available == 8
+    with pytest.raises(Exception, match=r"is not total"):
+        Item.objects.filter(pk=sale.item_id).update(available=F("available") + 2)

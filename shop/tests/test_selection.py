@@ -1,0 +1,134 @@
+"""What runs of the tests leave out and in which order they run, in runs of planted tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from shop.tests.selection import long_first
+
+TESTS = """
+import pytest
+from locking.tests.needs import Need, needs, require
+
+HERE = Need("a shell", "reinstall the system", lambda: True)
+MOON = Need("the moon", "apt-get install moon", lambda: False)
+
+@needs(HERE)
+def test_short(): pass
+
+@pytest.mark.long
+def test_long(): pass
+
+@needs(MOON)
+@pytest.mark.parametrize("phase", range(3))
+def test_marked(phase): pass
+
+@pytest.fixture
+def moon(): require(HERE, MOON)
+
+def test_with_a_fixture(moon): pass
+
+@pytest.fixture
+def broken(request): yield; assert 'broken' not in request.node.name
+
+def test_broken_later(broken): pass
+
+def test_wrong(): assert not FAILS
+"""
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = long\ntimeout = 60\n")
+    plant(tmp_path, fails=False)
+    return tmp_path
+
+
+def plant(folder: Path, *, fails: bool) -> None:
+    (folder / "test_planted.py").write_text(f"FAILS = {fails}\n{TESTS}")
+
+
+def run(folder: Path, *options: str, ci: str = "") -> subprocess.CompletedProcess[str]:
+    words = ["-p", "shop.tests.selection", "-p", "no:django", "-q"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *words, "--rootdir", str(folder), *options, "."],
+        cwd=folder,
+        env={**os.environ, "CI": ci, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_each_reason_is_told_once_with_the_number_of_tests(planted: Path) -> None:
+    done = run(planted, "-k", "not broken", "-n", "2")
+    assert done.returncode == 0, done.stdout
+    assert "\n     4 tests: needs the moon: apt-get install moon\n" in done.stdout
+    assert "\n     1 long tests: " in done.stdout
+    assert done.stdout.count("moon") == 2
+
+
+def test_on_ci_a_skipped_test_counts_as_failed_and_long_ones_run(planted: Path) -> None:
+    done = run(planted, "-k", "not broken", ci="true")
+    assert done.returncode == 1
+    assert "left out, which fails on CI" in done.stdout
+    assert "3 passed, 4 skipped" in done.stdout
+
+
+def test_what_the_first_run_did_not_pass_is_in_the_second_and_nothing_else(
+    planted: Path, tmp_path: Path
+) -> None:
+    plant(planted, fails=True)
+    file = tmp_path / "passed"
+    run(planted, "--passed-to", str(file), "-n", "2")
+    assert file.read_text() == "test_planted.py::test_short\n"
+    plant(planted, fails=False)
+    done = run(planted, "--passed-in", str(file), "--long", "-v", "-n", "2")
+    assert "test_short" not in done.stdout
+    assert "3 passed, 4 skipped" in done.stdout
+
+
+def test_a_test_that_passed_and_is_gone_is_named(planted: Path, tmp_path: Path) -> None:
+    (tmp_path / "passed").write_text("test_planted.py::test_gone\n")
+    done = run(planted, "--passed-in", str(tmp_path / "passed"))
+    assert done.returncode == 4
+    assert "passed before, but not among the tests: ['test_planted.py::test_gone']" in done.stderr
+
+
+class Item:
+    """As much of a test as its order needs."""
+
+    config = SimpleNamespace(getini=lambda _: "120")
+
+    def __init__(self, name: str, **marks: Any) -> None:
+        self.name, self.path, self._marks = name, Path(name[0]), marks
+
+    def get_closest_marker(self, name: str) -> Any:
+        return SimpleNamespace(args=(self._marks[name],)) if name in self._marks else None
+
+
+def ordered(items: list[Any], workers: int) -> str:
+    return " ".join(item.name for item in long_first(items, workers))
+
+
+SHORT: list[Any] = [Item(f"s{number}") for number in range(4)]
+QUICK, SLOW = Item("a1", long=True), Item("b1", long=True, timeout=600)
+SLOW_TOO = Item("b2", long=True)
+
+
+def test_each_worker_begins_with_the_modules_that_may_take_longest():
+    # Two slices: the slow module, and the quick one with all that fits beside it.
+    assert ordered([*SHORT[:2], QUICK, SLOW, SLOW_TOO, *SHORT[2:]], 2) == "b1 b2 s0 a1 s1 s2 s3"
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7, 20])
+def test_no_test_is_lost_or_doubled(workers):
+    items = [*SHORT, QUICK, SLOW, SLOW_TOO]
+    assert sorted(ordered(items, workers).split()) == sorted(item.name for item in items)
