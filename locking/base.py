@@ -288,17 +288,17 @@ class AsyncLock(Handle, ABC):
         """Return whether any client holds the lock."""
         return await self.owner() is not None
 
+    @abstractmethod
     async def owner(self) -> str | None:
         """See `Lock.owner`."""
-        raise LockUnsupported(f"{type(self).__name__} cannot name the holder of a lock")
 
+    @abstractmethod
     async def waiters(self) -> int:
         """See `Lock.waiters`."""
-        raise LockUnsupported(f"{type(self).__name__} cannot count the waiters")
 
+    @abstractmethod
     async def force_release(self, reason: str) -> bool:
         """See `Lock.force_release`."""
-        raise LockUnsupported(f"{type(self).__name__} cannot revoke a lock")
 
     # The methods of `async with` are called by the block's frame, but run by the event loop.
 

@@ -34,12 +34,12 @@ def default_owner() -> str:
 class Deadline:
     """The deadline of one `acquire`, and the pauses between its tries if it must poll."""
 
-    def __init__(self, timeout: float | None, clock: Clock, first_pause: float = 0.005) -> None:
+    def __init__(self, timeout: float | None, clock: Clock) -> None:
         """Start the clock of an acquire that may take `timeout` seconds; None: no limit."""
         self._clock = clock
         self.began = clock.monotonic()
         self._end = inf if timeout is None else self.began + timeout
-        self._pause = first_pause
+        self._pause = 0.005
 
     def left(self) -> float:
         """Return the seconds left, 0.0 after the deadline; `inf` if there is none."""

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import logging
 import random
-import sys
 from math import inf
-from types import CodeType, FrameType
 from typing import Any, ClassVar, TypedDict, TypeVar
 
-from locking.backends.redis_lease import LEASES, TOKENS, RedisLeaseState, Remote
+from locking.backends.redis_lease import TOKENS, RedisLeaseState, Remote
 from locking.backends.redis_protocol import (
     MUTEX,
     WAITERS,
@@ -25,6 +23,7 @@ from locking.backends.redis_protocol import (
     owners_in,
     text,
 )
+from locking.backends.redis_status import note_own_lease
 from locking.base import Handle, noted_on
 from locking.leases import Held, lease_length, time_limit
 from locking.terms import (
@@ -33,7 +32,6 @@ from locking.terms import (
     Capabilities,
     Clock,
     Hooks,
-    LockError,
     LockLost,
     LockTimeout,
     LockUnavailable,
@@ -231,7 +229,8 @@ class RedisHandle(Handle):
 
         Raises `LockTimeout` after `timeout` seconds.
         """
-        remote, monotonic, lease = self.remote, self.remote.clock.monotonic, self.lease_seconds
+        remote, scripts, lease = self.remote, self.scripts, self.lease_seconds
+        monotonic = remote.clock.monotonic
         sent_at = monotonic()
         deadline = inf if timeout is None else sent_at + timeout
         give_up = deadline if timeout else None  # without it, the client's time-outs decide
@@ -240,15 +239,9 @@ class RedisHandle(Handle):
         try:
             while True:
                 last = sent_at >= deadline
-                ask = remote.ask(
-                    self.scripts.acquire,
-                    holder,
-                    *self._request,
-                    "0" if last else "1",
-                    give_up=give_up,
-                )
+                request = (holder, *self._request, "0" if last else "1")
                 try:
-                    answer = yield from ask
+                    answer = yield from remote.ask(scripts.acquire, *request, give_up=give_up)
                 except LockUnavailable as error:
                     yield self._pause(min(deadline, ride_out_until), error)
                     sent_at = monotonic()
@@ -267,7 +260,7 @@ class RedisHandle(Handle):
                 if not answer[0]:
                     if not wake_list:
                         wake_list = f"{remote.keys[0]}:wake:{holder.partition(':')[0]}"
-                        note = _note_own_lease(remote, caller, timeout)
+                        note = note_own_lease(remote, caller, timeout)
                     grant = yield from self._waiting(wake_list, answer, sent_at, deadline, give_up)
                     if grant is not None:
                         return grant
@@ -352,43 +345,3 @@ class RedisHandle(Handle):
             lease.keep(sent_at + self.lease_seconds / 3)
         self._held.add(caller, lease)
         return lease
-
-
-def _note_own_lease(remote: Remote, caller: object, timeout: float | None) -> str | None:
-    """Return a note for a wait for a lease of the waiting thread or task; None if it has none.
-
-    Raises LockError if that lease never ends and the wait has no limit.  A thread of a pool may
-    wait for a lease of its own that others release: only a function that acquires again what it, or
-    one that called it, has acquired is certain to wait forever.
-    """
-    if remote.several:
-        return None
-    for reference in list(LEASES.values()):
-        lease = reference()
-        if (
-            lease is not None
-            and lease.is_of(remote)
-            and lease.acquirer() is caller
-            and lease.remaining() > 0
-        ):
-            why = (
-                f"the caller itself holds {remote.name!r}: release it first, or, to acquire it "
-                "again, use one handle that was made with reentrant=True and an owner"
-            )
-            if timeout is None and lease.never_ends() and _is_running(lease.asked_in):
-                raise LockError(
-                    f"{why}; this call would wait forever (give a timeout if another thread "
-                    "or task releases the lease)"
-                )
-            return why
-    return None
-
-
-def _is_running(asked_in: tuple[int, CodeType] | None) -> bool:
-    """Return whether a frame is among those of the calling thread."""
-    frame: FrameType | None = sys._getframe()
-    while asked_in is not None and frame is not None:
-        if (id(frame), frame.f_code) == asked_in:
-            return True
-        frame = frame.f_back
-    return asked_in is None

@@ -205,15 +205,6 @@ class RedisLeaseState(LeaseState):
         """See `LeaseState.id`."""
         return f"{self.token}:{self.holder}"
 
-    def is_of(self, remote: Remote) -> bool:
-        """Return whether it is a lease of that lock."""
-        mine = self._remote
-        return mine is remote or (mine.keys == remote.keys and mine.transport is remote.transport)
-
-    def never_ends(self) -> bool:
-        """Return whether the lease is renewed for as long as somebody has it."""
-        return bool(self._remote.renewed) and self._max_until == inf
-
     def _end(self) -> None:
         if self._handed_on:  # otherwise its release has stopped it before
             self.drop()

@@ -37,13 +37,14 @@ except ImportError:  # optional, encodes ten times as fast
 
 from locking.backends._drivers import (
     DEFAULT_TIMEOUT,
+    UNREACHABLE,
+    ClusterTransport,
     address_of,
     close_with,
     settings_of,
     transport_of,
 )
 from locking.backends._sockets import is_cooperative, watch
-from locking.backends.redis_cluster import UNREACHABLE, ClusterTransport
 from locking.backends.redis_protocol import Wait
 from locking.redis_client import connect
 

@@ -17,8 +17,13 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import TimeoutError  # noqa: A004
 
-from locking.backends._drivers import DEFAULT_TIMEOUT, close_with, transport_of
-from locking.backends.redis_cluster import UNREACHABLE, ClusterTransport
+from locking.backends._drivers import (
+    DEFAULT_TIMEOUT,
+    UNREACHABLE,
+    ClusterTransport,
+    close_with,
+    transport_of,
+)
 from locking.backends.redis_line import Line, Mailbox
 from locking.backends.redis_protocol import Wait
 from locking.backends.redis_transport import PoolTransport

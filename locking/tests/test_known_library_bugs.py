@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from contextlib import suppress
+from enum import Enum
+from typing import Self
 from unittest.mock import Mock
 
 import pytest
@@ -22,16 +26,65 @@ from locking.tests.helpers import (
     lock_on,
     process,
 )
-from locking.tests.proxy import Fault, Proxy
 from locking.tests.servers import Valkey
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
 
 
-def wait_in_line(url: str, name: str) -> None:
-    RedisLock(connect(url), name, lease=30).acquire()
-    threading.Event().wait()
+class Fault(Enum):
+    """What becomes of the next answer of the server."""
+
+    RESET = "the connection breaks after the server has carried the command out"
+    SILENCE = "the answer never comes"
+
+
+class Proxy:
+    """Forwards to 127.0.0.1:`port`; `lose` spoils the answer to the next command that it names."""
+
+    def __init__(self, port: int) -> None:
+        self._target = ("127.0.0.1", port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
+        self._plan: dict[bytes, Fault] = {}
+        self._sockets: list[socket.socket] = []
+        self.lost = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def lose(self, command: str, fault: Fault = Fault.RESET) -> None:
+        """Spoil the answer to the next request that contains `command`."""
+        self._plan[command.encode()] = fault
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # the listener was closed: the test is over
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._target)
+                self._sockets += [client, server]
+                threading.Thread(target=self._serve, args=(client, server), daemon=True).start()
+
+    def _serve(self, client: socket.socket, server: socket.socket) -> None:
+        # One request, one answer: all that a lock's connection ever does.
+        with suppress(OSError), client, server:
+            while request := client.recv(1 << 16):
+                named = next((command for command in self._plan if command in request), b"")
+                fault = self._plan.pop(named, None)
+                server.sendall(request)
+                answer = server.recv(1 << 16)
+                self.lost += fault is not None
+                if fault is Fault.RESET or not answer:
+                    return
+                if fault is None:
+                    client.sendall(answer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
 
 
 def hold_without_renewal(url: str, name: str, lease: float) -> None:
@@ -178,24 +231,6 @@ def test_redisson_5761_lost_wake_up_leaves_the_waiter_asleep(valkey: Redis):
     holder.release()
     heir.result(within=5).release()
     assert len(lost) == 1
-
-
-def test_redisson_3004_and_6150_ghosts_stay_in_the_fair_queue(valkey: Redis, valkey_server: Valkey):
-    lock = RedisLock(valkey, "phone")
-    holder = lock.acquire()
-    with (
-        process(wait_in_line, valkey_server.endpoint, "phone") as one,
-        process(wait_in_line, valkey_server.endpoint, "phone") as two,
-    ):
-        eventually(lambda: lock.waiters() == 2)
-        for ghost in (one, two):
-            ghost.kill()
-        eventually(lambda: lock.waiters() == 0)
-    heir = Task(lambda: RedisLock(valkey, "phone").acquire(timeout=10))
-    eventually(lambda: lock.waiters() == 1)
-    holder.release()
-    heir.result(within=2).release()
-    assert valkey.keys() == [b"lock:{phone}:fence"]
 
 
 def test_redisson_6510_millions_of_fence_keys_leak(valkey: Redis):

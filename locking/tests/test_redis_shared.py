@@ -14,16 +14,10 @@ from locking.backends.redis_shared import (
     RedisSemaphore,
     RedisWriteLock,
 )
-from locking.redis_client import connect
-from locking.tests.helpers import Task, ask, eventually, process
+from locking.tests.helpers import Task, ask, eventually
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
-
-
-def hold_permit(url: str, lease: float) -> None:
-    RedisSemaphore(connect(url), "pool", 1, lease=lease, owner="victim").acquire()
-    time.sleep(60)
 
 
 def test_readers_share_and_a_writer_excludes(store):
@@ -59,17 +53,6 @@ def test_readers_that_come_after_a_waiting_writer_enter_after_it(store):
     assert order == ["writer", "reader"]
 
 
-def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(store):
-    lock = RedisReadWriteLock(store, "catalogue")
-    with lock.read.acquire():
-        writer = Task(lambda: lock.write.acquire(timeout=0.5))
-        eventually(lambda: lock.read.waiters() == 1)
-        reader = Task(lambda: lock.read.acquire(timeout=20).release())
-        with pytest.raises(LockTimeout):
-            writer.result()
-        reader.result()
-
-
 def test_all_waiting_readers_enter_together_when_the_writer_leaves(store):
     lock = RedisReadWriteLock(store, "catalogue")
     writing = lock.write.acquire()
@@ -101,16 +84,6 @@ def test_a_semaphore_is_never_over_full(store):
     assert len(worst) == 180
     assert max(worst) == 2
     assert store.keys() == [b"semaphore:{pool}:fence"]
-
-
-def test_the_permit_of_a_killed_process_comes_back(store, store_server):
-    semaphore = RedisSemaphore(store, "pool", 1)
-    with process(hold_permit, store_server.endpoint, 0.5) as victim:
-        eventually(lambda: semaphore.owner() == "victim")
-        heir = Task(lambda: semaphore.acquire(timeout=10))
-        eventually(lambda: semaphore.waiters() == 1)
-        victim.kill()
-        heir.result(within=5).release()
 
 
 def test_a_living_holder_keeps_its_permit_past_the_lease(store):

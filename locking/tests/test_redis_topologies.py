@@ -15,7 +15,6 @@ from redis.exceptions import RedisError
 
 from locking import LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
-from locking.ordered import acquire_all
 from locking.queue import DelayQueue
 from locking.redis_client import connect
 from locking.terms import Clock
@@ -64,13 +63,6 @@ def test_on_a_cluster_locks_of_all_nodes_work_and_hand_over(cluster: RedisCluste
 
 def is_waited_for(lock: RedisLock) -> bool:
     return lock.waiters() == 1
-
-
-def test_on_a_cluster_items_of_several_nodes_are_locked_together(cluster: RedisCluster):
-    locks = [RedisLock(cluster, f"item-{number}") for number in range(6)]
-    with acquire_all(locks, timeout=5):
-        assert all(lock.owner() for lock in locks)
-    assert not any(lock.owner() for lock in locks)
 
 
 def test_on_a_cluster_a_lock_follows_its_slot_to_another_node(cluster: RedisCluster):

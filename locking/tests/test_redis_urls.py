@@ -19,7 +19,7 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.queue import DelayQueue
 from locking.redis_client import connect, connect_async
-from locking.tests import certificates, servers
+from locking.tests import other_servers, servers
 from locking.tests.helpers import Task, eventually, until_waiting
 from locking.tests.needs import programs, require
 from locking.tests.servers import Valkey, free_port
@@ -122,8 +122,8 @@ class TlsServer(servers.Redis):
     cluster = False
 
     def prepare(self) -> None:
-        certificates.make_authority(self.home)
-        certificates.make_certificate(self.home, "server")
+        other_servers.make_authority(self.home)
+        other_servers.make_certificate(self.home, "server")
 
     def command(self) -> list[str]:
         tls = {"tls-port": self.port, "port": 0, "tls-auth-clients": "no"}
