@@ -10,7 +10,7 @@ from course.simulator.history import MICROSECONDS, Event, Kind, Wrong
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, FaultModel
-from course.simulator.simulation import KEY, PlainLock, Run, Simulation
+from course.simulator.simulation import KEY, Run, Simulation
 from course.simulator.world import EPOCH
 
 PRODUCTION = "redis"
@@ -18,8 +18,6 @@ PRODUCTION = "redis"
 
 OWN = "own"
 """The lock of the lesson's `cure.py`, as the name of a cure."""
-
-LOCK = ("acquire", "release")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,55 +58,49 @@ class Check:
 # -- clients; each set-up takes the `kind` of lock and the options of flaws and checks
 
 
-def redis_clients(
+def add_clients(
     simulation: Simulation,
-    kind: Callable[..., Any],
+    make: Callable[[], Any],
     *,
     names: str = "AB",
     work: Mapping[str, float] | None = None,
     gaps: Sequence[float] = (0.0, 0.1, 0.2),
     skew: Mapping[str, float] | None = None,
-    writes: bool = False,
-    timeout: float = 30.0,
+    **options: Any,
+) -> None:
+    """Add clients of any kind of server, A first, then B, …
+
+    `work` is in seconds, `gaps` are the arrival times, `skew` says how far a clock is ahead.
+    """
+    for name, gap in zip(names, gaps, strict=False):
+        seconds, ahead = (work or {}).get(name, 2.0), (skew or {}).get(name, 0.0)
+        simulation.client(name, make, work=seconds, after=gap, skew=ahead, **options)
+
+
+def redis_clients(
+    simulation: Simulation,
+    kind: Callable[..., Any],
+    *,
     left_behind: tuple[str, ...] = (),
     visitor: bool = False,
     replicated: bool = False,
+    **options: Any,
 ) -> None:
-    """Add clients of one server, A first, then B, …
+    """Add clients of one server.
 
-    `work` is in seconds, `gaps` are the arrival times, `skew` says how far a clock is ahead;
     `left_behind` is a command that ran before; with `visitor`, one more client comes a day later.
     """
     server = RedisServer(simulation.world, lock_key=KEY, replicated=replicated)
     if left_behind:
         server.model.execute([word.encode() for word in left_behind])
         simulation.given(("keeps, from before:", *left_behind), server=server.name)
-    for name, gap in zip(names, gaps, strict=False):
-        simulation.client(
-            name,
-            lambda: kind(SimulatedRedis(server), KEY),
-            timeout=timeout,
-            work=(work or {}).get(name, 2.0),
-            after=gap,
-            skew=(skew or {}).get(name, 0.0),
-            writes=writes,
-        )
+
+    def make() -> Any:
+        return kind(SimulatedRedis(server), KEY)
+
+    add_clients(simulation, make, **options)
     if visitor:
-        simulation.visitor(lambda: kind(SimulatedRedis(server), KEY))
-
-
-def two_clients(
-    simulation: Simulation,
-    make: Callable[[], PlainLock],
-    *,
-    work: Mapping[str, float] | None = None,
-    gap: float = 0.1,
-    **options: Any,
-) -> None:
-    """Add clients A and B of any kind of server; B comes `gap` seconds later."""
-    for place, name in enumerate("AB"):
-        seconds = (work or {}).get(name, 2.0)
-        simulation.client(name, make, work=seconds, after=place * gap, **options)
+        simulation.visitor(make)
 
 
 def production_clients(
@@ -122,8 +114,9 @@ def production_clients(
     """Add clients of the production lock."""
     server = RedisServer(simulation.world, lock_key=production.LOCK_KEY, replicated=True)
     for name, gap in zip(names, gaps, strict=False):
-        holder = production.Holder(simulation, name, (work or {}).get(name, 2.0))
-        simulation.start(name, production.Client(server, holder).run, after=gap)
+        seconds = (work or {}).get(name, 2.0)
+        client = production.Client(simulation, server, name, seconds, after=gap)
+        client.start(client.run)
 
 
 class Shop:
@@ -255,22 +248,16 @@ class Plan:
     clients: Callable[..., None] = redis_clients
     judge: Callable[[Run], str] = each_enters
     solution: str = OWN
-    methods: tuple[str, ...] = LOCK
+    methods: tuple[str, ...] = ("acquire", "release")
     quiet: Mapping[str, Any] = field(default_factory=dict)
 
     def lock_in(self, module: ModuleType) -> type | None:
-        """Return the lock that a module defines: its last class with the methods.
-
-        A class with `acquire` and `release` is accepted in place of other methods.
-        """
+        """Return the lock that a module defines: its last class with the methods."""
         classes = [
             value
             for value in vars(module).values()
             if isinstance(value, type)
             and value.__module__ == module.__name__
-            and any(
-                all(callable(getattr(value, name, None)) for name in names)
-                for names in (self.methods, LOCK)
-            )
+            and all(callable(getattr(value, name, None)) for name in self.methods)
         ]
         return classes[-1] if classes else None

@@ -1,13 +1,13 @@
 """A scenario played: how the lesson's lock breaks, and its schedule on the lock that fixes it."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
 from course.lesson import Lesson, Scenario, find, lessons
 from course.plan import OWN, PRODUCTION
 from course.simulator.history import Event, Kind
-from course.simulator.schedule import Act, Schedule, to_json
+from course.simulator.schedule import Act, Schedule
 from course.simulator.search import Found, search
 from course.simulator.simulation import Run, run_schedule
 from course.simulator.timeline import as_json, as_text, rows, violations_json
@@ -90,20 +90,23 @@ def as_values(played: Report) -> dict[str, Any]:
         "scenario": scenario.flaw.slug,
         "title": scenario.text().title,
         "wrong": scenario.flaw.wrong.value if scenario.flaw.wrong else None,
-        "schedule": to_json(played.schedule),
+        "schedule": [asdict(deviation) for deviation in played.schedule],
         "schedules_tried": played.tried,
-        "broken": {
-            "violations": violations_json(played.broken.violations),
-            "events": as_json(rows(played.broken.history)),
-        },
+        "broken": _run_values(played.broken),
         "mended": {
             "by": scenario.flaw.cure,
             "change": scenario.text().change,
             "well": played.as_the_text_says,
-            "violations": violations_json(played.mended.violations),
-            "events": as_json(rows(played.mended.history)),
+            **_run_values(played.mended),
         },
         "repeat": f"python3 manage.py lesson {lesson.slug} --scenario {scenario.flaw.slug}",
+    }
+
+
+def _run_values(run: Run) -> dict[str, Any]:
+    return {
+        "violations": violations_json(run.violations),
+        "events": as_json(rows(run.history)),
     }
 
 

@@ -7,6 +7,7 @@ schedule tree computed ahead would be larger than all lessons and end where the 
 
 import re
 import threading
+from dataclasses import asdict
 from html import escape
 from http import HTTPStatus
 from typing import Any
@@ -23,8 +24,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from course.judge import run
 from course.lesson import Lesson, Scenario, find, lessons, scenarios
-from course.moves import Impossible, parse, write
-from course.position import position, short_path
+from course.position import Impossible, parse, position, short_path, write
 from course.report import Report, cure_title, report
 from course.simulator.timeline import as_text
 
@@ -101,7 +101,7 @@ def at(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
     except Impossible as problem:
         values = {"error": str(problem), "move": problem.number}
         return JsonResponse(values, status=HTTPStatus.BAD_REQUEST)
-    return JsonResponse(found.as_values())
+    return JsonResponse(asdict(found))
 
 
 @require_POST
@@ -154,7 +154,7 @@ def _challenge(played: Report) -> dict[str, Any]:
         "id": scenario.id,
         "url": reverse("lock-scenario", args=[scenario.lesson.slug, scenario.flaw.slug]),
         "title": scenario.text(_language()).title,
-        "wrong": FAILURES.get(wrong, wrong) if wrong else None,
+        "wrong": gettext(wrong) if wrong else None,
         "level": played.level,
     }
 
@@ -222,21 +222,18 @@ SCRIPT: dict[str, Promise] = {
 }
 """By name; the placeholders are filled in by the script."""
 
-FAILURES: dict[str, Promise] = {
-    text: _(text)
-    for text in (
-        gettext_noop("two holders at once"),
-        gettext_noop("nobody can ever enter"),
-        gettext_noop("another's lock released"),
-        gettext_noop("another's lock changed"),
-        gettext_noop("the lock is held by nobody"),
-        gettext_noop("order violated"),
-        gettext_noop("a stale write accepted"),
-        gettext_noop("a waiter sleeps beside a free lock"),
-        gettext_noop("a buyer told what is not so"),
-        gettext_noop("an order that is not there once"),
-        gettext_noop("a message forgotten"),
-        gettext_noop("oversold"),
-    )
-}
-"""Translations of failures, by the English text."""
+FAILURES = (
+    gettext_noop("two holders at once"),
+    gettext_noop("nobody can ever enter"),
+    gettext_noop("another's lock released"),
+    gettext_noop("another's lock changed"),
+    gettext_noop("the lock is held by nobody"),
+    gettext_noop("order violated"),
+    gettext_noop("a stale write accepted"),
+    gettext_noop("a waiter sleeps beside a free lock"),
+    gettext_noop("a buyer told what is not so"),
+    gettext_noop("an order that is not there once"),
+    gettext_noop("a message forgotten"),
+    gettext_noop("oversold"),
+)
+"""Those that the lessons show, for their translations."""

@@ -1,16 +1,15 @@
 """The locks that can be searched, with the roles of their clients and their guarantees."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any
 
 from course.simulator import production
-from course.simulator.lease_checks import LeaseChecks
+from course.simulator.lock_checks import LeaseChecks, SharedLockMonitor
 from course.simulator.monitor import Monitor
 from course.simulator.redis_server import RedisServer
-from course.simulator.shared_lock_monitor import SharedLockMonitor
 from course.simulator.simulation import KEY, Simulation
 from course.simulator.virtual_loop import run_asyncio
 from locking.backends.redis import RedisLock
@@ -36,22 +35,10 @@ class Role:
     """
 
     kind: type[RedisLock]
-    settings: tuple[tuple[str, Any], ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     writes: bool = True
     asyncio: type[AsyncRedisLock] | None = None
-
-    def make(
-        self,
-        simulation: Simulation,
-        server: RedisServer,
-        owner: str,
-        lease: float = production.LEASE,
-    ) -> RedisLock:
-        """Return a handle in the running process."""
-        return production.make_lock(
-            simulation, server, owner, kind=self.kind, lease=lease, **dict(self.settings)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +63,14 @@ class ExploredLock:
 
 def mutex(kind: type[RedisLock] = RedisLock, *, fair: bool = True) -> ExploredLock:
     """Return the exclusive lock."""
-    role = Role(kind, (("fair", fair),))
+    role = Role(kind, {"fair": fair})
     return ExploredLock((role,), (role,), fair=fair)
 
 
 def mixed(kind: type[RedisLock] = RedisLock) -> ExploredLock:
     """Return the exclusive lock with fair and unfair handles in one queue."""
-    fair, unfair = Role(kind, (("fair", True),)), Role(kind, (("fair", False),))
+    fair, unfair = Role(kind, {"fair": True}), Role(kind, {"fair": False})
     return ExploredLock((fair, unfair), (fair,), fair=False)
-
-
-def with_asyncio() -> ExploredLock:
-    """Return the exclusive lock with blocking and asyncio clients in one queue."""
-    blocking, asynchronous = Role(RedisLock), Role(RedisLock, asyncio=AsyncRedisLock)
-    return ExploredLock((blocking, asynchronous, asynchronous), (blocking,))
 
 
 def read_write(
@@ -102,16 +83,17 @@ def read_write(
 
 def semaphore(kind: type[RedisLock] = RedisSemaphore, permits: int = 3) -> ExploredLock:
     """Return the semaphore; no client writes, because a fence does not order concurrent holders."""
-    one = Role(kind, (("permits", permits),), f"s{permits}", writes=False)
-    two = Role(kind, (("permits", permits), ("take", 2)), f"s{permits}x2", writes=False)
+    one = Role(kind, {"permits": permits}, f"s{permits}", writes=False)
+    two = Role(kind, {"permits": permits, "take": 2}, f"s{permits}x2", writes=False)
     return ExploredLock((one, two), (one,) * permits, more=permits, monitor=SharedLockMonitor)
 
 
+BLOCKING, ASYNCIO = Role(RedisLock), Role(RedisLock, asyncio=AsyncRedisLock)
 EXPLORED_LOCKS = {
     "redis": mutex(),
     "redis-unfair": mutex(fair=False),
     "redis-mixed": mixed(),
-    "redis-asyncio": with_asyncio(),
+    "redis-asyncio": ExploredLock((BLOCKING, ASYNCIO, ASYNCIO), (BLOCKING,)),
     "redis-rw": read_write(),
     "redis-semaphore": semaphore(),
 }
@@ -137,33 +119,42 @@ def clients(
     hasty = dice.choice("ABCD----")
     for name in "ABCDEFGH"[: dice.choice((2, 3, 3, 4)) + target.more]:
         role = target.roles[0] if len(target.roles) == 1 else dice.choice(target.roles)
-        lease = dice.choice(LEASES)
-        timeout = dice.choice((0.0, 1.0, 5.0)) if name == hasty else production.LONG_TIMEOUT
-        holder = production.Holder(
+        client = production.Client(
             simulation,
+            server,
             name,
+            lease=dice.choice(LEASES),
+            timeout=dice.choice((0.0, 1.0, 5.0)) if name == hasty else production.LONG_TIMEOUT,
             work=dice.choice((0.0, 0.5, 2.0, 4.0, 8.0)),
             extension=dice.choice((0.0, 0.0, 2.0, 6.0)),
-            writes=role.writes,
-            checks=checks,
+            after=dice.choice((0.0, 0.0, 0.01, 1.0)),
+            rounds=dice.choice((1, 1, 2)),
             hands_on=Random(f"hands on {seed} {name}").random() < HANDED_ON,
+            writes=role.writes,
+            role=role.name,
+            checks=checks,
         )
-        after, rounds = dice.choice((0.0, 0.0, 0.01, 1.0)), dice.choice((1, 1, 2))
-        client = production.Client(server, holder, role.name, lease, timeout, rounds)
         if role.asyncio is not None:
-            run: Callable[[], None] = partial(run_asyncio, client, role.asyncio)
+            client.start(partial(run_asyncio, client, role.asyncio))
         else:
-            run = partial(client.run, partial(role.make, lease=lease))
-        simulation.start(name, run, after=after)
+            client.start(partial(client.run, role.kind, **role.settings))
     if operated and dice.random() < OPERATED:
         after = dice.uniform(0.0, 6.0)
         simulation.start("Operator", partial(_evict, simulation, target, server), after=after)
     for place, role in enumerate(target.visitors):
-        name = VISITOR + str(place + 1) * bool(place)
-        work = 0.0 if role.writes else 5.0
-        holder = production.Holder(simulation, name, work, writes=role.writes, checks=checks)
-        visit = production.Client(server, holder, role.name, timeout=0.0, must_enter=True).run
-        simulation.start(name, partial(visit, role.make), after=1_000.0 + place)
+        client = production.Client(
+            simulation,
+            server,
+            VISITOR + str(place + 1) * bool(place),
+            work=0.0 if role.writes else 5.0,
+            after=1_000.0 + place,
+            timeout=0.0,
+            must_enter=True,
+            writes=role.writes,
+            role=role.name,
+            checks=checks,
+        )
+        client.start(partial(client.run, role.kind, **role.settings))
 
 
 VISITOR = "Visitor"
@@ -179,7 +170,8 @@ OPERATED = 0.2
 
 
 def _evict(simulation: Simulation, target: ExploredLock, server: RedisServer) -> None:
-    lock = target.roles[0].make(simulation, server, "Operator")
+    role = target.roles[0]
+    lock = production.make_lock(simulation, server, "Operator", role.kind, **role.settings)
     try:
         lock.remote.read(lock.scripts.evict, list)  # as `force_release` does, which also logs it
     except (LockError, KeyboardInterrupt) as problem:

@@ -1,62 +1,32 @@
-"""A simulated memcached and a client with pymemcache's add, get, gets, cas and delete."""
+"""A simulated memcached and a client with pymemcache's add, get, gets, cas and delete.
+
+Its data are those of the simulated Redis, whose SET NX, GET and DEL do what these commands do.
+"""
 
 from typing import Any, TypeVar
 
-from course.simulator.history import MICROSECONDS
-from course.simulator.process import Server
+from course.simulator.redis_server import RedisServer
+from course.simulator.schedule import Act
 from course.simulator.world import Stuck, World
 
 Answer = TypeVar("Answer")
 
 
-class MemcachedServer(Server):
+class MemcachedServer(RedisServer):
     """A server of the world; `lock_key` is what memory pressure evicts."""
 
     def __init__(self, world: World, *, lock_key: str) -> None:
-        super().__init__(world, "memcached")
-        self.lock_key = lock_key
-        self._values: dict[str, tuple[bytes, int, int]] = {}  # value, version, end
-        self._version = 0
+        super().__init__(world, name="memcached", lock_key=lock_key)
 
-    def find(self, key: str) -> tuple[bytes, int, int] | None:
-        """Return the key's value, version and end; None if it does not exist."""
-        found = self._values.get(key)
-        if found is not None and found[2] <= self.world.now:
-            del self._values[key]
-            return None
-        return found
-
-    def store(self, key: str, value: bytes, expire: float) -> None:
-        """Set the key; 0 seconds mean forever, a negative number expires at once."""
-        self._version += 1
-        end = self.world.now + round(expire * MICROSECONDS) if expire else 1 << 62
-        self._values[key] = (value, self._version, end)
-
-    def drop(self, key: str) -> bool:
-        """Delete the key; return whether it existed."""
-        return self._values.pop(key, None) is not None
-
-    def ends(self) -> list[int]:
-        """Return when keys will expire, in virtual microseconds."""
-        return [end for _, _, end in self._values.values()]
-
-    def contents(self) -> list[tuple[Any, Any, int | None]]:
-        """Return the keys with their values and expiries."""
-        return [
-            (key, value, end)
-            for key, (value, _, end) in sorted(self._values.items())
-            if end > self.world.now
-        ]
-
-    def fail_over(self) -> str:
-        """Replace the server by an empty one: there is no replica."""
-        self._values.clear()
-        return "is replaced by an empty server"
-
-    def evict(self) -> str:
-        """Drop the lock's key to make room."""
-        self.drop(self.lock_key)
-        return f"needs room and evicts {self.lock_key}"
+    def suffer(self, act: Act, seconds: float) -> str:
+        """Drop the lock's key to make room, or all keys: there is no replica."""
+        if act is Act.EVICT:
+            self.model.execute([b"DEL", self.lock_key])
+            return f"needs room and evicts {self.lock_key.decode()}"
+        if act is Act.FAIL_OVER:
+            self.model.data.replace({})
+            return "is replaced by an empty server"
+        return f"is not affected ({act})"
 
 
 class SimulatedMemcached:
@@ -69,41 +39,48 @@ class SimulatedMemcached:
     def __init__(self, server: MemcachedServer) -> None:
         self._server = server
 
-    def add(self, key: str, value: bytes, expire: float = 0, noreply: bool = True) -> bool:
+    def add(self, key: str, value: bytes, expire: int = 0, noreply: bool = True) -> bool:
         """Set the key if it does not exist; return whether it was set."""
-        self._step(("add", key, value, expire))
-        added = self._server.find(key) is None
-        if added:
-            self._server.store(key, value, expire)
-        return self._answer(("add", key, value, expire), added, noreply) or noreply
+        self._step(words := ("add", key, value, expire))
+        added = self._run("SET", key, value, "NX", *(("EX", expire) if expire else ()))
+        return self._answer(words, added is not None, noreply) or noreply
 
     def get(self, key: str) -> bytes | None:
         """Return the key's value."""
-        self._step(("get", key))
-        found = self._server.find(key)
-        return self._answer(("get", key), found and found[0])
+        self._step(words := ("get", key))
+        value: bytes | None = self._run("GET", key)
+        return self._answer(words, value)
 
     def gets(self, key: str) -> tuple[bytes | None, int | None]:
         """Return the key's value and its version."""
-        self._step(("gets", key))
-        found = self._server.find(key)
-        return self._answer(("gets", key), (found[0], found[1]) if found else (None, None))
+        self._step(words := ("gets", key))
+        return self._answer(words, (self._run("GET", key), self._version(key)))
 
     def cas(
-        self, key: str, value: bytes, version: int, expire: float = 0, noreply: bool = False
+        self, key: str, value: bytes, version: int, expire: int = 0, noreply: bool = False
     ) -> bool | None:
         """Replace the value if its version is unchanged; return None if the key is gone."""
-        self._step(("cas", key, value, version, expire))
-        found = self._server.find(key)
-        same = found[1] == version if found else None
-        if same:
-            self._server.store(key, value, expire)
-        return self._answer(("cas", key, value, version, expire), same)
+        self._step(words := ("cas", key, value, version, expire))
+        now = self._version(key)
+        if now == version and expire < 0:  # the end is in the past
+            self._run("DEL", key)
+        elif now == version:
+            self._run("SET", key, value, *(("EX", expire) if expire else ()))
+        return self._answer(words, None if now is None else now == version)
 
     def delete(self, key: str, noreply: bool = True) -> bool:
         """Delete the key; return whether it existed."""
-        self._step(("delete", key))
-        return self._answer(("delete", key), self._server.drop(key), noreply) or noreply
+        self._step(words := ("delete", key))
+        return self._answer(words, bool(self._run("DEL", key)), noreply) or noreply
+
+    def _run(self, *words: str | bytes | int) -> Any:
+        encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        return self._server.model.execute(encoded)
+
+    def _version(self, key: str) -> int | None:
+        model = self._server.model
+        exists = model.find(key.encode()) is not None
+        return model.data.revision[key.encode()] if exists else None
 
     def _step(self, about: tuple[Any, ...]) -> None:
         effect = self._server.world.step(about)

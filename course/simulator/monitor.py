@@ -32,7 +32,7 @@ class Attempt:
     client: str
     asked_at: int
     role: str = ""
-    """Its role at a shared lock; see `shared_lock_monitor`."""
+    """Its role at a shared lock; see `lock_checks`."""
     waits_until: float = inf
     """When it gives up by itself."""
     arrived: int | None = None

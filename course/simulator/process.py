@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from greenlet import greenlet
@@ -38,21 +38,12 @@ class Server:
         """Return what it keeps: the name, the value, and when it expires."""
         return []
 
-    def fail_over(self) -> str:
-        """Lose the last write; return a description."""
-        return "fails over; its replica lacks nothing"
+    def lose(self, process: Process) -> None:
+        """Note that a client's process has died."""
 
-    def evict(self) -> str:
-        """Drop the lock's key; return a description."""
-        return "is out of memory, and drops nothing"
-
-    def disconnect(self, *, restart: bool) -> str:
-        """Break all connections, and with `restart` lose all data; return a description."""
-        return "is reached again at once"
-
-    def jump(self, seconds: float) -> str:
-        """Set the server's clock ahead; return a description."""
-        return f"has its clock set ahead by {seconds:g} s, which changes nothing"
+    def suffer(self, act: Act, seconds: float) -> str:
+        """Suffer a fault, of so many seconds if it has a length; return a description."""
+        return f"is not affected ({act})"
 
 
 class Process:
@@ -83,38 +74,21 @@ class Process:
         return self.name if self._names == 1 else f"{self.name}{self._names}"
 
 
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Thread:
     """One thread of a process: a greenlet and the state of its wait."""
 
-    __slots__ = (
-        "__weakref__",
-        "about",
-        "daemon",
-        "done",
-        "due",
-        "effect",
-        "greenlet",
-        "order",
-        "process",
-        "ready",
-        "stepping",
-        "woken",
-    )  # fmt: skip
-
-    def __init__(
-        self, process: Process, run: Callable[[], None], hub: greenlet, *, daemon: bool
-    ) -> None:
-        self.process = process
-        self.daemon = daemon  # ends with the last non-daemon thread of its process
-        self.greenlet = greenlet(run, hub)  # when it ends, control returns to the loop
-        self.ready = True
-        self.stepping = False  # its next move is a command …
-        self.about: Any = None  # … this one
-        self.due: int | None = None  # when a wait times out
-        self.woken = False  # a wait ended before its timeout
-        self.order = 0  # the order in which threads became ready
-        self.effect: Act | None = None  # the scheduler's action on its next command
-        self.done = False
+    process: Process
+    greenlet: greenlet
+    daemon: bool  # ends with the last non-daemon thread of its process
+    ready: bool = True
+    stepping: bool = False  # its next move is a command …
+    about: Any = None  # … this one
+    due: int | None = None  # when a wait times out
+    woken: bool = False  # a wait ended before its timeout
+    order: int = 0  # the order in which threads became ready
+    effect: Act | None = None  # the scheduler's action on its next command
+    done: bool = False
 
     # -- as `threading.current_thread()` returns it to the lock's code
 

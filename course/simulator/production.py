@@ -20,10 +20,10 @@ import locking.backends.redis
 import locking.backends.redis_core
 import locking.renewal
 from course.simulator.history import Wrong
-from course.simulator.lease_checks import LeaseChecks
+from course.simulator.lock_checks import LeaseChecks
 from course.simulator.monitor import Attempt
 from course.simulator.redis_client import Interrupted, SimulatedPool
-from course.simulator.redis_server import RedisServer
+from course.simulator.redis_server import SCRIPT_NAMES, RedisServer
 from course.simulator.simulation import FAILURES, KEY, Simulation
 from course.simulator.world import World
 from locking.backends.redis import RedisLock
@@ -66,15 +66,16 @@ class SimulatedRenewer(Renewer):
 def load_scripts(server: RedisServer, kind: type[RedisHandle]) -> None:
     """Make the scripts of a lock known to the server."""
     for script in (*kind.scripts, WAITERS, BELL):
-        server.load(f"{script.name}.lua", script.source)
+        SCRIPT_NAMES[script.source] = f"{script.name}.lua"
+        server.load(script.source)
 
 
 def make_lock(
     simulation: Simulation,
     server: RedisServer,
     owner: str,
-    *,
     kind: type[RedisLock] = RedisLock,
+    *,
     lease: float = LEASE,
     **settings: Any,
 ) -> RedisLock:
@@ -118,24 +119,72 @@ async def result(answer: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """What a client does with a lease, from acquire to release.
+class Client:
+    """A process that acquires the production lock `rounds` times, as a careful shop would.
 
     It works for `work` seconds, extends the lease to `extension` seconds and works on, unless that
     is 0, checks its lease, writes with the lease's fencing token, and releases.  With `hands_on`,
     it hands the lease on after its work and resumes it by its id.
+
+    `role` is for the monitor of a lock with several holders; `lease` is in seconds.  A client that
+    `must_enter` comes when all others have ended, and can enter unless the lock is stuck forever.
     """
 
     simulation: Simulation
+    server: RedisServer
     name: str
     work: float
     extension: float = 0.0
     writes: bool = True
     checks: LeaseChecks | None = None
     hands_on: bool = False
+    role: str = ""
+    lease: float = LEASE
+    timeout: float | None = LONG_TIMEOUT
+    rounds: int = 1
+    must_enter: bool = False
+    after: float = 0.0
 
-    async def hold(self, lease: Any, lock: Any, waits: Any) -> None:
-        """Run the holder; `lock` is its handle, by which it may resume."""
+    def start(self, run: Callable[[], None]) -> None:
+        """Add the process to the run; it comes `after` seconds."""
+        self.simulation.start(self.name, run, after=self.after)
+
+    def run(self, kind: type[RedisLock] = RedisLock, **settings: Any) -> None:
+        """Run the process with a blocking lock."""
+        simulation, lease = self.simulation, self.lease
+        lock = make_lock(simulation, self.server, self.name, kind, lease=lease, **settings)
+        with suppress(StopIteration):
+            self.program(lock, Blocking(self.simulation.world)).send(None)
+
+    async def program(self, lock: Any, waits: Any) -> None:
+        """Acquire, hold and release."""
+        simulation, name = self.simulation, self.name
+        for _ in range(self.rounds):
+            patience = inf if self.timeout is None else self.timeout
+            simulation.monitor.asks(name, self.role, patience)
+            faults = simulation.world.processes[name].faults
+            try:
+                lease = await result(lock.acquire(self.timeout))
+            except (*FAILURES, CancelledError) as problem:
+                waits.check_alive()
+                simulation.fails(name, problem)
+                self._gave_up(problem, faults)
+            else:
+                await self._hold(lease, lock, waits)
+
+    def _gave_up(self, problem: BaseException, faults: int) -> None:
+        """Check a failed attempt, before which the process had suffered so many faults."""
+        simulation, name = self.simulation, self.name
+        suffered = simulation.world.processes[name].faults
+        # No run holds the lock for so long.
+        if (self.must_enter or self.timeout == LONG_TIMEOUT) and not suffered:
+            why = f"{name} waited {self.timeout:g} s in vain"
+            simulation.monitor.report(Wrong.NOBODY_ENTERS, why, name)
+        if self.checks is not None:
+            self.checks.gave_up(name, problem, suffered - faults)
+
+    async def _hold(self, lease: Any, lock: Any, waits: Any) -> None:
+        """Work and release; `lock` is the handle by which it may resume."""
         attempt = self._enters(lease)
         simulation, name = self.simulation, self.name
         try:
@@ -197,55 +246,3 @@ async def _release(lease: Any, waits: Any) -> LockError | None:
             waits.check_alive()
         else:
             return None
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """A process that acquires the production lock `rounds` times, as a careful shop would.
-
-    `role` is for the monitor of a lock with several holders; `lease` is in seconds.  A client that
-    `must_enter` comes when all others have ended, and can enter unless the lock is stuck forever.
-    """
-
-    server: RedisServer
-    holder: Holder
-    role: str = ""
-    lease: float = LEASE
-    timeout: float | None = LONG_TIMEOUT
-    rounds: int = 1
-    must_enter: bool = False
-
-    def run(self, make: Callable[[Simulation, RedisServer, str], RedisLock] = make_lock) -> None:
-        """Run the process with a blocking lock."""
-        simulation = self.holder.simulation
-        lock = make(simulation, self.server, self.holder.name)
-        with suppress(StopIteration):
-            self.program(lock, Blocking(simulation.world)).send(None)
-
-    async def program(self, lock: Any, waits: Any) -> None:
-        """Acquire, hold and release."""
-        holder = self.holder
-        simulation, name = holder.simulation, holder.name
-        for _ in range(self.rounds):
-            patience = inf if self.timeout is None else self.timeout
-            simulation.monitor.asks(name, self.role, patience)
-            faults = simulation.world.processes[name].faults
-            try:
-                lease = await result(lock.acquire(self.timeout))
-            except (*FAILURES, CancelledError) as problem:
-                waits.check_alive()
-                simulation.fails(name, problem)
-                self._gave_up(problem, faults)
-            else:
-                await holder.hold(lease, lock, waits)
-
-    def _gave_up(self, problem: BaseException, faults: int) -> None:
-        """Check a failed attempt, before which the process had suffered so many faults."""
-        simulation, name = self.holder.simulation, self.holder.name
-        suffered = simulation.world.processes[name].faults
-        # No run holds the lock for so long.
-        if (self.must_enter or self.timeout == LONG_TIMEOUT) and not suffered:
-            why = f"{name} waited {self.timeout:g} s in vain"
-            simulation.monitor.report(Wrong.NOBODY_ENTERS, why, name)
-        if self.holder.checks is not None:
-            self.holder.checks.gave_up(name, problem, suffered - faults)

@@ -21,7 +21,7 @@ from redis.retry import Retry
 
 from course.simulator.history import MICROSECONDS, Kind
 from course.simulator.process import Thread
-from course.simulator.redis_server import RedisServer
+from course.simulator.redis_server import SCRIPT_NAMES, RedisServer
 from course.simulator.schedule import Act
 from course.simulator.world import COMMAND_TIME, DELAY, HORIZON, REPLY_TIMEOUT
 
@@ -33,9 +33,6 @@ FOREVER = 2 * HORIZON / MICROSECONDS
 LATE = REPLY_TIMEOUT + DELAY
 
 ENCODER = Encoder("utf-8", "strict", False)  # type: ignore[no-untyped-call]
-
-SCRIPT_NAMES: dict[str, str] = {}
-"""Names of scripts in timelines, by source."""
 
 
 def name_scripts(module: ModuleType) -> None:
@@ -54,7 +51,7 @@ class SimulatedRedis(redis.Redis):
 
     def register_script(self, script: Any) -> Any:
         """Return a script that is already loaded on the server."""
-        self.server.load(SCRIPT_NAMES.get(script, "script"), script)
+        self.server.load(script)
         return super().register_script(script)
 
 
@@ -148,7 +145,7 @@ class SimulatedConnection:
         args = (*args[0].split(), *args[1:])
         words = [ENCODER.encode(word) for word in args]  # type: ignore[no-untyped-call]
         if words[0] == b"EVALSHA":
-            args = (self._server.script_names.get(words[1], "script"), *args[3:])
+            args = (self._server.scripts[words[1]], *args[3:])
         self._send(words, args)
 
     def send_packed_command(self, commands: Sequence[bytes], check_health: bool = True) -> None:
@@ -159,8 +156,7 @@ class SimulatedConnection:
             words: list[bytes] = reader.gets()
             shown = tuple(word.decode() for word in words)
             if words[0] == b"EVALSHA":  # without its keys, which a reader of timelines knows
-                name = self._server.script_names.get(words[1], "script")
-                shown = (name, *shown[3 + int(words[2]) :])
+                shown = (self._server.scripts[words[1]], *shown[3 + int(words[2]) :])
             self._send(words, shown)
 
     def _send(self, words: list[bytes], shown: tuple[Any, ...]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import redis
 from fakeredis import FakeServer
 from fakeredis._core import CommandItem, Database
-from fakeredis._helpers import SimpleError, SimpleString
+from fakeredis._helpers import SimpleError
 from fakeredis._socket import FakeSocket
 from fakeredis.commands_mixins.scripting_mixin import _convert_redis_arg
 from fakeredis.model import Hash, ZSet
@@ -142,17 +142,13 @@ class RedisModel(FakeSocket):
         self.published.append((channel, message))
         return 0
 
-    def setex(self, key: CommandItem, seconds: int, value: bytes) -> SimpleString:
+    def setex(self, key: CommandItem, seconds: int, value: bytes) -> Any:
         """Set a value and its expiry, which fakeredis rounds to seconds."""
-        return self.psetex(key, seconds * 1000, value)
+        return self.set_(key, value, b"EX", b"%d" % seconds)
 
-    def psetex(self, key: CommandItem, ms: int, value: bytes) -> SimpleString:
+    def psetex(self, key: CommandItem, ms: int, value: bytes) -> Any:
         """Set a value and its expiry."""
-        if ms <= 0:
-            raise SimpleError("ERR invalid expire time in 'psetex' command")
-        key.value = value
-        key.expireat = self.data.time + ms / 1000
-        return SimpleString(b"OK")
+        return self.set_(key, value, b"PX", b"%d" % ms)
 
     def eval(self, script: bytes, numkeys: int, *words: bytes) -> Any:
         """Run a script, compiled once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,10 @@ from course.simulator.world import EPOCH, World
 
 if TYPE_CHECKING:
     from course.simulator.redis_client import SimulatedConnection
+
+
+SCRIPT_NAMES: dict[str, str] = {}
+"""Names of scripts in timelines, by source."""
 
 
 class RedisServer(Server):
@@ -36,7 +41,7 @@ class RedisServer(Server):
         self.lock_key = lock_key.encode()
         self.skew = 0
         self.model = RedisModel(lambda: EPOCH + world.now + self.skew)
-        self.script_names: dict[bytes, str] = {}
+        self.scripts: defaultdict[bytes, str] = defaultdict(lambda: "script")  # names by digest
         self.cut_off: set[str] = set()  # clients that cannot reach this server
         self.blocked: list[SimulatedConnection] = []
         self.generation = 0  # of its connections: those of an earlier one are broken
@@ -44,9 +49,10 @@ class RedisServer(Server):
         self._replicated = replicated
         self._replica = self.model.snapshot() if replicated else None
 
-    def load(self, name: str, source: str) -> None:
+    def load(self, source: str) -> None:
         """Make a script known; the timeline shows its name."""
-        self.script_names[self.model.execute([b"SCRIPT", b"LOAD", source.encode()])] = name
+        digest = self.model.execute([b"SCRIPT", b"LOAD", source.encode()])
+        self.scripts[digest] = SCRIPT_NAMES.get(source, "script")
 
     def execute(
         self,
@@ -152,7 +158,20 @@ class RedisServer(Server):
 
     # -- what the scheduler can do
 
-    def fail_over(self) -> str:
+    def suffer(self, act: Act, seconds: float) -> str:
+        """Suffer a fault; return a description."""
+        match act:
+            case Act.FAIL_OVER:
+                return self._fail_over()
+            case Act.DISCONNECT | Act.RESTART:
+                return self._disconnect(restart=act is Act.RESTART)
+            case Act.CLOCK_JUMP:
+                self.skew += round(seconds * MICROSECONDS)
+                self._tell_monitor()
+                return f"has its clock set ahead by {seconds:g} s"
+        return "is out of memory, and drops nothing"
+
+    def _fail_over(self) -> str:
         """Promote the replica, which lacks the last write."""
         if self._replica is None:
             return "fails over; its replica had everything"
@@ -163,11 +182,7 @@ class RedisServer(Server):
         self._tell_monitor()
         return "fails over; the replica lacks the last write"
 
-    def _tell_monitor(self) -> None:
-        if self.world.monitor is not None:
-            self.world.monitor.replaced(self)
-
-    def disconnect(self, *, restart: bool) -> str:
+    def _disconnect(self, *, restart: bool) -> str:
         """Break all connections, and with `restart` lose all data but the scripts."""
         self.generation += 1
         waiting, self.blocked = self.blocked, []
@@ -179,8 +194,6 @@ class RedisServer(Server):
         self._tell_monitor()
         return "restarts without its data"
 
-    def jump(self, seconds: float) -> str:
-        """Set the clock ahead; keys expire early."""
-        self.skew += round(seconds * MICROSECONDS)
-        self._tell_monitor()
-        return f"has its clock set ahead by {seconds:g} s"
+    def _tell_monitor(self) -> None:
+        if self.world.monitor is not None:
+            self.world.monitor.replaced(self)

@@ -7,10 +7,9 @@ its acquire"), can be shrunk by removing deviations, and applies to any lock.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
-from typing import Any
 
 
 class Act(StrEnum):
@@ -83,11 +82,6 @@ Step = tuple[str, str, int, tuple[str, ...]]
 """A place for a deviation: client, phase, command number, and the other ready clients."""
 
 
-def to_json(schedule: Schedule) -> list[dict[str, Any]]:
-    """Return the schedule as plain values."""
-    return [asdict(deviation) for deviation in schedule]
-
-
 @dataclass(frozen=True, slots=True)
 class FaultModel:
     """The deviations that the scheduler may make in a run.
@@ -110,15 +104,11 @@ class FaultModel:
             found += [Deviation(client, phase, step, Act.SWITCH, other) for other in others]
         if self.victims and client not in self.victims:
             return found
-        for act in Act:
-            if act is Act.SWITCH or act not in self.acts:
-                continue
-            targets = self.targets if act in TARGETED else ("",)
-            lengths = self.seconds if act in TIMED else (0.0,)
+        for act in [act for act in Act if act in self.acts & FAULTS]:
             found += [
                 Deviation(client, phase, step, act, target, seconds)
-                for target in targets
-                for seconds in lengths
+                for target in (self.targets if act in TARGETED else ("",))
+                for seconds in (self.seconds if act in TIMED else (0.0,))
             ]
         return found
 
@@ -126,7 +116,7 @@ class FaultModel:
 TARGETED = frozenset({Act.FAIL_OVER, Act.RESTART, Act.DISCONNECT, Act.EVICT, Act.CLOCK_JUMP})
 MARKS = {Act.CRASH: "!", Act.PAUSE: "~"}
 LOSSES = {Act.LOSE_MESSAGE: "?", Act.LOSE_REQUEST: "<", Act.LOSE_REPLY: ">"}
-"""How moves (`course.moves`) write what befalls a process or its command …"""
+"""How moves (`course.position`) write what befalls a process or its command …"""
 
 SERVER_ACTS = {name: act for name, act in ACTS.items() if act in TARGETED}
 """… and what hits a server."""
@@ -206,11 +196,6 @@ class RandomScheduler(Scheduler):
             return None
         act = self._random.choice(self._faults)
         self._faults_left -= 1
-        return Deviation(
-            client,
-            phase,
-            step,
-            act,
-            self._random.choice(fault_model.targets) if act in TARGETED else "",
-            self._random.choice(fault_model.seconds) if act in TIMED else 0.0,
-        )
+        target = self._random.choice(fault_model.targets) if act in TARGETED else ""
+        seconds = self._random.choice(fault_model.seconds) if act in TIMED else 0.0
+        return Deviation(client, phase, step, act, target, seconds)

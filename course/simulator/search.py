@@ -1,17 +1,37 @@
-"""Search for the schedule that breaks a lock, and shrinking of a failing schedule.
+"""Search for schedules that break a lock: all of them, or random ones; and their shrinking.
 
 `search` tries every schedule, those with the fewest deviations first, so its finding is also the
 simplest; it is deterministic.  The bound on deviations is the bound on preemptions of
 M. Musuvathi and S. Qadeer, "Iterative context bounding" (PLDI 2007): most concurrency bugs need
 very few.
+
+`explore` draws random schedules for the production locks, with crashes, pauses and lost replies.
+One seed determines a schedule completely: the clients, their times, the order of steps and the
+faults.  So the seed alone repeats a finding.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from __future__ import annotations
 
-from course.simulator.history import Wrong
-from course.simulator.schedule import FAULTS, Act, FaultModel, Schedule
-from course.simulator.simulation import Experiment, Run, run_schedule
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+
+from course.simulator import production
+from course.simulator.explored_locks import (
+    EXPLORED_LOCKS,
+    MAX_IDLE,
+    MAX_IDLE_AFTER_FAULT,
+    ExploredLock,
+    clients,
+)
+from course.simulator.history import OF_THE_SHOP, Wrong
+from course.simulator.monitor import Rules
+from course.simulator.schedule import FAULTS, Act, FaultModel, RandomScheduler, Schedule
+from course.simulator.simulation import Experiment, Run, run_in, run_schedule
+from course.simulator.virtual import inside_simulation
+from course.simulator.world import World
 
 # Further schedules to try after the first failure, for a shorter history.
 TRIES_AFTER_FAILURE = 60
@@ -107,3 +127,149 @@ def _without_some(
         if fails(run):
             return shorter, run
     return None
+
+
+# -- random schedules for the production locks
+
+CHUNK = 250
+"""Schedules per report of a process: about one second of work."""
+
+DEFAULT_ACTS = frozenset(
+    {
+        *(Act.SWITCH, Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, Act.LOSE_REQUEST),
+        *(Act.DELAY_REQUEST, Act.DELAY_REPLY, Act.INTERRUPT, Act.INTERRUPT_LATE, Act.DISCONNECT),
+    }
+)
+"""The faults that a lease must tolerate.  Only a pause can cause two holders; then the fence
+must hold."""
+
+DATA_LOSS = frozenset({Act.FAIL_OVER, Act.RESTART})
+
+PAUSES = (1.0, 6.0, 15.0)
+"""Seconds: longer than a waiter's slice, longer than its liveness, longer than the lease."""
+
+CHECKS = tuple(wrong for wrong in Wrong if wrong not in (Wrong.ORPHANED, *OF_THE_SHOP))
+
+# A server that lost its last write may lose a holder, a waiter or the order, whatever the lock
+# does.  Stale writes must still be refused, and clients must still be able to acquire the lock.
+CHECKS_AFTER_DATA_LOSS = (Wrong.NOBODY_ENTERS, Wrong.STALE_WRITE, Wrong.STILLBORN)
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """What to search: which faults the scheduler has, and which lock.
+
+    `fenced`: the guarded resource compares tokens.
+    """
+
+    acts: frozenset[Act] = DEFAULT_ACTS
+    target: ExploredLock = EXPLORED_LOCKS["redis"]
+    fenced: bool = True
+
+    @property
+    def fault_model(self) -> FaultModel:
+        """The deviations that the scheduler may make."""
+        return FaultModel(self.acts, seconds=PAUSES, targets=("redis",), most_faults=3)
+
+    @property
+    def checks(self) -> tuple[Wrong, ...]:
+        """The failures that must not happen."""
+        return CHECKS_AFTER_DATA_LOSS if self.acts & DATA_LOSS else CHECKS
+
+    def experiment(self, seed: int) -> Experiment:
+        """Return the experiment of one seed."""
+        return Experiment(
+            partial(
+                clients,
+                seed=seed,
+                target=self.target,
+                replicated=Act.FAIL_OVER in self.acts,
+                operated=bool(self.acts & FAULTS),
+            ),
+            production.MODULES,
+            Rules(
+                self.checks,
+                self.target.fair,
+                MAX_IDLE,
+                MAX_IDLE_AFTER_FAULT,
+                production.owner_in,
+            ),
+            self.fenced,
+            self.target.monitor,
+        )
+
+
+@dataclass(slots=True)
+class Tally:
+    """The totals of many schedules.  `violations` has the seeds."""
+
+    schedules: int = 0
+    steps: int = 0
+    overlaps: int = 0
+    refused: int = 0
+    violations: list[tuple[int, Wrong]] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Add the totals of `other`."""
+        self.schedules += other.schedules
+        self.steps += other.steps
+        self.overlaps += other.overlaps
+        self.refused += other.refused
+        self.violations += other.violations
+
+
+def run_seed(what: Exploration, seed: int) -> tuple[Run, Schedule]:
+    """Run one seed; return the run and its schedule.  The caller provides virtual time."""
+    scheduler = RandomScheduler(seed, what.fault_model)
+    run = run_in(what.experiment(seed), World(scheduler))
+    return run, tuple(scheduler.deviations)
+
+
+def run_seeds(what: Exploration, seeds: Iterable[int]) -> Tally:
+    """Run the schedules of these seeds."""
+    tally = Tally()
+    with inside_simulation(production.MODULES):
+        for seed in seeds:
+            run, _ = run_seed(what, seed)
+            wrong = first_wrong(what, run)
+            found = [] if wrong is None else [(seed, wrong)]
+            tally.add(Tally(1, run.steps, run.overlaps, run.refused, found))
+    return tally
+
+
+def first_wrong(what: Exploration, run: Run) -> Wrong | None:
+    """Return the first check that failed; None if all held."""
+    return next((one.wrong for one in run.violations if one.wrong in what.checks), None)
+
+
+def explore(
+    what: Exploration,
+    *,
+    schedules: int,
+    seed: int,
+    processes: int,
+    progress: Callable[[Tally], None] = lambda tally: None,
+) -> Tally:
+    """Run `schedules` schedules from seed `seed` on; stop after the first failure."""
+    total, end = Tally(), seed + schedules
+    parts = [range(first, min(first + CHUNK, end)) for first in range(seed, end, CHUNK)]
+    run = partial(run_seeds, what)
+    with ExitStack() as stack:
+        tallies: Iterable[Tally] = map(run, parts)
+        if processes > 1 and len(parts) > 1:
+            # Spawn, because a fork would copy the threads and sockets of the caller.
+            pool = get_context("spawn").Pool(min(processes, len(parts)))
+            tallies = stack.enter_context(pool).imap_unordered(run, parts)
+        for tally in tallies:
+            total.add(tally)
+            progress(total)
+            if total.violations:
+                break
+    return total
+
+
+def shortest(what: Exploration, seed: int, wrong: Wrong) -> tuple[Schedule, Run]:
+    """Return the shortest schedule of a seed in which this check fails first, and its run."""
+    with inside_simulation(production.MODULES):
+        _, schedule = run_seed(what, seed)
+    return shrink(what.experiment(seed), schedule, lambda run: first_wrong(what, run) is wrong)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from redis.exceptions import RedisError
 
@@ -11,7 +11,7 @@ from course.simulator.history import Event, Kind, Violation, Wrong
 from course.simulator.monitor import Monitor, Resource, Rules
 from course.simulator.process import Process
 from course.simulator.redis_server import RedisServer
-from course.simulator.schedule import Act, Deviation, Replay, Scheduler, Step
+from course.simulator.schedule import Deviation, Replay, Step
 from course.simulator.virtual import CONNECTION_LOST, inside_simulation
 from course.simulator.world import World
 from locking.terms import LockError
@@ -24,16 +24,6 @@ FAILURES = (RedisError, LockError, TypeError, KeyboardInterrupt)
 DAY = 86_400.0
 
 
-class PlainLock(Protocol):
-    """The interface of most lessons' locks."""
-
-    def acquire(self, timeout: float = ..., /) -> bool:
-        """Return whether the lock was acquired within `timeout` seconds."""
-
-    def release(self) -> None:
-        """Release the lock."""
-
-
 class Simulation:
     """One simulated run, to which a scenario adds its servers and clients.
 
@@ -44,19 +34,14 @@ class Simulation:
         self.world = world
         self.monitor = world.monitor = monitor
         self.resource = Resource(self.monitor, fenced=fenced)
-        self.world.on_fault.append(self._note_crash)
         self.world.on_end.append(self.monitor.over)
-
-    def _note_crash(self, deviation: Deviation) -> None:
-        if deviation.act is Act.CRASH:
-            self.monitor.crashed(deviation.client)
 
     # -- clients
 
     def client(
         self,
         name: str,
-        make: Callable[[], PlainLock],
+        make: Callable[[], Any],
         *,
         timeout: float = 30.0,
         work: float = 2.0,
@@ -64,23 +49,26 @@ class Simulation:
         skew: float = 0.0,
         writes: bool = False,
         forgets: str = "",
-    ) -> Process:
+        must_enter: bool = False,
+    ) -> None:
         """Add a process that acquires the lock once, works for `work` seconds and releases it.
-
-        The client that `forgets` never does.
 
         It starts `after` seconds from now with a wall clock `skew` seconds ahead; if it `writes`,
         it writes to the guarded resource after the work, with the lock's `token` if it has one.
+        The client that `forgets` never releases.  If one that `must_enter` cannot, none ever can.
         """
 
         def run() -> None:
             lock = make()
             self.monitor.asks(name)
-            if not self.attempt(name, lambda: lock.acquire(timeout)):
+            if not self._attempt(name, lambda: lock.acquire(timeout)):
+                if must_enter and not self.monitor.inside:
+                    why = "nobody holds the lock, and a day later it is still taken"
+                    self.monitor.report(Wrong.NOBODY_ENTERS, why, name)
                 return
             attempt = self.monitor.enters(name)
+            self.works(name, work)
             if work:
-                self.works(name, work)
                 self.world.sleep(work)
             if writes:
                 self.resource.write(name, attempt, getattr(lock, "token", None))
@@ -90,7 +78,7 @@ class Simulation:
                 self.world.wait(None)
             lock.release()
 
-        return self.start(name, run, after=after, skew=skew)
+        self.start(name, run, after=after, skew=skew)
 
     def start(
         self, name: str, run: Callable[[], None], *, after: float = 0.0, skew: float = 0.0
@@ -109,8 +97,7 @@ class Simulation:
         self.world.spawn(process, until_lost, after=after)
         return process
 
-    def attempt(self, name: str, acquire: Callable[[], Any]) -> Any:
-        """Try to acquire; return a false value if the client did not get the lock."""
+    def _attempt(self, name: str, acquire: Callable[[], Any]) -> Any:
         try:
             got = acquire()
         except FAILURES as problem:
@@ -138,22 +125,9 @@ class Simulation:
         """Add a note to the timeline."""
         self.world.record(Kind.NOTE, text, who=name)
 
-    def visitor(self, make: Callable[[], PlainLock]) -> None:
-        """Add a client that comes a day later; if it cannot enter, no client ever can."""
-        name = "Visitor"
-
-        def run() -> None:
-            lock = make()
-            self.monitor.asks(name)
-            if self.attempt(name, lambda: lock.acquire(0.0)):
-                self.monitor.enters(name)
-                self.monitor.leaves(name)
-                lock.release()
-            elif not self.monitor.inside:
-                why = "nobody holds the lock, and a day later it is still taken"
-                self.monitor.report(Wrong.NOBODY_ENTERS, why, name)
-
-        self.start(name, run, after=DAY)
+    def visitor(self, make: Callable[[], Any]) -> None:
+        """Add a client that comes a day later."""
+        self.client("Visitor", make, timeout=0.0, work=0.0, after=DAY, must_enter=True)
 
     def _check_orphan(self, name: str) -> None:
         for server in self.world.servers.values():
@@ -203,7 +177,7 @@ class Run:
     """Stale writes that the guarded resource refused."""
     steps: int = 0
     moves: list[str] = field(default_factory=list)
-    """The run, choice by choice; see `course.moves`."""
+    """The run, choice by choice; see `course.position`."""
 
     def has(self, wrong: Wrong) -> bool:
         """Return whether this failure happened."""
@@ -214,14 +188,9 @@ def run_schedule(what: Experiment, schedule: Iterable[Deviation] = ()) -> Run:
     """Run an experiment once under a schedule, in virtual time."""
     scheduler = Replay(schedule)
     with inside_simulation(what.modules):
-        run = run_experiment(what, scheduler)
+        run = run_in(what, World(scheduler))
     run.asked = scheduler.asked
     return run
-
-
-def run_experiment(what: Experiment, scheduler: Scheduler) -> Run:
-    """Run an experiment once under any scheduler; the caller provides virtual time."""
-    return run_in(what, World(scheduler))
 
 
 def run_in(what: Experiment, world: World) -> Run:

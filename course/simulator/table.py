@@ -12,7 +12,7 @@ from psycopg.errors import OperationalError, UniqueViolation
 
 from course.simulator.history import Kind
 from course.simulator.process import Process, Server, Thread
-from course.simulator.schedule import Act, Deviation
+from course.simulator.schedule import Act
 from course.simulator.world import Stuck, World
 
 T = TypeVar("T")
@@ -66,7 +66,6 @@ class TableServer(Server):
         self.rows: list[Row] = []
         self.waiting: list[tuple[TableConnection, Thread]] = []
         """Which transaction's end each thread waits for."""
-        world.on_fault.append(self._close_with_the_process)
 
     def connect(self, *, autocommit: bool = True) -> TableConnection:
         """Return a connection for the running process."""
@@ -118,12 +117,11 @@ class TableServer(Server):
             self.waiting.remove(waiting)
             self.world.wake(waiting[1])
 
-    def _close_with_the_process(self, deviation: Deviation) -> None:
-        if deviation.act is Act.CRASH:
-            holders = {row.holder for row in self.rows if row.holder is not None}
-            for connection in holders:
-                if connection.process.name == deviation.client:
-                    self.end(connection, commit=False)
+    def lose(self, process: Process) -> None:
+        """End the transactions of a process that has died."""
+        for connection in {row.holder for row in self.rows if row.holder is not None}:
+            if connection.process is process:
+                self.end(connection, commit=False)
 
     def contents(self) -> list[tuple[Any, Any, int | None]]:
         """Return the rows, also those that only their transaction sees."""

@@ -59,13 +59,12 @@ def run_asyncio(client: production.Client, kind: type[AsyncRedisLock]) -> None:
 
     Its task can be cancelled before or after any command of the process, also one that renews.
     """
-    holder = client.holder
-    simulation, world = holder.simulation, holder.simulation.world
+    simulation, world = client.simulation, client.simulation.world
     loop = VirtualLoop(world)
 
     def cancel() -> None:
         loop.cancel()
-        simulation.monitor.is_leaving(holder.name)
+        simulation.monitor.is_leaving(client.name)
 
     production.load_scripts(client.server, kind)
     connect = partial(AsyncSimulatedConnection, client.server, loop, cancel)
@@ -74,7 +73,7 @@ def run_asyncio(client: production.Client, kind: type[AsyncRedisLock]) -> None:
         AsyncNodeTransport(SimulatedPool(client.server, connect)),
         KEY,
         lease=client.lease,
-        owner=holder.name,
+        owner=client.name,
         clock=Clock(monotonic=world.seconds, sleep=world.sleep),
     )
     loop.run_program(client.program(lock, loop))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from greenlet import GreenletExit, getcurrent
+from greenlet import GreenletExit, getcurrent, greenlet
 
 from course.simulator.history import MICROSECONDS, Event, Kind
 from course.simulator.process import Process, Server, Thread
@@ -64,7 +64,7 @@ class World:
         self.now = 0
         self.steps = 0
         self.history: list[Event] = []
-        self.moves: list[str] = []  # every step and fault; see `course.moves`
+        self.moves: list[str] = []  # every step and fault; see `course.position`
         self.processes: dict[str, Process] = {}
         self.servers: dict[str, Server] = {}
         self.monitor: Monitor | None = None
@@ -72,7 +72,6 @@ class World:
         self.threads: list[Thread] = []
         self.running: Thread | None = None
         self.stopped = False
-        self.on_fault: list[Callable[[Deviation], None]] = []
         self._hub = getcurrent()  # the creator of a world also runs it
         self.on_end: list[Callable[[], None]] = []
         self._last: Thread | None = None  # the last thread to step continues unless it must wait
@@ -95,7 +94,8 @@ class World:
         daemon: bool = False,
     ) -> Thread:
         """Return a new thread of the process; it starts `after` seconds from now."""
-        thread = Thread(process, run, self._hub, daemon=daemon)
+        # When its greenlet ends, control returns to the loop.
+        thread = Thread(process, greenlet(run, self._hub), daemon)
         self.threads.append(thread)
         if after:
             thread.ready, thread.due = False, self.now + round(after * MICROSECONDS)
@@ -290,14 +290,16 @@ class World:
             self.moves.append(process.name + MARKS[act])
         elif act in TARGETED:
             self.moves.append(act.value.replace(" ", "-"))
-        for listener in self.on_fault:
-            listener(deviation)
         process.faults += 1
         if act not in UNDISTURBING:
             process.disturbed = True
         if act is Act.CRASH:
             self.record(Kind.FAULT, "crashes", who=process.name)
             process.crashed, process.crashed_at = True, self.now
+            if self.monitor is not None:
+                self.monitor.crashed(process.name)
+            for server in self.servers.values():
+                server.lose(process)
             for one in [one for one in self.threads if one.process is process]:
                 self._kill(one)
             return None
@@ -308,7 +310,7 @@ class World:
         if act in TARGETED:
             # A schedule found on another lock may name a server that does not exist here.
             server = self.servers.get(deviation.target) or next(iter(self.servers.values()))
-            self.record(Kind.FAULT, _apply_server_fault(server, deviation), server=server.name)
+            self.record(Kind.FAULT, server.suffer(act, deviation.seconds), server=server.name)
             return None
         self._stall = round(deviation.seconds * MICROSECONDS)
         thread.effect = act
@@ -338,13 +340,3 @@ def _duration(seconds: float) -> int:
 
 def _by_order(thread: Thread) -> int:
     return thread.order
-
-
-def _apply_server_fault(server: Server, deviation: Deviation) -> str:
-    if deviation.act is Act.FAIL_OVER:
-        return server.fail_over()
-    if deviation.act is Act.EVICT:
-        return server.evict()
-    if deviation.act is Act.CLOCK_JUMP:
-        return server.jump(deviation.seconds)
-    return server.disconnect(restart=deviation.act is Act.RESTART)

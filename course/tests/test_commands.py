@@ -6,11 +6,11 @@ import re
 import pytest
 
 from course.lesson import lessons
-from course.simulator.explore import Exploration, explore, run_chunk, run_seed
 from course.simulator.explored_locks import EXPLORED_LOCKS
 from course.simulator.history import Kind, Wrong
 from course.simulator.production import MODULES
 from course.simulator.schedule import Act
+from course.simulator.search import Exploration, explore, run_seed, run_seeds
 from course.simulator.virtual import inside_simulation
 from course.tests.command import explore as search
 from course.tests.command import lesson
@@ -76,9 +76,9 @@ def test_a_search_that_finds_something_exits_with_1_and_the_seed_repeats_it(caps
 
 @pytest.mark.long
 def test_a_search_in_several_processes_finds_what_one_process_finds(monkeypatch):
-    monkeypatch.setattr("course.simulator.explore.CHUNK", 20)
+    monkeypatch.setattr("course.simulator.search.CHUNK", 20)
     what = Exploration()
-    one = run_chunk(what, 7, 50)
+    one = run_seeds(what, range(7, 7 + 50))
     several = explore(what, schedules=50, seed=7, processes=2)
     assert (several.schedules, several.steps, several.overlaps, several.refused) == (
         one.schedules,
@@ -102,7 +102,7 @@ def test_a_seed_always_gives_the_same_schedule():
 @pytest.mark.parametrize("lock", EXPLORED_LOCKS)
 def test_no_schedule_of_a_sample_breaks_a_production_lock(lock):
     """`.ci/nightly` runs more of them."""
-    tally = run_chunk(Exploration(target=EXPLORED_LOCKS[lock]), 0, 100)
+    tally = run_seeds(Exploration(target=EXPLORED_LOCKS[lock]), range(100))
     assert tally.violations == []
     assert tally.overlaps > 0, "no holder was ever late: the search proves nothing"
 
@@ -126,12 +126,12 @@ def test_holders_really_share_in_the_simulation(lock):
 def test_after_a_fail_over_a_stale_write_is_still_refused_and_life_goes_on():
     what = Exploration(acts=frozenset({Act.SWITCH, Act.FAIL_OVER, Act.PAUSE, Act.CRASH}))
     assert Wrong.STALE_WRITE in what.checks
-    tally = run_chunk(what, 0, 200)
+    tally = run_seeds(what, range(200))
     assert tally.violations == []
     assert tally.refused > 0
 
 
 @pytest.mark.long
 def test_a_chunk_without_faults_has_no_late_holders():
-    tally = run_chunk(Exploration(acts=frozenset({Act.SWITCH})), 0, 100)
+    tally = run_seeds(Exploration(acts=frozenset({Act.SWITCH})), range(100))
     assert (tally.violations, tally.overlaps, tally.refused) == ([], 0, 0)

@@ -11,12 +11,9 @@ import pytest
 
 from course.judge import judge
 from course.lesson import Lesson, find, lessons
-from course.lessons.lesson_02_setnx_ttl_repair import OneName
-from course.lessons.lesson_02_setnx_ttl_repair.lock import TtlRepairLock
 from course.lessons.lesson_09_watchdog.lock import WatchdogLock
 from course.lessons.lesson_10_redlock.lock import RedlockLock
 from course.lessons.lesson_11_table_row.lock import TableRowLock, clean
-from course.lessons.lesson_12_row_lock import WithTimeout
 from course.lessons.lesson_12_row_lock.lock import ForUpdateLock
 from course.lessons.lesson_13_unique_index.lock import UniqueIndexGuard
 from course.lessons.lesson_14_memcached_add.lock import MemcachedAddLock
@@ -95,21 +92,6 @@ def test_it_lets_one_in_at_a_time_and_gives_up_in_time(valkey, lesson):
         assert valkey.get("stock") is None or valkey.ttl("stock") != -1
 
 
-def test_lesson_2_remembers_what_its_client_holds(valkey):
-    gives_up_when_taken(partial(OneName, valkey, "stock", expire=10, kind=TtlRepairLock))
-    locks = TtlRepairLock(valkey)
-    assert locks.lock("a")
-    assert locks.lock("b")
-    assert locks.is_locking("a")
-    assert locks.expire("a", 99)
-    assert 90 <= valkey.ttl("a") <= 99
-    assert not locks.expire("c", 99)
-    assert not locks.unlock("c")
-    locks.unlock_all()
-    assert not locks.is_locking("b")
-    assert valkey.exists("a", "b") == 0
-
-
 def test_lesson_9_keeps_the_lock_of_a_living_holder_and_can_be_entered_twice(valkey):
     lock, other = WatchdogLock(valkey, "stock", lease=0.3), WatchdogLock(valkey, "stock")
     assert lock.acquire()
@@ -137,7 +119,7 @@ def test_lesson_11_lets_one_in_at_a_time_and_its_cleaner_deletes_what_is_old(con
 
 def test_lesson_12_lets_one_in_at_a_time_if_the_row_exists(connect):
     connect().execute("INSERT INTO lock_row VALUES ('row', 0) ON CONFLICT DO NOTHING")
-    one_at_a_time(lambda: WithTimeout(ForUpdateLock(connect(autocommit=False), "row")), threads=4)
+    one_at_a_time(lambda: ForUpdateLock(connect(autocommit=False), "row"), threads=4)
 
 
 def test_lesson_13_refunds_once_and_no_schedule_breaks_it(connect):

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from course.simulator.explore import Exploration, run_chunk, shortest
 from course.simulator.explored_locks import ExploredLock, mixed, mutex, read_write, semaphore
 from course.simulator.history import Wrong
+from course.simulator.search import Exploration, run_seeds, shortest
 from course.simulator.simulation import run_schedule
 from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import MUTEX, SHARED, Grant, Script, Scripts
@@ -126,7 +126,7 @@ class ReturnsWhatIsOver(RedisLock):
 def find(target: ExploredLock) -> tuple[Exploration, int, Wrong]:
     what = Exploration(target=target)
     for start in range(0, BUDGET, STEP):
-        tally = run_chunk(what, start, STEP)
+        tally = run_seeds(what, range(start, start + STEP))
         if tally.violations:
             return what, *tally.violations[0]
     pytest.fail(f"{target} survived {BUDGET} schedules")
@@ -203,4 +203,4 @@ def test_a_living_holder_keeps_its_lease_in_the_simulation_too():
 def test_what_is_found_in_a_broken_lock_does_not_happen_to_the_real_one():
     for name in ("releases without comparing", "hands over to the dead", "grants without an end"):
         _, seed, _ = find(BROKEN[name][0])
-        assert run_chunk(Exploration(), seed, 1).violations == []
+        assert run_seeds(Exploration(), range(seed, seed + 1)).violations == []

@@ -14,8 +14,7 @@ from playwright.sync_api import expect
 
 import course
 from course.lesson import find, scenarios
-from course.moves import LONGEST, Impossible, parse, write
-from course.position import position
+from course.position import LONGEST, Impossible, parse, position, write
 from course.report import report
 from course.simulator.schedule import Act
 from course.tests.conftest import dropped_leases

@@ -24,32 +24,11 @@ from course.simulator.world import EPOCH
 DEAD_KEY = ("SETNX", KEY, "1")
 
 
-class OneName:
-    """A `kind` of lock with this lesson's methods, with those of the other lessons."""
-
-    def __init__(
-        self, client: object, name: str, *, expire: float, kind: Callable[..., Any]
-    ) -> None:
-        self._locks = kind(client)
-        self._name = name
-        self._expire = round(expire)
-
-    def acquire(self, timeout: float = 0.0) -> Any:
-        """Lock."""
-        return self._locks.lock(self._name, timeout, self._expire, wait_interval=1.0)
-
-    def release(self) -> None:
-        """Unlock."""
-        self._locks.unlock(self._name)
-
-
 def clients(
-    simulation: Simulation, kind: Callable[..., Any], *, expire: float = TTL, **options: Any
+    simulation: Simulation, kind: Callable[..., Any], *, ttl: int | None = None, **options: Any
 ) -> None:
-    """Add clients; `expire` is what they pass as the lease."""
-    if hasattr(kind, "lock"):  # a learner may have written `acquire` and `release`
-        kind = partial(OneName, kind=kind, expire=expire)
-    redis_clients(simulation, kind, **options)
+    """Add clients; `ttl` is what they pass as the life of the lock."""
+    redis_clients(simulation, kind if ttl is None else partial(kind, ttl=ttl), **options)
 
 
 PLAN = Plan(
@@ -66,7 +45,7 @@ PLAN = Plan(
         ),
         Flaw(
             "point-in-time", Wrong.NOBODY_ENTERS, CRASH, "lua-setnx-expire",
-            {"names": "A", "expire": EPOCH / MICROSECONDS + TTL, "visitor": True},
+            {"names": "A", "ttl": EPOCH // MICROSECONDS + TTL, "visitor": True},
             {"names": "A", "visitor": True},
             breaks="before command 1 of A's release: crash",
         ),
@@ -77,5 +56,4 @@ PLAN = Plan(
         SURVIVES_A_CRASH,
     ),
     clients=clients,
-    methods=("lock", "unlock"),
 )  # fmt: skip

@@ -6,51 +6,28 @@ from redis import Redis
 
 
 class TtlRepairLock:
-    """Remembers the names that this client holds; one object serves many names."""
+    """`ttl` is the life of the lock, `wait` the pause between tries, in seconds."""
 
-    def __init__(self, client: Redis) -> None:
-        self._client = client
-        self._held: set[str] = set()
+    def __init__(self, client: Redis, name: str, *, ttl: int = 10, wait: float = 1.0) -> None:
+        self._client, self._name = client, name
+        self._ttl, self._wait = ttl, wait
+        self._held = False
 
-    def lock(
-        self, name: str, timeout: float = 0.0, expire: int = 15, wait_interval: float = 0.1
-    ) -> bool:
-        """Try for `timeout` seconds (0: give up at once) to lock `name`; return whether it is ours.
-
-        `expire` is the lease, `wait_interval` the pause between tries, in seconds.
-        """
+    def acquire(self, timeout: float = 0.0) -> bool:
+        """Try for `timeout` seconds (0: once); return whether the lock was taken."""
         deadline = time.monotonic() + timeout
         while True:
-            if self._client.setnx(name, 1):
-                self._client.expire(name, expire)
-                self._held.add(name)
-                return True
             # No expiry: the holder must have crashed before it could set one.
-            if self._client.ttl(name) < 0:
-                self._client.expire(name, expire)
-                self._held.add(name)
+            if self._client.setnx(self._name, 1) or self._client.ttl(self._name) < 0:
+                self._client.expire(self._name, self._ttl)
+                self._held = True
                 return True
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(wait_interval)
+            time.sleep(self._wait)
 
-    def unlock(self, name: str) -> bool:
-        """Delete the lock if this client believes that it holds it; return whether it did."""
-        if not self.is_locking(name):
-            return False
-        self._client.delete(name)
-        self._held.discard(name)
-        return True
-
-    def unlock_all(self) -> None:
-        """Delete every lock that this client believes it holds."""
-        for name in list(self._held):
-            self.unlock(name)
-
-    def expire(self, name: str, expire: int) -> bool:
-        """Extend the lock to `expire` seconds from now; return whether it is ours to extend."""
-        return self.is_locking(name) and bool(self._client.expire(name, expire))
-
-    def is_locking(self, name: str) -> bool:
-        """Return whether this client took the lock, without asking the server."""
-        return name in self._held
+    def release(self) -> None:
+        """Delete the key if this client believes that it holds the lock."""
+        if self._held:
+            self._client.delete(self._name)
+            self._held = False

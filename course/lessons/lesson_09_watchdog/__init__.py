@@ -25,7 +25,7 @@ PLAN = Plan(
         Flaw(
             "fail-over", Wrong.TWO_HOLDERS, FAIL_OVER, "redlock",
             {"work": {"A": 5.0}, "gaps": (0.0, 1.0), "replicated": True},
-            {"work": {"A": 5.0}, "gap": 1.0, "writes": False},
+            {"work": {"A": 5.0}, "gaps": (0.0, 1.0), "writes": False},
             breaks="before command 1 of B's acquire: fail over redis",
         ),
         Flaw(

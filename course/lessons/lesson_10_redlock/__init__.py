@@ -1,9 +1,9 @@
 """Lesson 10: a pause, and a clock that jumps, after the majority has agreed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from course.plan import LATE_WRITER, LONG_PAUSE, PRODUCTION, Check, Flaw, Plan, two_clients
+from course.plan import LATE_WRITER, LONG_PAUSE, PRODUCTION, Check, Flaw, Plan, add_clients
 from course.simulator.history import Wrong
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
@@ -27,10 +27,10 @@ def clients(
     simulation: Simulation,
     kind: Callable[..., Any],
     *,
-    work: Mapping[str, float] | None = None,
     cut_off: tuple[int, ...] = (),
-    gap: float = 4.0,
+    gaps: tuple[float, ...] = (0.0, 4.0),
     writes: bool = True,
+    **options: Any,
 ) -> None:
     """Add clients of five servers; A cannot reach those in `cut_off`, numbered from 1."""
     # No key to watch: one server's key does not tell whether a majority holds the lock.
@@ -42,7 +42,7 @@ def clients(
     def make() -> Any:
         return kind([SimulatedRedis(server) for server in servers], KEY)
 
-    two_clients(simulation, make, work=work, gap=gap, writes=writes)
+    add_clients(simulation, make, gaps=gaps, writes=writes, **options)
 
 
 PLAN = Plan(
@@ -62,5 +62,5 @@ PLAN = Plan(
         Check(CUT_OFF, CLOCK_JUMP, (Wrong.STALE_WRITE,), limit=60),
     ),
     clients=clients,
-    quiet={"gap": 0.1},
+    quiet={"gaps": (0.0, 0.1)},
 )  # fmt: skip

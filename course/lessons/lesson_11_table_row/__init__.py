@@ -1,6 +1,6 @@
 """Lesson 11: a slow holder loses its row, a dead one keeps it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from course.plan import (
     Check,
     Flaw,
     Plan,
-    two_clients,
+    add_clients,
 )
 from course.simulator.history import Wrong
 from course.simulator.simulation import KEY, Simulation
@@ -27,14 +27,13 @@ def clients(
     simulation: Simulation,
     kind: Callable[..., Any],
     *,
-    work: Mapping[str, float] | None = None,
     cleaner: bool = False,
     visitor: bool = False,
-    forgets: str = "",
+    **options: Any,
 ) -> None:
-    """Add two clients; the one that `forgets` never deletes its row."""
+    """Add clients, and perhaps the job that deletes old rows."""
     server = TableServer(simulation.world)
-    two_clients(simulation, lambda: kind(server.connect(), KEY), work=work, forgets=forgets)
+    add_clients(simulation, lambda: kind(server.connect(), KEY), **options)
     if cleaner:
         simulation.start("Cleaner", partial(_clean, simulation, server))
     if visitor:

@@ -10,7 +10,7 @@ class EnsuredRowLock:
         self._connection = connection
         self._name = name
 
-    def acquire(self) -> bool:
+    def acquire(self, _timeout: float = 0.0) -> bool:
         """Create the row unless it exists; then wait in the database's queue until it is ours."""
         self._connection.execute(
             "INSERT INTO lock_row (name, taken_at) VALUES (%s, %s) ON CONFLICT DO NOTHING",

@@ -12,8 +12,8 @@ class ForUpdateLock:
         self._connection = connection
         self._name = name
 
-    def acquire(self) -> bool:
-        """Wait in the database's queue until the row is ours."""
+    def acquire(self, _timeout: float = 0.0) -> bool:
+        """Wait in the database's queue until the row is ours; there is no time-out."""
         self._connection.execute(
             "SELECT name FROM lock_row WHERE name = %s FOR UPDATE",
             (self._name,),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from course.plan import SWITCHES, Check, Flaw, Plan, two_clients
+from course.plan import SWITCHES, Check, Flaw, Plan, add_clients
 from course.simulator.history import Wrong
 from course.simulator.memcached_client import MemcachedServer, SimulatedMemcached
 from course.simulator.schedule import Act, FaultModel
@@ -15,7 +15,7 @@ EVICTION = FaultModel(frozenset({Act.EVICT}), targets=("memcached",), most_fault
 def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
     """Add two clients."""
     server = MemcachedServer(simulation.world, lock_key=KEY)
-    two_clients(simulation, lambda: kind(SimulatedMemcached(server), KEY))
+    add_clients(simulation, lambda: kind(SimulatedMemcached(server), KEY))
 
 
 PLAN = Plan(

@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 from rich.progress import Progress
 
-from course.simulator.explore import DEFAULT_ACTS, Exploration, Tally, explore, shortest
 from course.simulator.explored_locks import EXPLORED_LOCKS
 from course.simulator.schedule import ACTS, FAULTS, Act
+from course.simulator.search import DEFAULT_ACTS, Exploration, Tally, explore, shortest
 from course.simulator.timeline import print_timeline, rows
 
 
