@@ -5,24 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar
 
 from locking.backends._sockets import watch
 from locking.backends._waiting import BackendLease, WaitingLock
 from locking.terms import LockTimeout, LockUnavailable
 
 
-class Closable(Protocol):
-    """The part of a DB-API connection that the pool uses."""
-
-    def close(self) -> None:
-        """Close the connection; the server then frees the locks it held."""
-
-
-Connection = TypeVar("Connection", bound=Closable)
-
-
-class Sessions(Generic[Connection]):
+class Sessions:
     """Idle connections, shared by the locks of one server in one process.
 
     Each lease and each waiter occupies one connection.  Threads may share the pool; after a fork
@@ -30,7 +20,7 @@ class Sessions(Generic[Connection]):
     """
 
     def __init__(
-        self, connect: Callable[[], Connection], fileno: Callable[[Connection], int], address: str
+        self, connect: Callable[[], Any], fileno: Callable[[Any], int], address: str
     ) -> None:
         """Store `connect`, which opens one autocommit connection; open nothing yet.
 
@@ -39,11 +29,11 @@ class Sessions(Generic[Connection]):
         self.address = address
         self._connect = connect
         self._fileno = fileno
-        self._idle: list[Connection] = []
-        self._abandoned: list[Connection] = []
+        self._idle: list[Any] = []
+        self._abandoned: list[Any] = []
         self._process = os.getpid()
 
-    def take(self) -> Connection:
+    def take(self) -> Any:
         """Return an idle or a new connection; raise what `connect` raises."""
         if self._process != os.getpid():
             # They belong to the parent: closing them here would end its sessions and its locks.
@@ -58,11 +48,11 @@ class Sessions(Generic[Connection]):
                 return connection
             self.discard(connection)
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: Any) -> None:
         """Return a connection that holds no lock to the pool."""
         self._idle.append(connection)
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: Any) -> None:
         """Close a connection in an unknown state, which frees any lock it may hold."""
         with contextlib.suppress(Exception):  # a broken connection may fail to close
             connection.close()
@@ -80,7 +70,7 @@ class SessionLock(WaitingLock):
     refusals: ClassVar[tuple[type[Exception], ...]] = ()
     """The errors of a statement that has waited in vain for a lock."""
 
-    def __init__(self, sessions: Sessions[Any], name: str, **options: Any) -> None:
+    def __init__(self, sessions: Sessions, name: str, **options: Any) -> None:
         """Make a handle of the lock `name`; `options` are those of `WaitingLock`."""
         super().__init__(name, **options)
         self.sessions = sessions

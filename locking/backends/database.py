@@ -59,7 +59,7 @@ CONNECT_TIMEOUT = 2  # s; the shortest that libpq accepts
 CLIENT_CHECK = 1000
 
 
-def postgres_sessions(url: str) -> Sessions[Connection]:
+def postgres_sessions(url: str) -> Sessions:
     """Return sessions on the server at `url`, configured for locks."""
 
     def connect() -> Connection:

@@ -38,7 +38,7 @@ FOR_EVER = 86_400 * 365  # s; servers differ in what a negative time-out means
 CONNECT_TIMEOUT = 2  # s
 
 
-def mysql_sessions(**parameters: Any) -> Sessions[Any]:
+def mysql_sessions(**parameters: Any) -> Sessions:
     """Return sessions on a server; `parameters` are those of `pymysql.connect`."""
     options = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT, **parameters}
     address = options.get("unix_socket") or f"{options.get('host')}:{options.get('port')}"
@@ -73,7 +73,7 @@ class MySQLLock(SessionLock):
         knows_owner=False,
     )
 
-    def __init__(self, sessions: Sessions[Any], name: str, **options: Any) -> None:
+    def __init__(self, sessions: Sessions, name: str, **options: Any) -> None:
         """Make a handle of the lock `name`; `options` are those of `WaitingLock`."""
         super().__init__(sessions, name, **options)
         self.key = lock_name(name)

@@ -124,32 +124,27 @@ class Interrupted(BaseException):
     pass
 
 
-def interrupt_next(lock: RedisLock, error: BaseException, *, sent: bool) -> None:
-    """Let the lock's next command fail, after it was sent or before."""
+def before_answer(lock: RedisLock, call: Callable[[], object], *, sent: bool = True) -> None:
+    """Have something called between the lock's next command and its answer, or instead of both."""
     transport = lock.remote.transport
 
-    class Interrupting(Around):
-        def run(self, *args: Any) -> None:
-            if sent:
-                transport.run(*args)
-            lock.remote.transport = transport
-            raise error
-
-    lock.remote.transport = Interrupting(transport)
-
-
-def before_answer(lock: RedisLock, call: Callable[[], object]) -> None:
-    """Have something called between the lock's next command and its answer."""
-    transport = lock.remote.transport
-
-    class Overtaking(Around):
+    class Overtaken(Around):
         def run(self, *args: Any) -> Any:
-            answer = transport.run(*args)
+            answer = transport.run(*args) if sent else None
             lock.remote.transport = transport
             call()
             return answer
 
-    lock.remote.transport = Overtaking(transport)
+    lock.remote.transport = Overtaken(transport)
+
+
+def interrupt_next(lock: RedisLock, error: BaseException, *, sent: bool) -> None:
+    """Let the lock's next command fail, after it was sent or before."""
+
+    def fail() -> None:
+        raise error
+
+    before_answer(lock, fail, sent=sent)
 
 
 class TransportWithPop(Around):

@@ -63,22 +63,6 @@ def test_a_lease_is_renewed_when_due_and_not_before():
     assert renewer.run_round() == 1010.25
 
 
-def test_a_lost_or_cancelled_or_forgotten_lease_is_not_renewed_again():
-    renewer = Manual()
-    lost, cancelled, forgotten = (FakeLease(renewer, (Renewal.LOST, inf)) for _ in range(3))
-    renewer.register("a", lost, due=1000)
-    renewer.register("b", cancelled, due=1000)
-    renewer.cancel("b")
-    renewer.register("c", forgotten, due=1000)
-    del forgotten
-    renewer.run_round()
-    renewer.now += 100
-    renewer.run_round()
-    assert lost.renewed_at == [1000]
-    assert cancelled.renewed_at == []
-    assert not renewer._servers[id(lost.server)].entries
-
-
 def test_an_unresponsive_server_is_asked_once_per_round():
     renewer = Manual()
     leases = [FakeLease(renewer, (Renewal.UNKNOWN, 1)) for _ in range(5)]
