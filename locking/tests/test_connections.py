@@ -168,10 +168,11 @@ def test_a_thread_spins_as_long_as_answers_come_in_time():
     answer = Mock(return_value=True)
     spinner = Spinner(answer)
     assert looks(spinner, answer, 10) == answer.call_count == 10
-    answer.return_value = False
-    spinner.spin()
-    answer.return_value = True
-    assert looks(spinner, answer, 100) == 98
+    for _ in range(3):  # each of them late once, after many in time
+        answer.return_value = False
+        spinner.spin()
+        answer.return_value = True
+        assert looks(spinner, answer, 100) == 98
     answer.return_value = False
     assert looks(spinner, answer, 10 * MAX_SKIPPED) < 20
     answer.return_value = True

@@ -142,12 +142,13 @@ async def test_tasks_that_name_locks_in_any_order_do_not_deadlock(valkey_async):
 
 async def test_tasks_hold_all_locks_or_none(valkey: Redis, valkey_async):
     lock, permits = AsyncRedisLock(valkey_async, "x"), AsyncRedisSemaphore(valkey_async, "x", 1)
-    async with acquire_all_async([lock, permits]) as leases:
+    async with acquire_all_async([permits, lock]) as leases:
         assert leases == {lock: lock.lease, permits: permits.lease}
-    with RedisLock(valkey, "x"), pytest.raises(LockTimeout):
+    assert not await lock.locked()
+    with RedisSemaphore(valkey, "x", 1), pytest.raises(LockTimeout):
         async with acquire_all_async([permits, lock], timeout=0.1):
             pytest.fail("the body must not run")
-    assert not await permits.locked()
+    assert not await lock.locked()
 
 
 async def test_the_status_is_read_by_tasks(valkey: Redis, valkey_async):
