@@ -56,19 +56,14 @@ class Deadline:
         return self._clock.monotonic() - self.began
 
     def pause(self, longest: float) -> None:
-        """Sleep for `next_pause`."""
-        self._clock.sleep(self.next_pause(longest))
-
-    def next_pause(self, longest: float) -> float:
-        """Return a jittered, growing time of at most `longest` seconds, not past the deadline.
+        """Sleep for a jittered, growing time of at most `longest` seconds, not past the deadline.
 
         Raises `LockTimeout` if no time is left, so the last try happens *at* the deadline.  The
         jitter (half to all of the pause) keeps clients that failed together from retrying
         together; see "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
         """
-        pause = min(self.time_left(), random.uniform(self._pause / 2, self._pause))
+        self._clock.sleep(min(self.time_left(), random.uniform(self._pause / 2, self._pause)))
         self._pause = min(longest, self._pause * 2)
-        return pause
 
 
 class WaitingLock(Lock):
