@@ -245,18 +245,6 @@ def test_a_mail_that_a_worker_is_sending_is_not_sent_by_another(mailoutbox, monk
     assert len(mailoutbox) == 1
 
 
-def two_phones() -> Order:
-    return an_order(a_sale(limit=2), quantity=2)
-
-
-def test_a_mail_is_sent_as_text_and_html_under_its_own_id(settings):
-    settings.SHOP_NAME = "Acme Tickets"
-    order = two_phones()
-    sent = message(Kind.PAID, order).message()
-    assert [part.get_content_type() for part in sent.walk()][1:] == ["text/plain", "text/html"]
-    assert sent["Message-ID"] == f"<paid.{order.pk}@acme-tickets>"
-
-
 def test_a_products_name_can_neither_break_the_header_nor_the_page():
     order = an_order(a_sale())
     Product.objects.update(name="Phone\r\nBcc: all@shop.example <script>")
@@ -268,6 +256,6 @@ def test_a_products_name_can_neither_break_the_header_nor_the_page():
 
 def test_without_an_address_of_the_shop_a_mail_has_no_link(settings):
     settings.PUBLIC_URL = ""
-    written = letter(Kind.CONFIRMATION, two_phones())
+    written = letter(Kind.CONFIRMATION, an_order(a_sale()))
     assert "http" not in written.text
     assert "<a " not in written.html

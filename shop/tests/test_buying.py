@@ -109,18 +109,6 @@ def test_a_purchase_without_an_outcome_is_not_told_as_refused_and_when_to_ask_ag
     assert int(answer["Retry-After"]) >= 1
 
 
-@pytest.mark.parametrize("change", ["paused = true", "ends_at = starts_at + interval '1 us'"])
-def test_a_key_is_replayed_after_the_sale_was_closed(change, ann, sale_of):
-    sale, key = sale_of(starts_in=timedelta(minutes=-1)), uuid4()
-    first = ann.buy(sale, key=key)
-    with connection.cursor() as cursor:
-        cursor.execute(f"UPDATE shop_sale SET {change} WHERE id = %s", [sale.pk])
-    assert sale_cache().refresh(sale.pk).closed() is not None
-    again = ann.buy(sale, key=key)
-    assert (again.status_code, again.json()) == (200, first.json())
-    refused(ann.buy(sale, 2, key=key), 422, "idempotency_key_reused")
-
-
 def send(buyer, *lines: tuple[Sale, object], key: object = None):
     """Send a cart; lines of (sale, quantity)."""
     body = {"lines": [{"sale": sale.pk, "quantity": quantity} for sale, quantity in lines]}

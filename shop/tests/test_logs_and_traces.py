@@ -71,6 +71,7 @@ def line_of(environ: dict[str, Any] | None, written: StringIO) -> dict[str, str]
 
 
 def test_a_line_has_the_ids_of_its_request_trace_and_order(written: StringIO) -> None:
+    assert not {"request", "trace", "order", "task"} & line_of(None, written).keys()
     trace = "0af7651916cd43dd8448eb211c80319c"
     line = line_of({**ASKED, "HTTP_TRACEPARENT": f"00-{trace}-b7ad6b7169203331-01"}, written)
     assert line["message"] == "no answer for order 91"
@@ -97,10 +98,6 @@ def test_a_request_without_an_acceptable_id_gets_one_for_all_its_lines(written: 
     assert first["request"] == second["request"]
     assert "trace" not in first
     assert "order" not in first
-
-
-def test_a_line_outside_of_requests_has_no_ids(written: StringIO) -> None:
-    assert not {"request", "trace", "order", "task"} & line_of(None, written).keys()
 
 
 def test_a_task_and_an_order_that_the_caller_names_are_in_the_line(written: StringIO) -> None:

@@ -19,13 +19,12 @@ from django.utils.translation.template import templatize
 
 import shop
 from shop.api import openapi
-from shop.money import display, plain, to_major, to_minor
+from shop.money import to_major, to_minor
 from shop.orders.models import Order, OrderEvent
 from shop.pages import labels
 from shop.pages.labels import LABELS
 from shop.pages.refusals import message
 from shop.refusals import PROBLEMS
-from shop.templatetags.shop_pages import NO_PICTURE, PICTURES
 from shop.tests.answers import title
 
 INNER = re.compile(
@@ -188,11 +187,6 @@ def test_templates_hold_no_texts_of_their_own():
         assert set(re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]+", shown)) <= names, name
 
 
-def test_products_without_a_picture_get_a_parcel():
-    assert NO_PICTURE in PICTURES
-    assert "phone" in PICTURES
-
-
 @pytest.mark.django_db
 def test_the_shops_name_is_set_in_one_place(sale, settings, client):
     before, settings.SHOP_NAME = settings.SHOP_NAME, "Another name"
@@ -220,10 +214,3 @@ def test_an_amount_is_stored_in_the_minor_unit_of_its_currency(written, currency
 def test_an_amount_of_less_than_a_minor_unit_is_none(written, currency):
     with pytest.raises(ValueError, match=currency):
         to_minor(Decimal(written), currency)
-
-
-def test_an_amount_is_written_for_its_reader():
-    assert display(199_900, "CNY", "en") == "CN¥1,999.00"
-    assert display(199_900, "CNY", "zh_Hans") == "¥1,999.00"
-    assert display(1500, "JPY", "en") == "¥1,500"
-    assert plain(1, "CNY") == "0.01 CNY"
