@@ -157,18 +157,20 @@ class SaleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     @admin.action(description="Pause the selected sales", permissions=["change"])
     def pause(self, request: HttpRequest, chosen: QuerySet[Sale]) -> None:
         """Pause sales."""
-        for sale in chosen.filter(paused=False):
-            self.log_change(request, sale, "Paused.")
-        count = chosen.filter(paused=False).update(paused=True)
-        self.message_user(request, f"{count} sales are paused.")
+        self._set(request, chosen, "paused", paused=True)
 
     @admin.action(description="Resume the selected sales", permissions=["change"])
     def resume(self, request: HttpRequest, chosen: QuerySet[Sale]) -> None:
         """Resume paused sales."""
-        for sale in chosen.filter(paused=True):
-            self.log_change(request, sale, "Resumed.")
-        count = chosen.filter(paused=True).update(paused=False)
-        self.message_user(request, f"{count} sales are resumed.")
+        self._set(request, chosen, "resumed", paused=False)
+
+    def _set(
+        self, request: HttpRequest, chosen: QuerySet[Sale], done: str, *, paused: bool
+    ) -> None:
+        others = chosen.filter(paused=not paused)
+        for sale in others:
+            self.log_change(request, sale, f"{done.capitalize()}.")
+        self.message_user(request, f"{others.update(paused=paused)} sales are {done}.")
 
 
 class RowsInline(WrittenByServices, admin.TabularInline):  # type: ignore[type-arg]

@@ -17,5 +17,5 @@ urlpatterns = [
     path("readyz", health.ready),
 ]
 
-handler404 = "shop.pages.errors.not_found"
-handler500 = "shop.pages.errors.server_error"
+handler404 = "shop.pages.refusals.not_found"
+handler500 = "shop.pages.refusals.server_error"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -41,22 +42,23 @@ BOUGHT = {
 
 CHANGED = {200: Answer(schemas.Order, "The order after it.", AFTER_ORDER)}
 
-PURCHASE_PROBLEMS = (
-    *("not_found", "not_started", "paused", "ended", "sold_out", "limit_reached"),
-    *("invalid_quantity", "idempotency_key_reused", "rate_limited", "busy"),
-)
-
-
-@Operation(
+buys = partial(
+    Operation,
     method="POST",
     tag="Orders",
     share=PURCHASES,
     buyer=True,
     key="required",
-    body=schemas.Purchase,
     answers=BOUGHT,
-    problems=PURCHASE_PROBLEMS,
+    problems=(
+        *("not_found", "not_started", "paused", "ended", "sold_out", "limit_reached"),
+        *("invalid_quantity", "idempotency_key_reused", "rate_limited", "busy"),
+    ),
 )
+changes = partial(Operation, method="POST", tag="Orders", share=ORDERS, buyer=True, answers=CHANGED)
+
+
+@buys(body=schemas.Purchase)
 def place_order(
     request: HttpRequest, sale: int, *, buyer: int, key: UUID, body: schemas.Purchase
 ) -> Result:
@@ -67,16 +69,7 @@ def place_order(
     return _bought(buy(sale, buyer, key, body.quantity, _details(body)))
 
 
-@Operation(
-    method="POST",
-    tag="Orders",
-    share=PURCHASES,
-    buyer=True,
-    key="required",
-    body=schemas.Cart,
-    answers=BOUGHT,
-    problems=PURCHASE_PROBLEMS,
-)
+@buys(body=schemas.Cart)
 def place_cart(request: HttpRequest, *, buyer: int, key: UUID, body: schemas.Cart) -> Result:
     """Buy a cart.
 
@@ -136,12 +129,7 @@ def show_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
     return 200, order_document(_own_order(order, buyer))
 
 
-@Operation(
-    method="POST",
-    tag="Orders",
-    share=ORDERS,
-    buyer=True,
-    answers=CHANGED,
+@changes(
     problems=(
         *("order_expired", "order_cancelled", "order_refund_pending", "order_refunded"),
         *("payment_declined", "busy"),
@@ -156,14 +144,9 @@ def pay_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
     return 200, order_document(payments.pay(_own_order(order, buyer)))
 
 
-@Operation(
-    method="POST",
-    tag="Orders",
-    share=ORDERS,
-    buyer=True,
+@changes(
     key="optional",
     body=schemas.Part,
-    answers=CHANGED,
     problems=(
         *("order_paid", "order_expired", "order_fulfilled", "order_refund_pending"),
         *("order_refunded", "order_cancelled", "idempotency_key_reused", "busy"),
@@ -182,14 +165,9 @@ def cancel_order(
     return 200, order_document(orders.cancel(found, part))
 
 
-@Operation(
-    method="POST",
-    tag="Orders",
-    share=ORDERS,
-    buyer=True,
+@changes(
     key="optional",
     body=schemas.Part,
-    answers=CHANGED,
     problems=(
         *("order_awaiting_payment", "order_expired", "order_cancelled", "order_fulfilled"),
         *("order_refund_pending", "order_refunded", "idempotency_key_reused", "busy"),

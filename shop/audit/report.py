@@ -1,19 +1,21 @@
-"""The audit's report: all comparisons in one."""
+"""The audit's report, all comparisons in one; and its alerts, one open alert per problem."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from inventory.audit import Book, audit
 from inventory.models import OutboxMessage, Reservation
 from shop.audit import money
+from shop.audit.models import Alert
 from shop.mails import sending
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import PaymentUnknown
@@ -151,3 +153,37 @@ def _of(rows: QuerySet[Any], items: list[int] | None, path: str) -> QuerySet[Any
         return rows
     lines = f"{path}order__lines__reservation__item__in"
     return rows.filter(Q(**{lines: items})).distinct()
+
+
+def raise_alerts(report: Report) -> int:
+    """Open, update and close alerts to match the report.
+
+    Closes nothing while a part of the report could not be checked.
+
+    Returns:
+        The number of open alerts.
+    """
+    said = {_key(text): text for text in (*report.problems, *report.overdue)}
+    for key, text in said.items():
+        _open(key, text)
+    if not report.unchecked:
+        Alert.objects.filter(closed=None).exclude(key__in=said).update(closed=Now())
+    return Alert.objects.filter(closed=None).count()
+
+
+def _open(key: str, text: str) -> None:
+    if Alert.objects.filter(key=key, closed=None).update(text=text, seen=Now()):
+        return
+    try:
+        with transaction.atomic():
+            Alert.objects.create(key=key, text=text)
+    except IntegrityError:
+        Alert.objects.filter(key=key, closed=None).update(text=text, seen=Now())
+
+
+def _key(text: str) -> str:
+    """Return the problem's text without changing figures, but with its first number, an id."""
+    about, number, rest = (*re.split(r"(\d+)", text, maxsplit=1), "", "")[:3]
+    if not about:  # a count of overdue work
+        number = "#"
+    return (about + number + re.sub(r"\d+", "#", rest))[:300]

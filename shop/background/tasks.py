@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from inventory import outbox
 from inventory.metrics import metrics
 from shop import orders
-from shop.audit import alerts, examine
+from shop.audit import examine, raise_alerts
 from shop.background import expiry
 from shop.background import follow_up as followup
 from shop.celery import app
@@ -119,7 +119,7 @@ def audit() -> int:
 
     Unlike the sweeps it runs rarely, so it is retried while the database is unreachable.
     """
-    return alerts.raise_alerts(examine())
+    return raise_alerts(examine())
 
 
 def _go_on(task: Task, done: int) -> int:

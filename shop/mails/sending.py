@@ -2,6 +2,12 @@
 
 A mail about an order is one message per order and kind. It is done once the mail server has taken
 the mail; after a crash in between, the mail is sent twice with the same Message-ID.
+
+A request for a new password only leaves a message with the user's id, so it takes equally long
+whether the address is known or not, and a mail server that hangs delays no page. The link's token
+is made when the mail is sent and is stored nowhere. That mail is sent at most once: a second link
+that nobody asked for looks like an attack. If the mail server does not say whether it took the
+mail, or the worker is killed meanwhile, it is not repeated, and the user may ask for another one.
 """
 
 from __future__ import annotations
@@ -10,16 +16,25 @@ import logging
 import math
 from collections.abc import Iterable, Mapping
 from functools import partial
-from smtplib import SMTPException
+from smtplib import SMTPException, SMTPRecipientsRefused, SMTPResponseException
 from typing import Any
 
-from django.core.mail import get_connection
+from django.conf import settings
+from django.contrib.auth.tokens import default_token_generator
+from django.core.mail import EmailMessage, get_connection
 from django.core.mail.backends.base import BaseEmailBackend
 from django.db import connection
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
+from django.utils.translation import gettext, override
 
 from inventory import outbox
 from inventory.metrics import metrics
-from shop.mails import password_reset, rendering
+from inventory.outbox import NoEffect
+from shop.accounts.models import User
+from shop.mails import rendering
 from shop.mails.rendering import Kind
 from shop.orders.models import Order
 
@@ -65,7 +80,7 @@ def send_mails(seconds: float = math.inf) -> int:
     try:
         return outbox.deliver(
             {topic(kind): partial(_send, server, orders, kind) for kind in Kind},
-            at_most_once={password_reset.TOPIC: password_reset.send},
+            at_most_once={RESET: send_reset},
             queue=QUEUE,
             limit=MAX_MAILS,
             seconds=seconds,
@@ -91,3 +106,53 @@ def _send(server: BaseEmailBackend, orders: Mapping[int, Order], kind: Kind, pay
         metrics.count("mails", "failed")
         raise
     metrics.count("mails", "sent")
+
+
+RESET = "accounts.password_reset"
+
+
+def send_reset(payload: Any) -> None:
+    """Send a mail with a link that sets a new password; the handler of the outbox's messages.
+
+    Raises:
+        NoEffect: the mail server did not take it; the message is tried again.
+    """
+    server = get_connection()
+    try:
+        user = User.objects.filter(pk=payload["user"], is_active=True).exclude(email="").first()
+        if user is None:
+            return
+        mail = _reset_mail(user)
+        server.open()
+    except Exception as error:
+        raise NoEffect from error
+    try:
+        server.send_messages([mail])
+    except (SMTPResponseException, SMTPRecipientsRefused) as error:
+        raise NoEffect from error
+    finally:
+        server.close()
+
+
+def _reset_mail(user: User) -> EmailMessage:
+    uid = urlsafe_base64_encode(force_bytes(user.pk))
+    token = default_token_generator.make_token(user)
+    link = settings.PUBLIC_URL + reverse("password_reset_confirm", args=[uid, token])
+    languages = [_reset_texts(language, user) for language, _name in settings.LANGUAGES]
+    subject = " / ".join(each["subject"] for each in languages)
+    text = render_to_string("mail/password_reset.txt", {"languages": languages, "link": link})
+    return EmailMessage(subject, text, settings.DEFAULT_FROM_EMAIL, [user.email])
+
+
+def _reset_texts(language: str, user: User) -> dict[str, str]:
+    hours = settings.PASSWORD_RESET_TIMEOUT // 3600
+    with override(language):
+        return {
+            "subject": gettext("Choose a new password"),
+            "body": gettext(
+                "We were asked for a new password for your account %(name)s. The link below "
+                "works once, for %(hours)s hours. If it was not you, ignore this mail: your "
+                "password stays as it is."
+            )
+            % {"name": user.get_username(), "hours": hours},
+        }

@@ -133,7 +133,7 @@ SERVERS: Mapping[str, Callable[[], Any]] = {
 
 
 def live(request: HttpRequest) -> HttpResponse:
-    """Finding 200: the process serves. Checks no server, so that an outage restarts no worker."""
+    """Answer 200: the process serves. Checks no server, so that an outage restarts no worker."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 

@@ -1,4 +1,9 @@
-"""Cancel orders, in whole or in part, and expire unpaid ones."""
+"""Cancel orders, in whole or in part, and expire unpaid ones.
+
+A part is some units of a line, cancelled or returned under the buyer's key. A whole order can be
+given back only once, so a repeated request is harmless. Two parts may be equal: only the key
+distinguishes a repeated request from a new one.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +11,19 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
+from uuid import UUID
 
 from django.db import InterfaceError, OperationalError
 from django.db.models import F
 
 from inventory import services
 from inventory.models import Reservation
+from inventory.services import Released
 from shop.orders import states
 from shop.orders.models import Order, OrderEvent, OrderLine
-from shop.orders.partial import Part, keeps_units, line_of, note_part, was_given_back
-from shop.orders.transitions import ORDER_LOCK, WrongState, lock, orders_of, take
+from shop.orders.transitions import ORDER_LOCK, WrongState, lock, note, orders_of, take
 from shop.refusals import Refusal
 
 log = logging.getLogger(__name__)
@@ -130,3 +137,67 @@ def _expire(due: Sequence[int]) -> int:
         expired = orders_of(released)
         take(states.EXPIRE, expired)
     return len(expired)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The units that a buyer returns or cancels.
+
+    Attributes:
+        quantity: units.
+        key: idempotency key.
+        sale: selects the line; None if the order has only one.
+    """
+
+    quantity: int
+    key: UUID
+    sale: int | None = None
+
+
+def line_of(order: Order, part: Part) -> OrderLine:
+    """Return the line that a part belongs to.
+
+    Raises:
+        Refusal: there is none, or the part does not say which.
+    """
+    lines = order.lines.select_related("sale")
+    if part.sale is not None:
+        lines = lines.filter(sale=part.sale)
+    found = list(lines[:2])
+    if len(found) != 1:
+        raise Refusal("invalid_quantity")
+    return found[0]
+
+
+def was_given_back(part: Part, kind: OrderEvent.Kind, line: OrderLine) -> bool:
+    """Whether a part was given back under its key before; the order's row must be locked.
+
+    Raises:
+        Refusal: the key belongs to another part.
+    """
+    event = OrderEvent.objects.filter(order=line.order_id, key=part.key).first()
+    if event is None:
+        return False
+    if (event.kind, event.line_id, event.quantity) != (kind, line.pk, part.quantity):
+        raise Refusal("idempotency_key_reused")
+    return True
+
+
+def note_part(order: int, kind: OrderEvent.Kind, part: Part, line: OrderLine) -> None:
+    """Record that a part was given back, under its key."""
+    worth = line.price * part.quantity
+    note(order, kind, amount=worth, quantity=part.quantity, line=line.pk, key=part.key)
+
+
+def keeps_units(order: Order, released: Sequence[Released], state: Reservation.State) -> bool:
+    """Whether an order keeps units when these are released; its row must be locked.
+
+    Args:
+        order: the order.
+        released: what this transaction is about to release.
+        state: of the reservations that count.
+    """
+    if any(each.kept for each in released):
+        return True
+    others = Reservation.objects.filter(orderline__order=order, state=state)
+    return others.exclude(pk__in=[each.reservation for each in released]).exists()

@@ -17,9 +17,9 @@ from inventory.selling.cart import MAX_LINES
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import Wanted, check_out
 from shop.orders.models import Order
-from shop.pages import offers, refusals
+from shop.pages import refusals, sales
 from shop.pages.forms import CartForm, LineForm
-from shop.pages.offers import Offer
+from shop.pages.sales import Offer
 from shop.refusals import Refusal
 
 SESSION_KEY = "cart"
@@ -109,7 +109,7 @@ def _show(
     kept = _kept(request)
     lines = [
         Line(offer, kept[str(offer.sale.pk)], offer.sale.pk == refused)
-        for offer in offers.of(map(int, kept))
+        for offer in sales.of(map(int, kept))
     ]
     context = {
         "lines": lines,

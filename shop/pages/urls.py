@@ -8,7 +8,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
-from shop.pages import accounts, carts, docs, orders, password_reset, sales
+from shop.pages import accounts, carts, docs, orders, sales
 
 
 def favicon(request: HttpRequest) -> HttpResponse:
@@ -35,12 +35,12 @@ urlpatterns = [
     path("sign-in/", accounts.SignIn.as_view(), name="sign-in"),
     path("sign-up/", accounts.SignUp.as_view(), name="sign-up"),
     # Named as Django's views name each other.
-    path("password-reset/", password_reset.Ask.as_view(), name="password_reset"),
-    path("password-reset/sent/", password_reset.Sent.as_view(), name="password_reset_done"),
-    path("password-reset/done/", password_reset.Done.as_view(), name="password_reset_complete"),
+    path("password-reset/", accounts.Ask.as_view(), name="password_reset"),
+    path("password-reset/sent/", accounts.Sent.as_view(), name="password_reset_done"),
+    path("password-reset/done/", accounts.Done.as_view(), name="password_reset_complete"),
     path(
         "password-reset/<uidb64>/<token>/",
-        password_reset.Choose.as_view(),
+        accounts.Choose.as_view(),
         name="password_reset_confirm",
     ),
     path("sign-out/", LogoutView.as_view(), name="sign-out"),

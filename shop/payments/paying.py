@@ -115,12 +115,11 @@ def accept_nothing(order: Order) -> None:
 
 
 def advance(payment: Payment) -> None:
-    """Charge a payment while its order can be paid; otherwise make sure that nothing is taken."""
-    (charge if settlement.payable(payment.order_id) else give_up)(payment)
+    """Charge a payment while its order can be paid; otherwise make sure that nothing is taken.
 
-
-def charge(payment: Payment) -> None:
-    """Take the money, or get the result of an earlier attempt."""
+    It gets the result of an earlier attempt, if there was one.
+    """
+    wanted = settlement.payable(payment.order_id)
     try:
         intent = _intent(payment)
     except PaymentDeclined:
@@ -129,30 +128,16 @@ def charge(payment: Payment) -> None:
     if intent.status == "requires_capture":
         try:
             lend_connections()
-            intent = provider().capture(intent.id, key=f"{payment.key}-capture")
+            if wanted:
+                intent = provider().capture(intent.id, key=f"{payment.key}-capture")
+            else:
+                intent = provider().cancel(intent.id, key=f"{payment.key}-cancel")
         except PaymentDeclined:
-            # Refused, or an earlier call was first: the payment's state says which.
+            # Refused, or another call was first: the payment's state says which.
             intent = look(payment)
-            if intent.status == "requires_capture":
+            if wanted and intent.status == "requires_capture":
                 record_failure(payment)
                 return
-    record(intent)
-
-
-def give_up(payment: Payment) -> None:
-    """Make sure that nothing will be taken, or find that it was."""
-    try:
-        intent = _intent(payment)
-    except PaymentDeclined:
-        record_failure(payment)
-        return
-    if intent.status == "requires_capture":
-        try:
-            lend_connections()
-            intent = provider().cancel(intent.id, key=f"{payment.key}-cancel")
-        except PaymentDeclined:
-            # A concurrent capture was first.
-            intent = look(payment)
     record(intent)
 
 

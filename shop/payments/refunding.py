@@ -14,8 +14,8 @@ from inventory import services
 from inventory.models import Reservation
 from inventory.postgresql.base import lend_connections
 from shop.orders import states
+from shop.orders.cancellation import Part, keeps_units, line_of, note_part, was_given_back
 from shop.orders.models import Order, OrderEvent
-from shop.orders.partial import Part, keeps_units, line_of, note_part, was_given_back
 from shop.orders.transitions import ORDER_LOCK, WrongState, lock, take
 from shop.payments import settlement
 from shop.payments.models import Payment, Refund

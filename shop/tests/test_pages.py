@@ -201,7 +201,7 @@ def test_a_failure_is_a_friendly_page_that_needs_no_database(
     def fail():
         raise error
 
-    monkeypatch.setattr("shop.pages.offers.shelves", fail)
+    monkeypatch.setattr("shop.pages.sales.shelves", fail)
     client = Client(raise_request_exception=False)
     client.force_login(buyer)
     answer = client.get("/")

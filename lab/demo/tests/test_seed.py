@@ -13,7 +13,7 @@ from inventory.audit import audit
 from lab.demo.data import CATALOGUE
 from shop.catalogue.models import Product, Sale
 from shop.orders.models import Order
-from shop.pages import offers
+from shop.pages import sales
 from shop.tests.test_messages import INNER
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -26,7 +26,7 @@ def seed():
 
 
 def offer(slug):
-    found = offers.find(Sale.objects.filter(product__slug=slug).latest("starts_at").pk)
+    found = sales.find(Sale.objects.filter(product__slug=slug).latest("starts_at").pk)
     assert found is not None
     return found
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from inventory.models import Item, OutboxMessage, Reservation
 from shop import orders, payments
-from shop.audit import Report, alerts, examine
+from shop.audit import Report, examine, raise_alerts
 from shop.audit.models import Alert
 from shop.background import tasks
 from shop.background.repair import repair
@@ -203,22 +203,22 @@ def test_an_alert_is_open_once_while_its_problem_lasts_and_then_closed(admin_cli
     def found(*problems: str) -> Report:
         return Report(problems=list(problems))
 
-    assert alerts.raise_alerts(found("item 7: 3 of 5 are lost", "item 8: 1 of 5 is lost")) == 2
-    assert alerts.raise_alerts(found("item 7: 4 of 5 are lost")) == 1
+    assert raise_alerts(found("item 7: 3 of 5 are lost", "item 8: 1 of 5 is lost")) == 2
+    assert raise_alerts(found("item 7: 4 of 5 are lost")) == 1
     alert = Alert.objects.get(closed=None)
     assert alert.text == "item 7: 4 of 5 are lost"
     assert alert.seen > alert.opened
     shown = admin_client.get(reverse("admin:shop_alert_changelist")).content.decode()
     assert "item 7: 4 of 5 are lost" in shown
-    assert alerts.raise_alerts(Report(unchecked=["the provider does not answer"])) == 1, "unknown"
-    assert alerts.raise_alerts(found()) == 0
-    assert alerts.raise_alerts(found("item 7: 1 of 5 are lost")) == 1
+    assert raise_alerts(Report(unchecked=["the provider does not answer"])) == 1, "unknown"
+    assert raise_alerts(found()) == 0
+    assert raise_alerts(found("item 7: 1 of 5 are lost")) == 1
     assert Alert.objects.count() == 3
 
 
 def test_an_alert_about_a_count_stays_one_while_the_count_moves():
     for count in (3, 9):
-        alerts.raise_alerts(Report(overdue=[f"{count} mails wait"]))
+        raise_alerts(Report(overdue=[f"{count} mails wait"]))
     assert [alert.text for alert in Alert.objects.all()] == ["9 mails wait"]
 
 
