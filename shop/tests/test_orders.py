@@ -40,8 +40,9 @@ from shop.tests.money import (
     make_due,
     paid,
     status,
+    sweep,
 )
-from shop.tests.provider import FakeProvider, lost
+from shop.tests.provider import Crash, FakeProvider, crash_at, lost
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -279,3 +280,41 @@ def test_a_payment_that_cannot_be_settled_keeps_no_other_from_being(
     recovery.settle()
     assert "could not be settled" in caplog.text
     assert (status(bad), status(good)) == ("awaiting_payment", "paid")
+
+
+def test_an_order_that_was_cancelled_before_its_capture_is_never_charged(fake_provider, sale):
+    mine = an_order(sale)
+    fake_provider.before = lost("capture")
+    with pytest.raises(PaymentUnknown):
+        payments.pay(mine)
+    orders.cancel(mine)
+    sweep()
+    assert fake_provider.captures[mine.pk] == []
+    with pytest.raises(WrongState, match="cancelled"):
+        payments.pay(mine)
+
+
+POINTS = [(when, call) for call in ("create", "capture") for when in ("before", "after")]
+
+
+@pytest.mark.parametrize("end", ["cancelled", "expired"])
+@pytest.mark.parametrize(("when", "call"), POINTS)
+def test_a_payment_whose_order_ended_in_a_crash_takes_nothing_or_gives_it_back(
+    when, call, end, sale, fake_provider
+):
+    sale = a_sale(stock=1)
+    mine = an_order(sale)
+    setattr(fake_provider, when, crash_at(call))
+    with pytest.raises(Crash):
+        payments.pay(mine)
+    fake_provider.before = fake_provider.after = lambda made: None
+    if end == "cancelled":
+        orders.cancel(mine)
+    else:
+        make_due(mine)
+        orders.expire()
+        an_order(sale)
+    come_to_rest(fake_provider)
+    assert status(mine) == end
+    assert sum(fake_provider.captures[mine.pk]) == sum(fake_provider.refunds[mine.pk])
+    check(sale, fake_provider)
