@@ -1,6 +1,7 @@
 """The commands, as `manage.py` runs them; each returns its exit code."""
 
 import sys
+from functools import partial
 
 from django.core.management import BaseCommand, CommandError, call_command
 
@@ -8,7 +9,7 @@ from course.management.commands import explore as explore_command
 from course.management.commands import lesson as lesson_command
 
 
-def _run(command: BaseCommand, words: tuple[str, ...]) -> int:
+def _run(command: BaseCommand, *words: str) -> int:
     try:
         call_command(command, *words)
     except SystemExit as end:
@@ -19,9 +20,5 @@ def _run(command: BaseCommand, words: tuple[str, ...]) -> int:
     return 0
 
 
-def lesson(*words: str) -> int:
-    return _run(lesson_command.Command(), words)
-
-
-def explore(*words: str) -> int:
-    return _run(explore_command.Command(), words)
+lesson = partial(_run, lesson_command.Command())
+explore = partial(_run, explore_command.Command())

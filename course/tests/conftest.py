@@ -1,4 +1,4 @@
-"""The servers of the lock package's tests."""
+"""The servers of the lock package's tests, and what all tests of the course share."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -8,26 +8,16 @@ import pytest
 
 from course.lessons.lesson_11_table_row.lock import TABLE as LOCKS
 from course.lessons.lesson_13_unique_index.lock import TABLE as REFUNDS
-from locking.tests.conftest import (
-    own_valkey,
-    store,
-    store_server,
-    valkey,
-    valkey_server,
-)
+from locking.tests.conftest import *  # noqa: F403 - its fixtures
 from locking.tests.servers import Postgres
 
-__all__ = [
-    "dropped_leases",
-    "own_valkey",
-    "store",
-    "store_server",
-    "valkey",
-    "valkey_server",
-]
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Allow what a client does that crashes in the simulation: it drops its lease."""
+    item.add_marker(pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"))
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def dropped_leases() -> Iterator[None]:
     """Collect the leases that the test has dropped while it still ignores their warnings."""
     yield

@@ -60,12 +60,9 @@ NX.
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folder = tmp_path / "lesson_99_toy_lock"
     folder.mkdir()
-    for name, content in {
-        "__init__.py": PLAN,
-        "lock.py": LOCK,
-        "README.md": f"{TEXT}\n{lesson.CHINESE}\n\n{TEXT}",
-    }.items():
-        (folder / name).write_text(content)
+    (folder / "__init__.py").write_text(PLAN)
+    (folder / "lock.py").write_text(LOCK)
+    (folder / "README.md").write_text(f"{TEXT}\n{lesson.CHINESE}\n\n{TEXT}")
     monkeypatch.setattr(lessons, "__path__", [*lessons.__path__, str(tmp_path)])
     forget()
     yield

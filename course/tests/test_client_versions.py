@@ -11,7 +11,6 @@ import threading
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,50 +26,43 @@ ROOT = Path(__file__).parents[2]
 VERSIONS = ("redis==5.0.8", "redis==5.2.1", "redis==6.4.0", "redis==7.1.0", "valkey==6.1.1")
 
 
-def expect(error: type[Exception], call: Any) -> None:
-    try:
-        call()
-    except error:
-        return
-    raise AssertionError(f"no {error.__name__}")
-
-
 def blocking(package: str, url: str) -> None:
-    module = import_module(package)
-    client = getattr(module, package.capitalize()).from_url(url)
+    kind = getattr(import_module(package), package.capitalize())
+    client = kind.from_url(url)
     client.flushall()
     lock = RedisLock(client, "phone", lease=1)
-    counts = [0, 0]
+    inside = entered = 0
 
     def enter() -> None:
+        nonlocal inside, entered
         for _ in range(50):
             with lock:
-                counts[0] += 1
-                assert counts[0] == 1
-                counts[0] -= 1
-                counts[1] += 1
+                inside += 1
+                assert inside == 1
+                inside -= 1
+                entered += 1
 
     for task in [Task(enter) for _ in range(4)]:
         task.result()
-    assert counts == [0, 200]
+    assert entered == 200
     with lock.acquire() as lease:
         heir = Task(lambda: RedisLock(client, "phone").acquire(timeout=10).release())
         eventually(lambda: lock.waiters() == 1)
-        expect(LockTimeout, lambda: RedisLock(client, "phone").acquire(timeout=0.6))
+        with pytest.raises(LockTimeout):
+            RedisLock(client, "phone").acquire(timeout=0.6)
         assert not lease.lost.wait(1.2)
     heir.result()
     lease = lock.acquire()
     client.flushall()
-    expect(LockLost, lease.release)
+    with pytest.raises(LockLost):
+        lease.release()
     client.close()
-    gone = getattr(module, package.capitalize())(port=free_port())
-    expect(LockUnavailable, RedisLock(gone, "phone").acquire)
-    gone.close()
+    with kind(port=free_port()) as gone, pytest.raises(LockUnavailable):
+        RedisLock(gone, "phone").acquire()
 
 
 async def for_asyncio(package: str, url: str) -> None:
-    module = import_module(f"{package}.asyncio")
-    client = getattr(module, package.capitalize()).from_url(url)
+    client = getattr(import_module(f"{package}.asyncio"), package.capitalize()).from_url(url)
     lock = AsyncRedisLock(client, "phone", lease=1)
     inside = entered = 0
 

@@ -23,11 +23,7 @@ PAGE = ROOT / "docs" / "moving-over.md"
 
 @pytest.fixture
 def recipes(valkey: Redis) -> dict[str, Any]:
-    names: dict[str, Any] = {
-        "client": valkey,
-        "RedisLock": RedisLock,
-        "RedisReadWriteLock": RedisReadWriteLock,
-    }
+    names = {"client": valkey, "RedisLock": RedisLock, "RedisReadWriteLock": RedisReadWriteLock}
     for snippet in re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL):
         exec(snippet, names)
     return names
@@ -85,13 +81,8 @@ def test_the_examples_of_the_surface_run(valkey_server: Valkey):
     text = (ROOT / "docs" / "locks.md").read_text()
     blocks = re.findall(r"```python title=surface\n(.*?)```", text, flags=re.DOTALL)
     assert len(blocks) == 2
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "".join(blocks)],
-        env={**os.environ, "REDIS_URL": valkey_server.endpoint, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    environ = {**os.environ, "REDIS_URL": valkey_server.endpoint, "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-W", "error", "-c", "".join(blocks)]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"sold with fence \d+\nrestocked 42\nsold with fence \d+\n", done.stdout)

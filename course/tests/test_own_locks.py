@@ -3,24 +3,14 @@
 import pytest
 
 from course.judge import MAX_FILE, judge, run
-from course.lesson import Lesson, find, lessons
+from course.lesson import find, lessons
 from course.management.commands.lesson import praise
 from course.tests.command import lesson as command
-
-# A client that crashes in the simulation drops its lease.
-pytestmark = [
-    pytest.mark.usefixtures("dropped_leases"),
-    pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
-]
 
 FIRST = find("1")
 
 
-def name(lesson: Lesson) -> str:
-    return lesson.slug
-
-
-@pytest.mark.parametrize("lesson", lessons(), ids=name)
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda one: one.slug)
 def test_the_starting_file_is_broken_and_its_solution_is_not(lesson):
     start = judge(lesson, lesson.start.read_text(), "start.py")
     assert start.wrong
@@ -57,19 +47,7 @@ def test_a_file_that_cannot_be_judged_is_one_clear_line(source, line):
 
 
 DELETE = "self._client.delete(self._name)"
-
-
-@pytest.mark.parametrize(
-    ("source", "why"),
-    [
-        (LOCK.format(acquire="return False", release="pass"), "A and B never got the lock"),
-        (FIRST.solution.read_text().replace(DELETE, "pass"), "the lock was not released"),
-    ],
-)
-def test_a_lock_that_does_no_work_does_not_pass(source, why):
-    assert judge(FIRST, source, "f.py").wrong.startswith(why)
-
-
+CART = find("oversold-cart")
 IN_A_CLASS = """
 class Lock:
     holder = None
@@ -80,34 +58,52 @@ class Lock:
         return True
     def release(self): Lock.holder = None
 """
+IN_THE_PROGRAM = """
+class Once:
+    done = set()
+    def __init__(self, connection): pass
+    def refund(self, order, amount):
+        new = order not in self.done
+        self.done.add(order)
+        return new
+"""
 
 
-@pytest.mark.parametrize("number", ["1", "3", "7", "8"])
-def test_a_lock_that_never_speaks_to_the_server_is_told_so(number):
-    wrong = judge(find(number), IN_A_CLASS, "f.py").wrong
-    assert wrong.startswith("A entered and had not sent a single command")
-
-
-@pytest.mark.parametrize("owner", ["Lock", "math", "time"])
-def test_clients_share_nothing_but_the_server(owner):
-    """A lock in a class or a module that also speaks to the server admits two at once."""
-    source = f"import math, time\n{owner}.holder = None\n" if owner != "Lock" else ""
-    source += (
+def shared(owner: str) -> str:
+    """Return a lock in a class or a module that also speaks to the server."""
+    imports = f"import math, time\n{owner}.holder = None\n" if owner != "Lock" else ""
+    return imports + (
         IN_A_CLASS.replace(": pass", ": self.client = client")
         .replace("if Lock.holder", "if self.client.ping() and Lock.holder")
         .replace("Lock.holder", f"{owner}.holder")
     )
-    assert judge(FIRST, source, "f.py").wrong.startswith("two holders at once")
 
 
-def test_a_refund_that_is_kept_in_the_program_is_told_so_too():
-    source = (
-        "class Once:\n    done = set()\n    def __init__(self, connection): pass\n"
-        "    def refund(self, order, amount):\n        new = order not in self.done\n"
-        "        self.done.add(order)\n        return new\n"
-    )
-    wrong = judge(find("unique-index"), source, "f.py").wrong
-    assert wrong.startswith("A entered and had not sent a single command")
+def cart(right: str, wrong: str) -> str:
+    """Return the solution of the lesson on carts with a mistake."""
+    source = CART.solution.read_text()
+    assert right in source
+    return source.replace(right, wrong)
+
+
+SILENT = "A entered and had not sent a single command"
+
+
+@pytest.mark.parametrize(
+    ("lesson", "source", "why"),
+    [
+        ("1", LOCK.format(acquire="return False", release="pass"), "A and B never got the lock"),
+        ("1", FIRST.solution.read_text().replace(DELETE, "pass"), "the lock was not released"),
+        *((number, IN_A_CLASS, SILENT) for number in "1378"),
+        ("unique-index", IN_THE_PROGRAM, SILENT),
+        *(("1", shared(owner), "two holders at once") for owner in ("Lock", "math", "time")),
+        ("18", cart("sorted(items)", "items"), "A and B wait for each other's rows forever"),
+        ("18", cart(".rollback()", ".commit()"), "the books do not balance"),
+        ("18", cart("self.connection.commit()\n        ", ""), "nobody can ever enter"),
+    ],
+)
+def test_a_lock_that_does_no_work_or_shares_more_than_the_server_is_caught(lesson, source, why):
+    assert why in judge(find(lesson), source, "f.py").wrong
 
 
 @pytest.mark.parametrize(

@@ -5,35 +5,28 @@ import re
 
 import pytest
 
-from course.lesson import Scenario, find, lessons, scenarios
+from course.lesson import find, lessons, scenarios
 from course.plan import PRODUCTION
 from course.position import ROOT
 from course.report import MARKER, cure_title, report, with_chapters
 from course.simulator.history import Kind, Wrong
-from course.simulator.search import search
+from course.simulator.search import NotFound, search
 from course.simulator.simulation import run_schedule
 from course.simulator.timeline import rows
-
-# A position ends while clients of the production lock still hold their leases.
-pytestmark = [
-    pytest.mark.usefixtures("dropped_leases"),
-    pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
-]
 
 BREAKABLE = [scenario for scenario in scenarios() if scenario.flaw.wrong is not None]
 
 
-def name(scenario: Scenario) -> str:
-    return scenario.id
-
-
 def test_only_idempotency_cannot_be_broken():
     assert [lesson.number for lesson in lessons()] == list(range(1, 19))
-    unbreakable = [name(scenario) for scenario in scenarios() if scenario.flaw.wrong is None]
+    unbreakable = [scenario.id for scenario in scenarios() if scenario.flaw.wrong is None]
     assert unbreakable == ["unique-index/double-refund"]
+    (scenario,) = find("unique-index").scenarios
+    with pytest.raises(NotFound):
+        search(scenario.experiment(), scenario.flaw.faults, *Wrong)
 
 
-@pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
+@pytest.mark.parametrize("scenario", BREAKABLE, ids=lambda one: one.id)
 def test_a_search_always_finds_the_same_schedule_and_it_alone_repeats_the_failure(scenario):
     what, wrong = scenario.experiment(), scenario.flaw.wrong
     first, again = (search(what, scenario.flaw.faults, wrong) for _ in range(2))
@@ -45,7 +38,7 @@ def test_a_search_always_finds_the_same_schedule_and_it_alone_repeats_the_failur
         assert not run_schedule(what, shorter).has(wrong)
 
 
-@pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
+@pytest.mark.parametrize("scenario", BREAKABLE, ids=lambda one: one.id)
 def test_the_same_schedule_does_not_break_the_lock_that_fixes_it(scenario):
     played = report(scenario)
     assert ", then ".join(map(str, played.schedule)) == scenario.flaw.breaks

@@ -13,13 +13,7 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import MUTEX, SHARED, Grant, Script, Scripts
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
 
-# A client that crashes in the simulation drops its lease.
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.nightly,
-    pytest.mark.usefixtures("dropped_leases"),
-    pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
 BUDGET = 4_000  # schedules; the production lock survives more than a hundred thousand
 STEP = 250

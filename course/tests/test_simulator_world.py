@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -17,15 +18,24 @@ from course.simulator.timeline import as_json, as_text, rows
 from course.simulator.virtual import THREADING, TIME
 from course.simulator.world import Stuck, World
 
-# A client that crashes in the simulation drops its lease.
-pytestmark = [
-    pytest.mark.usefixtures("dropped_leases"),
-    pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
-]
-
 
 def world_of(*deviations: Deviation) -> World:
     return World(Replay(deviations))
+
+
+def play(
+    *deviations: Deviation, replicated: bool = False, **programs: Callable[[SimulatedRedis], None]
+) -> RedisServer:
+    """Run clients by these names, one second after the other; return their server."""
+    server = RedisServer(world_of(*deviations), replicated=replicated)
+    for place, (name, program) in enumerate(programs.items()):
+
+        def run(program: Callable[[SimulatedRedis], None] = program) -> None:
+            program(SimulatedRedis(server))
+
+        server.world.spawn(server.world.process(name), run, after=float(place))
+    server.world.run()
+    return server
 
 
 def test_a_day_passes_in_no_time_and_clocks_can_differ():
@@ -41,8 +51,7 @@ def test_a_day_passes_in_no_time_and_clocks_can_differ():
     began = time.monotonic()
     world.run()
     assert time.monotonic() - began < 60
-    assert seen[:2] == [86_400.0, 86_400.0]
-    assert seen[2] == 1_700_000_015.0
+    assert seen == [86_400.0, 86_400.0, 1_700_000_015.0]
 
 
 def test_outside_of_a_simulation_the_stand_ins_are_the_real_thing():
@@ -54,64 +63,53 @@ def test_outside_of_a_simulation_the_stand_ins_are_the_real_thing():
 
 
 def test_a_crashed_process_reaches_no_server_not_even_in_its_finally():
-    world = world_of(Deviation("A", "acquire", 2, Act.CRASH))
-    server = RedisServer(world)
-
-    def run() -> None:
-        client = SimulatedRedis(server)
+    def run(client: SimulatedRedis) -> None:
         client.set("k", "1")
         try:
             client.set("k", "2")
         finally:
             client.delete("k")
 
-    world.spawn(world.process("A"), run)
-    world.run()
+    server = play(Deviation("A", "acquire", 2, Act.CRASH), A=run)
     assert server.model.execute([b"GET", b"k"]) == b"1"
-    assert [event.what for event in world.history if event.kind is Kind.FAULT] == ["crashes"]
+    faults = [event.what for event in server.world.history if event.kind is Kind.FAULT]
+    assert faults == ["crashes"]
 
 
 @pytest.mark.parametrize(("act", "carried_out"), [(Act.LOSE_REPLY, b"2"), (Act.LOSE_REQUEST, b"1")])
 def test_a_lost_reply_was_carried_out_and_a_lost_request_was_not(act, carried_out):
-    world = world_of(Deviation("A", "acquire", 2, act))
-    server = RedisServer(world)
     errors: list[str] = []
 
-    def run() -> None:
-        client = SimulatedRedis(server)
+    def run(client: SimulatedRedis) -> None:
         client.set("k", "1")
         try:
             client.set("k", "2")
         except RedisTimeout as error:
-            errors.append(f"{error} at {world.seconds():.3f}")
+            errors.append(f"{error} at {client.server.world.seconds():.3f}")
 
-    world.spawn(world.process("A"), run)
-    world.run()
+    server = play(Deviation("A", "acquire", 2, act), A=run)
     assert errors == ["Timeout reading from socket at 1.002"]
     assert server.model.execute([b"GET", b"k"]) == carried_out
 
 
 def test_a_paused_process_stands_still_with_all_its_threads():
-    world = world_of(Deviation("A", "acquire", 1, Act.PAUSE, seconds=15.0))
-    server = RedisServer(world)
     ticks: list[float] = []
 
-    def run() -> None:
+    def run(client: SimulatedRedis) -> None:
         stop = THREADING.Event()
 
         def tick() -> None:
             while not stop.wait(1.0):
-                ticks.append(world.seconds())
+                ticks.append(TIME.monotonic())
 
         thread = THREADING.Thread(target=tick, daemon=True)
         thread.start()
         TIME.sleep(2.5)
-        SimulatedRedis(server).set("k", "1")
+        client.set("k", "1")
         stop.set()
         thread.join()
 
-    world.spawn(world.process("A"), run)
-    world.run()
+    play(Deviation("A", "acquire", 1, Act.PAUSE, seconds=15.0), A=run)
     assert ticks[:2] == [1.0, 2.0]
     assert all(tick >= 17.5 for tick in ticks[2:])
 
@@ -136,45 +134,33 @@ def test_a_switch_lets_the_other_go_first():
 
 
 def test_a_fail_over_forgets_the_last_write_and_only_that():
-    world = world_of(Deviation("A", "acquire", 3, Act.FAIL_OVER, "redis"))
-    server = RedisServer(world, replicated=True)
     answers: list[object] = []
 
-    def run() -> None:
-        client = SimulatedRedis(server)
+    def run(client: SimulatedRedis) -> None:
         client.set("first", "1")
         client.set("second", "1")
         answers.extend([client.get("first"), client.get("second")])
 
-    world.spawn(world.process("A"), run)
-    world.run()
+    play(Deviation("A", "acquire", 3, Act.FAIL_OVER, "redis"), replicated=True, A=run)
     assert answers == [b"1", None]
 
 
 def test_blocked_readers_are_served_in_the_order_in_which_they_came():
-    world = world_of()
-    server = RedisServer(world)
     got: list[tuple[str, object]] = []
 
-    def read(name: str) -> None:
-        got.append((name, SimulatedRedis(server).blpop(["list"], timeout=5)))
+    def read(name: str, client: SimulatedRedis) -> None:
+        got.append((name, client.blpop(["list"], timeout=5)))
 
-    def write() -> None:
-        SimulatedRedis(server).rpush("list", "x")
-
-    for name in "AB":
-        world.spawn(world.process(name), partial(read, name))
-    world.spawn(world.process("C"), write, after=1.0)
-    world.run()
+    readers = {name: partial(read, name) for name in "AB"}
+    server = play(**readers, C=lambda client: client.rpush("list", "x"))
     assert got == [("A", (b"list", b"x")), ("B", None)]
-    assert world.seconds() == pytest.approx(5.002)
+    assert server.world.seconds() == pytest.approx(6.001)
 
 
 def test_locks_of_a_process_make_its_threads_wait():
-    world = world_of()
     log: list[str] = []
 
-    def run() -> None:
+    def run(_: SimulatedRedis) -> None:
         lock, ready = THREADING.Lock(), THREADING.Event()
 
         def other() -> None:
@@ -192,20 +178,13 @@ def test_locks_of_a_process_make_its_threads_wait():
         with pytest.raises(AttributeError, match="the simulator has no threading"):
             THREADING.Condition()
 
-    world.spawn(world.process("A"), run)
-    world.run()
+    play(A=run)
     assert log == ["leaves", "enters"]
 
 
 def test_an_error_in_a_client_is_not_swallowed():
-    world = world_of()
-
-    def run() -> None:
-        raise ZeroDivisionError
-
-    world.spawn(world.process("A"), run)
     with pytest.raises(ZeroDivisionError):
-        world.run()
+        play(A=lambda _: 1 / 0)
 
 
 INSERT = "INSERT INTO t (name, n) VALUES (%s, %s)"
@@ -248,21 +227,16 @@ def test_a_transaction_makes_others_wait_as_in_postgresql():
 
 
 def test_a_timeline_folds_repeats():
-    world = world_of()
-    server = RedisServer(world)
-
-    def run() -> None:
-        client = SimulatedRedis(server)
+    def run(client: SimulatedRedis) -> None:
         for _ in range(5):
             client.get("a")
             client.ttl("a")
         client.set("k", 1_700_000_010.5)
 
-    world.spawn(world.process("A"), run)
-    world.run()
-    assert [line.split() for line in as_text(rows(world.history)).splitlines()[2:]] == [
+    history = rows(play(A=run).world.history)
+    assert [line.split() for line in as_text(history).splitlines()[2:]] == [
         ["0.002", "A", "TTL", "a", "-2"],
         ["⋮", "8", "more", "like", "these,", "until", "0.010"],
         ["0.011", "A", "SET", "k", "@10.500", "OK"],
     ]
-    assert [line["answer"] for line in as_json(rows(world.history))][-1] == "OK"
+    assert [line["answer"] for line in as_json(history)][-1] == "OK"
