@@ -24,13 +24,13 @@ def world_of(*deviations: Deviation) -> World:
 
 
 def play(
-    *deviations: Deviation, replicated: bool = False, **programs: Callable[[SimulatedRedis], None]
+    *deviations: Deviation, replicated: bool = False, **programs: Callable[[SimulatedRedis], object]
 ) -> RedisServer:
     """Run clients by these names, one second after the other; return their server."""
     server = RedisServer(world_of(*deviations), replicated=replicated)
     for place, (name, program) in enumerate(programs.items()):
 
-        def run(program: Callable[[SimulatedRedis], None] = program) -> None:
+        def run(program: Callable[[SimulatedRedis], object] = program) -> None:
             program(SimulatedRedis(server))
 
         server.world.spawn(server.world.process(name), run, after=float(place))
@@ -151,8 +151,8 @@ def test_blocked_readers_are_served_in_the_order_in_which_they_came():
     def read(name: str, client: SimulatedRedis) -> None:
         got.append((name, client.blpop(["list"], timeout=5)))
 
-    readers = {name: partial(read, name) for name in "AB"}
-    server = play(**readers, C=lambda client: client.rpush("list", "x"))
+    a, b = partial(read, "A"), partial(read, "B")
+    server = play(A=a, B=b, C=lambda client: client.rpush("list", "x"))
     assert got == [("A", (b"list", b"x")), ("B", None)]
     assert server.world.seconds() == pytest.approx(6.001)
 
