@@ -71,8 +71,8 @@ class Once:
 
 def shared(owner: str) -> str:
     """Return a lock in a class or a module that also speaks to the server."""
-    imports = f"import math, time\n{owner}.holder = None\n" if owner != "Lock" else ""
-    return imports + (
+    once = f"if not hasattr({owner}, 'holder'): {owner}.holder = None\n"
+    return ("" if owner == "Lock" else f"import math, time\n{once}") + (
         IN_A_CLASS.replace(": pass", ": self.client = client")
         .replace("if Lock.holder", "if self.client.ping() and Lock.holder")
         .replace("Lock.holder", f"{owner}.holder")
