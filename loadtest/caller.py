@@ -10,7 +10,7 @@ from loadtest.cart import Cart
 from loadtest.client import Connection
 from loadtest.finished import Finished, Report, UnexpectedAnswer
 from loadtest.history import INFO, OK, Recorder
-from loadtest.sale import Sale
+from loadtest.purchases import Sale
 from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.answers import (

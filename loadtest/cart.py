@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from loadtest.sale import Sale
+from loadtest.purchases import Sale
 from loadtest.shops.flash_sale.answers import Answer
 
 # What the history says of a line that was not bought because another one of its cart could not be.

@@ -16,8 +16,8 @@ from loadtest.address import RunImpossible, address_of
 from loadtest.client import Connection
 from loadtest.finished import Finished, Report, Tally
 from loadtest.history import LATE, Recorder
+from loadtest.purchases import Sale
 from loadtest.roles import MAIN, OWN_ROLES
-from loadtest.sale import Sale
 from loadtest.shop import Request
 from loadtest.shopper import KnownOrders, OwnSales, Shopper
 from loadtest.shops.flash_sale import requests

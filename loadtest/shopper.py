@@ -15,9 +15,8 @@ from loadtest.cart import Cart
 from loadtest.client import Connection
 from loadtest.finished import Report
 from loadtest.history import Recorder
-from loadtest.purchases import Part, Purchase, new_key
+from loadtest.purchases import Part, Purchase, Sale, new_key
 from loadtest.roles import MAIN, OWN
-from loadtest.sale import Sale
 from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.answers import EXPECTED_OF_PARTS, Answer

@@ -1,9 +1,10 @@
-"""Find, kill and pause processes, by their supervisor or by pid."""
+"""Processes found, killed and paused, by supervisor or by pid, and a free port for a new one."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterable
 
@@ -75,3 +76,9 @@ def _command_line(process: psutil.Process) -> list[str]:
         return list(process.cmdline())
     except psutil.Error:
         return []
+
+
+def free_port() -> int:
+    """Return a port on which no server listens now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

@@ -18,8 +18,7 @@ from redis.retry import Retry
 from loadtest.fault_needs import REDIS_PROXY
 from loadtest.faults.control import Control
 from loadtest.faults.fault import Fault, FaultFailed, wait_until
-from loadtest.faults.ports import free_port
-from loadtest.faults.processes import is_stopped, kill, send
+from loadtest.faults.processes import free_port, is_stopped, kill, send
 from loadtest.faults.target import Target
 
 DELAYS = (0.05, 0.2, 0.7)

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from random import Random
 
-from loadtest.purchases import Purchase
-from loadtest.sale import Sale
+from loadtest.purchases import Purchase, Sale
 from loadtest.shopper import Shopper
 from loadtest.shops.flash_sale.answers import DECLINED, Answer
 

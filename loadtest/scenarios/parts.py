@@ -9,9 +9,8 @@ from random import Random
 from typing import NamedTuple
 
 from loadtest.cart import Cart
-from loadtest.purchases import Part
+from loadtest.purchases import Part, Sale
 from loadtest.roles import BRIEF, LIMITED
-from loadtest.sale import Sale
 from loadtest.scenarios.asking import at_once, order_with_retries, pay_until_paid
 from loadtest.shopper import Shopper
 from loadtest.shops.flash_sale.answers import Answer

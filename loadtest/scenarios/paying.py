@@ -6,8 +6,8 @@ import time
 from functools import partial
 from random import Random
 
+from loadtest.purchases import Sale
 from loadtest.roles import BRIEF
-from loadtest.sale import Sale
 from loadtest.scenarios.asking import at_once, buy_one, order_when_back
 from loadtest.shopper import Shopper
 from loadtest.shops.flash_sale.answers import Answer

@@ -8,8 +8,7 @@ from functools import partial
 from random import Random
 
 from loadtest.cart import Cart
-from loadtest.purchases import Part, Purchase, new_key
-from loadtest.sale import Sale
+from loadtest.purchases import Part, Purchase, Sale, new_key
 from loadtest.scenarios.asking import pay_until_paid
 from loadtest.shopper import Shopper
 from loadtest.shops.flash_sale.answers import NOT_THEIRS, PROVOKED, Answer

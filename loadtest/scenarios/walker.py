@@ -12,8 +12,7 @@ from collections.abc import Callable
 from random import Random
 
 from loadtest.cart import Cart
-from loadtest.purchases import Part
-from loadtest.sale import Sale
+from loadtest.purchases import Part, Sale
 from loadtest.scenarios.asking import order_with_retries
 from loadtest.scenarios.steps import Bought, Walk
 from loadtest.shopper import Shopper

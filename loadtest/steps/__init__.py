@@ -6,10 +6,8 @@ This package knows a shop by HTTP only; `lab/proof` adds what needs processes an
 from loadtest.steps.again import ask_again
 from loadtest.steps.during import During
 from loadtest.steps.files import RunFiles
-from loadtest.steps.judge import Judged, judge_run
-from loadtest.steps.opening import open_sales
-from loadtest.steps.plan import RunPlan
-from loadtest.steps.report import write_report
+from loadtest.steps.judge import Judged, judge_run, write_report
+from loadtest.steps.plan import RunPlan, open_sales
 from loadtest.steps.restock import Restocks
 from loadtest.steps.schedule import Schedule, opening_of, write_terms
 

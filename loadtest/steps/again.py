@@ -18,9 +18,8 @@ from zlib import crc32
 from loadtest.cart import Cart, Line
 from loadtest.client import Connection
 from loadtest.history import AGAIN, OK, Operation, Recorder, combine, operations
-from loadtest.purchases import Purchase
+from loadtest.purchases import Purchase, Sale
 from loadtest.roles import MAIN
-from loadtest.sale import Sale
 from loadtest.shopper import Shopper
 from loadtest.steps.files import RunFiles, take_tokens
 

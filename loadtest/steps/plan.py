@@ -1,9 +1,9 @@
-"""What a run is to show: the properties that apply, and the command that repeats it."""
+"""What a run is to show: its sales, the properties that apply, and the command that repeats it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loadtest.checker import Need, not_judged
@@ -11,6 +11,7 @@ from loadtest.faults import FAULTS
 from loadtest.roles import MAIN, OWN_ROLES, SaleTerms, roles_for, terms_of
 from loadtest.shop import Level
 from loadtest.shops.flash_sale import LEVELS
+from loadtest.shops.flash_sale.demo import DemoShop
 
 # Mixes whose buyers fill carts, ask for orders of others, and have sales to themselves.
 WITH_CARTS = frozenset({"carts", "all"})
@@ -168,3 +169,16 @@ class RunPlan:
             "buyers": f"{self.mix}, {self.loop}",
             "seed": self.seed,
         }
+
+
+def open_sales(shop: DemoShop, plan: RunPlan, starts_in: float) -> RunPlan:
+    """Open the sales that the plan has no ids of, and return the plan with these.
+
+    The main one opens in so many seconds, the further ones at once: no buyer looks at them before
+    the main one opens. Raises `ShopRefused`.
+    """
+    sale = plan.sale or shop.open_sale(plan.wanted[MAIN], starts_in)
+    beside = plan.beside or {
+        role: shop.open_sale(terms, 0.0) for role, terms in plan.wanted.items() if role != MAIN
+    }
+    return replace(plan, sale=sale, beside=beside)

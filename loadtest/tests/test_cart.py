@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from loadtest.cart import WITH_ANOTHER, Cart
-from loadtest.sale import Sale
+from loadtest.purchases import Sale
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.answers import Answer
 

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from loadtest.purchases import Sale
 from loadtest.roles import (
     BRIEF,
     LIMITED,
@@ -20,7 +21,6 @@ from loadtest.roles import (
     terms_of,
 )
 from loadtest.run import NEXT_USER
-from loadtest.sale import Sale
 from loadtest.scenarios import MIXES, choose
 from loadtest.shopper import KEPT, KnownOrders, OwnSales
 

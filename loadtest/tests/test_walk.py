@@ -16,8 +16,8 @@ from loadtest.checker import FAIL, PASS, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.client import Connection
 from loadtest.history import Recorder, operations
+from loadtest.purchases import Sale
 from loadtest.roles import MAIN, OWN
-from loadtest.sale import Sale
 from loadtest.scenarios import walk
 from loadtest.shop import Request
 from loadtest.shopper import OwnSales, Shopper

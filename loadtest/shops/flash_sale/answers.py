@@ -11,7 +11,7 @@ import msgspec
 
 from loadtest.framing import Response
 from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, OK, Shown, Told
-from loadtest.sale import Sale
+from loadtest.purchases import Sale
 
 _ORDER_LINK = re.compile(rb"/orders/(\d{1,19})/")
 

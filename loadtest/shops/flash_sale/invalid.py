@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from loadtest.cart import Cart, Line
-from loadtest.purchases import Purchase, new_key
-from loadtest.sale import Sale
+from loadtest.purchases import Purchase, Sale, new_key
 from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.requests import json_of
