@@ -1,7 +1,8 @@
-"""A sale's changes, as the shop confirms them or not."""
+"""A sale's changes and restocks, as the shop confirms them or not."""
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from loadtest.checker.snapshot import Terms, read
-from loadtest.shops.flash_sale.demo import ShopRefused
-from loadtest.steps import Schedule, opening_of, schedule, write_terms
+from loadtest.history import INFO, OK, Operation, operations
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.steps import Restocks, Schedule, opening_of, restock, schedule, write_terms
 from loadtest.steps.schedule import HOURS, OTHER_PRICE, PRICE
 
 SECOND = 1_000_000
@@ -44,6 +46,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "CYCLE", tuple(steps))
     monkeypatch.setattr(schedule, "LAST", schedule.LAST._replace(after=0.0))
     monkeypatch.setattr(schedule, "RETRY", 0.0)
+    monkeypatch.setattr(restock, "LOOK", 0.01)
+    monkeypatch.setattr(restock, "EMPTY", 0.05)
 
 
 def taken(shop: Shop, *, repeats: bool = False) -> Schedule:
@@ -106,3 +110,42 @@ def test_a_sale_opens_when_its_terms_say() -> None:
     later = Terms("5", 0, 10 * SECOND, PRICE, 70 * SECOND, 900 * SECOND)
     assert opening_of(later) > time.monotonic() + 50
     assert opening_of(OPENED) <= time.monotonic()
+
+
+class EmptyShop(DemoShop):
+    """A shop that has sold everything, and adds units, but may lose the answer."""
+
+    def __init__(self, *, loses: bool) -> None:
+        super().__init__(("127.0.0.1", 1))
+        self.available = 0
+        self.restocked = threading.Event()
+        self._loses = loses
+
+    def figures(self, sale: str) -> dict[str, Any]:
+        return {"item": 7}
+
+    def restock(self, sale: str, units: int) -> None:
+        self.available += units
+        self.restocked.set()
+        if self._loses:
+            raise ShopRefused("no answer")
+
+
+def restocked(shop: EmptyShop, folder: Path) -> Operation:
+    """The only restock of an empty sale."""
+    with Restocks(shop, "5", 3, lambda: shop.available, folder) as restocks:
+        assert shop.restocked.wait(30)
+    assert shop.available == 3
+    [told] = operations(restocks.path)
+    assert restocks.times == (told.outcome == OK)
+    return told
+
+
+def test_an_empty_sale_is_restocked_and_the_history_tells(tmp_path: Path) -> None:
+    told = restocked(EmptyShop(loses=False), tmp_path)
+    assert (told.op, told.outcome, told.quantity) == ("restock", OK, 3)
+    assert (told.sale, told.item) == ("5", "7")
+
+
+def test_a_restock_without_an_answer_may_have_been_made(tmp_path: Path) -> None:
+    assert restocked(EmptyShop(loses=True), tmp_path).outcome == INFO

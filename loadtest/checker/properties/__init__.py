@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from loadtest.checker.properties.bills import PaidFor
-from loadtest.checker.properties.carts import AllOrNothing
+from loadtest.checker.properties.carts import AllOrNothing, PaidFor, VoucherLimit
 from loadtest.checker.properties.charges import AtMostOneCharge
 from loadtest.checker.properties.contract import AsPromised
-from loadtest.checker.properties.delivery import DeliveredMails
+from loadtest.checker.properties.delivery import DeliveredMails, FollowUpComplete
 from loadtest.checker.properties.fencing import Fencing
-from loadtest.checker.properties.follow_up import FollowUpComplete
-from loadtest.checker.properties.hold import Hold
+from loadtest.checker.properties.hold import Hold, Window
 from loadtest.checker.properties.orders import NoDuplicate, NoLostOrder, NoPhantomOrder
 from loadtest.checker.properties.price import Price
 from loadtest.checker.properties.privacy import Privacy
@@ -21,8 +19,6 @@ from loadtest.checker.properties.refusals import NoPhantomRejection, RealTimeOrd
 from loadtest.checker.properties.stock import Bounds, Conservation, NoOversell
 from loadtest.checker.properties.truth import TrueAnswers
 from loadtest.checker.properties.vacuity import NotVacuous
-from loadtest.checker.properties.vouchers import VoucherLimit
-from loadtest.checker.properties.window import Window
 from loadtest.shop import Level
 
 __all__ = ["PROPERTIES", "Need", "Property", "not_judged"]

@@ -1,4 +1,4 @@
-"""P17: a cart is bought as a whole or not at all."""
+"""P17, P22 and P23: a cart bought as a whole, vouchers within their limit, and what was paid."""
 
 from __future__ import annotations
 
@@ -32,6 +32,46 @@ class AllOrNothing(Property):
                 OR ordered <> reserved OR orders > 1
                 OR (orders = 1
                     AND lines <> (SELECT opened.lines FROM opened WHERE opened.id = first))
+            """,
+        ),
+    )
+
+
+class VoucherLimit(Property):
+    """No more orders use a voucher than may."""
+
+    id, name, level = "P22", "voucher", Level.VOUCHERS
+    asks = "No voucher was used more often than allowed."
+    fails = "counting the uses before the order is written (ACIDRain)"
+    planted = "voucher used once too often"
+    counts = "SELECT sum(uses) AS uses FROM voucher WHERE snapshot = 0"
+    good = "{uses} uses, none beyond its limit"
+    nothing = "no voucher was used"
+    checks = (
+        Check(
+            "voucher {id} may be used {limit} times and is used by {uses} orders",
+            'SELECT id, "limit", uses FROM voucher WHERE snapshot = 0 AND uses > "limit"',
+        ),
+    )
+
+
+class PaidFor(Property):
+    """What an order holds costs what was paid for it."""
+
+    id, name, level = "P23", "cart", Level.CARTS
+    needs = Need.BILLS
+    asks = "Each order holds exactly what was paid for, also if its cart changed meanwhile."
+    fails = "a total that is worked out from another cart than the order's lines (ACIDRain)"
+    planted = "order that holds more than was paid for"
+    counts = "SELECT count(*) AS bills FROM bill WHERE snapshot = 0"
+    good = "{bills} orders hold what was paid for"
+    nothing = "the books show no bill"
+    checks = (
+        Check(
+            "order {order}: {paid} was paid, and what it holds costs {worth}",
+            """
+            SELECT order_id AS "order", paid, worth FROM bill
+            WHERE snapshot = 0 AND paid <> worth
             """,
         ),
     )
