@@ -4,7 +4,7 @@
 
 It prints `{"port": …, "control": …}` when it listens, and ends when its standard input does, so
 that it never outlives its parent. It is one process with one loop, whose delays are milliseconds.
-`loadtest.faults.control` changes its behaviour from another process.
+`Control` in `loadtest.faults.fault` changes its behaviour from another process.
 """
 
 from __future__ import annotations

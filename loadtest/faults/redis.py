@@ -16,8 +16,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from loadtest.fault_needs import REDIS_PROXY
-from loadtest.faults.control import Control
-from loadtest.faults.fault import Fault, FaultFailed, wait_until
+from loadtest.faults.fault import Control, Fault, FaultFailed, wait_until
 from loadtest.faults.processes import free_port, is_stopped, kill, send
 from loadtest.faults.target import Target
 

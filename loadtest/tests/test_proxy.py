@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from loadtest.faults.control import Control
-from loadtest.faults.fault import FaultFailed, wait_until
+from loadtest.faults.fault import Control, FaultFailed, wait_until
 from loadtest.faults.proxy import SSL_REQUEST, Frontend
 
 
