@@ -143,7 +143,6 @@ class OthersActs(Acts):
         elif meanwhile:
             self.world.pass_time(order.pay_before - self.model.now)
             if meanwhile == "expired":
-                self.world.end()
                 self.quietly("the_clock_ends_orders", task="expire_orders", times=1)
                 self.world.end(together=True)
         self.world.end()

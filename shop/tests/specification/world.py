@@ -231,7 +231,8 @@ class World:
         return int((moment(when) - self.epoch).total_seconds() // 1)
 
     def pass_time(self, seconds: int) -> None:
-        """Let time go by."""
+        """Let time go by; the messages of what happened before have waited from then on."""
+        self.end()
         clock.advance(seconds)
         self.model.now += seconds
 
