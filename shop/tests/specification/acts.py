@@ -136,7 +136,7 @@ class Acts(RuleBasedStateMachine):
             "a purchase": lambda: any(self.keys.values()),
             "a tab": lambda: any(person.tabs for person in self.world.people.values()),
             "work": self.working,
-            "a decided payment": self.decided,
+            "a decision": self.decided,
             "a due mail": lambda: self.world.mails,
             "news": lambda: self.news,
             "a failed refund": lambda: self.refunds("failed"),
@@ -166,9 +166,11 @@ class Acts(RuleBasedStateMachine):
         return found
 
     def decided(self) -> list[tuple[Order, Money]]:
-        """Return the payments that the provider has taken or refused after it worked on them."""
+        """Return the payments that the provider has taken or refused after it worked on them, and
+        the refunds whose end the shop knows."""
         found = [(order, each) for order in self.model.orders for each in order.payments]
-        return [(o, p) for o, p in found if p.there in ("done", "failed", "cancelled")]
+        found = [(o, p) for o, p in found if p.there in ("done", "failed", "cancelled")]
+        return found + self.refunds("done") + self.refunds("failed")
 
     def refunds(self, state: str) -> list[tuple[Order, Money]]:
         """Return the refunds in a state."""

@@ -149,6 +149,7 @@ TOURS: dict[str, Steps] = {
         REPAIRS,
         WATCHES,
         changed("refund", 1),
+        ("the_provider_contradicts_itself", {"which": -1}),  # of the last refund
         ("visits", {"who": "Ann", "where": 7}),
         FOLLOWS,
         ("mails_are_given_up", {"by": "the repair"}),

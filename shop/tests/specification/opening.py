@@ -42,6 +42,8 @@ def by_forms(sale: Sale, staff: Client) -> SaleRow:
     product = {
         "name": sale.name,
         "name_zh": words.CHINESE[sale.name],
+        "description": (about := words.ABOUT_SALE[sale.name]),
+        "description_zh": words.CHINESE[about],
         "slug": uuid4().hex,
         "list_price": figure(sale.list_price, sale.currency, grouped=False),
         "currency": sale.currency,
@@ -76,9 +78,12 @@ def _add(staff: Client, model: str, form: dict[str, Any]) -> None:
 
 def by_a_program(sale: Sale) -> SaleRow:
     """Open a sale by the function that programs call."""
+    about = words.ABOUT_SALE[sale.name]
     product = Product.objects.create(
         name=sale.name,
         name_zh=words.CHINESE[sale.name],
+        description=about,
+        description_zh=words.CHINESE[about],
         slug=uuid4().hex,
         list_price=sale.list_price,
         currency=sale.currency,

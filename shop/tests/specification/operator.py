@@ -1,23 +1,19 @@
-"""The doors of operators: the admin, and the commands."""
+"""The door of operators: the admin."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
-from contextlib import redirect_stdout, suppress
-from io import StringIO
+from collections.abc import Callable
 from typing import Any
 
-from django.core.management import call_command
-from django.db import connection
 from django.urls import reverse
 
 from shop.payments.models import Refund as RefundRow
-from shop.specification.order import AWAITING, Money, Order, Sale
+from shop.specification.order import Money, Order, Sale
+from shop.tests.specification.commands import Commands
 from shop.tests.specification.doors import asked
 from shop.tests.specification.page import Node, forms, read, rows
-from shop.tests.specification.words import figure, overdue, pending_since
+from shop.tests.specification.words import figure
 from shop.tests.specification.world import World
 
 REASONS = {
@@ -25,9 +21,17 @@ REASONS = {
     "too_late": "paid after the order had ended",
     "too_much": "more was paid than was still ordered",
 }
+KINDS = {
+    "paid_late": "paid late, and the units were still there",
+    "part_cancelled": "part of it cancelled",
+    "part_returned": "part of it returned",
+    "money_owed": "paid too late or too much: money goes back",
+    "money_back": "money given back",
+    "refund_failed": "money could not be given back",
+}
+"""How the admin calls events whose name says too little."""
 CAPTURED = {"done": "captured"}
 """How the shop calls a payment that is done."""
-SILENT = "payments against the provider's ledger: ledger"
 FIELDS = {"restock_cancelled": "resells_cancelled", "restock_returned": "resells_returned"}
 
 
@@ -36,11 +40,11 @@ def page_of(model: str) -> str:
     return reverse(f"admin:{model}_changelist")
 
 
-class Operator:
+class Operator(Commands):
     """An operator with all permissions, and what the admin must show."""
 
     def __init__(self, world: World) -> None:
-        self.world, self.model = world, world.model
+        super().__init__(world)
         self.browser = world.staff
         self.log: list[str] = []  # what the admin must have noted of acts
 
@@ -115,6 +119,7 @@ class Operator:
         where = reverse("admin:shop_sale_change", args=[row.pk])
         page = read(self.browser.get(where).content.decode())
         [form] = [f for f in forms(page, where) if "hold" in f.values]
+        assert not form.values.keys() & {"product", "item", "currency"}, "orders depend on these"
         assert form.values["price"] == figure(sale.price, sale.currency, grouped=False)
         values = dict(form.values)
         for name, value in change.items():
@@ -252,13 +257,34 @@ class Operator:
             money = self._plain(order.amount, order.currency)
             wanted.append((what, buyer, money, order.status.replace("_", " ")))
         assert [(r["what"], r["buyer"], r["money"], r["status"]) for r in listed] == wanted
+        chosen = self.model.orders[0]
+        buyer, sale = self.world.people[chosen.buyer].buyer.user, chosen.lines[0].sale
+        number = self.world.rows[sale].pk
+        searches: dict[tuple[str, object], Callable[[Order], bool]] = {
+            ("q", buyer.username): lambda order: order.buyer == chosen.buyer,
+            ("q", chosen.key): lambda order: order.key == chosen.key,
+            ("q", number): lambda order: (
+                self.world.orders[order] == number or sale in [line.sale for line in order.lines]
+            ),
+            ("status__exact", chosen.status): lambda order: order.status == chosen.status,
+        }
+        for search, fits in searches.items():
+            answer = self.browser.get(page_of("shop_order"), dict([search]))
+            found = [int(row["id"]) for row in rows(read(answer.content.decode()))]
+            matching = [order for order in reversed(self.model.orders) if fits(order)]
+            assert found == [self.world.orders[order] for order in matching], search
 
     def check_order(self, order: Order) -> None:
         """Compare the page of an order."""
         page = self.page("shop_order_change", self.world.orders[order])
-        for name, amount in (("money", order.amount), ("back", order.refunded)):
-            shown = page.one("div", css=f"field-{name}").one("div", css="readonly")
-            assert shown.text == self._plain(amount, order.currency)
+        fields = {
+            "buyer": self.world.people[order.buyer].buyer.user.username,
+            "money": self._plain(order.amount, order.currency),
+            "back": self._plain(order.refunded, order.currency),
+            "status": order.status.replace("_", " "),
+        }
+        for name, text in fields.items():
+            assert page.one("div", css=f"field-{name}").one("div", css="readonly").text == text
         lines = self._inline(page, "lines")
         assert [(r["quantity"], r["returned"], r["money"]) for r in lines] == [
             (
@@ -268,8 +294,10 @@ class Operator:
             )
             for line in order.lines
         ]
-        assert [(r["quantity"], r["money"]) for r in self._inline(page, "events")] == [
+        events = self._inline(page, "events")
+        assert [(r["kind"], r["quantity"], r["money"]) for r in events] == [
             (
+                KINDS.get(event.kind, event.kind.replace("_", " ")),
                 str(event.quantity or "-"),
                 "-" if event.amount is None else self._plain(event.amount, order.currency),
             )
@@ -299,69 +327,3 @@ class Operator:
                     }
                 )
         return found
-
-    # --- the commands -----------------------------------------------------------------------
-
-    def audit(self, *options: str) -> dict[str, Any]:
-        """Run the audit; return what it prints."""
-        out = StringIO()
-        with suppress(SystemExit):  # there is a problem, and it is in the output
-            call_command("audit", "--json", *options, stdout=out)
-        found: dict[str, Any] = json.loads(out.getvalue())
-        return found
-
-    def check_audit(self, late: list[str]) -> None:
-        """Compare the audit's books, of all sales and of one, in both of its forms."""
-        books = [self._book(sale) for sale in self.model.sales]
-        unchecked = [SILENT] * (self.model.mood == "silent")
-        found = self.audit()
-        assert found["problems"] == found["repaired"] == []
-        assert (found["balanced"], found["items"], found["overdue"]) == (True, books, late)
-        assert found["unchecked"] == unchecked
-        for book, sale in zip(books, self.model.sales, strict=True):
-            one = self.audit(f"--sale={self.world.rows[sale].pk}")
-            assert (one["items"], one["problems"]) == ([book], [])
-            assert one["overdue"] == list(overdue(self.model.now, pending_since(self.model, sale)))
-        with redirect_stdout(StringIO()) as printed:
-            call_command("audit")
-        written = printed.getvalue()
-        for book in books:
-            assert re.search(r"\s+".join(map(str, book.values())), written), written
-        assert [line[2:] for line in written.splitlines() if line.startswith("! ")] == late
-        assert ("not checked" in written) == bool(unchecked)
-        assert "The books balance." in written
-
-    def _book(self, sale: Sale) -> dict[str, int]:
-        held, confirmed = self._units(sale)
-        return {
-            "item": self.world.rows[sale].item_id,
-            "total": sale.total,
-            "available": self.model.available(sale),
-            "held": held,
-            "confirmed": confirmed,
-            "ledger": self.model.available(sale),
-            "oversold": 0,
-        }
-
-    def restore(self) -> int:
-        """Skip numbers, as after a restore of the database; return how many."""
-        skipped, out, before = 1_000, StringIO(), self._numbers()
-        call_command("after_restore", f"--skip={skipped}", stdout=out)
-        after = self._numbers()
-        assert after == {name: last + skipped for name, last in before.items()}
-        assert out.getvalue().startswith(f"{len(after)} sequences continue {skipped} ids later")
-        return skipped
-
-    def _numbers(self) -> dict[str, int]:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT sequencename, COALESCE(last_value, start_value) FROM pg_sequences "
-                "WHERE schemaname = current_schema()"
-            )
-            return dict(cursor.fetchall())
-
-    def _units(self, sale: Sale) -> tuple[int, int]:
-        held = self.model.held
-        unpaid = [order for order in self.model.orders if order.status == AWAITING]
-        reserved = held(sale, unpaid)
-        return reserved, held(sale, self.model.orders) - reserved

@@ -20,7 +20,7 @@ from shop.background import tasks
 from shop.catalogue.sales import database_time
 from shop.payments.models import Payment as PaymentRow
 from shop.payments.models import Refund as RefundRow
-from shop.payments.provider import PaymentUnknown
+from shop.payments.provider import PaymentUnknown, ProviderRefund
 from shop.specification.order import AWAITING, Money, Order, Part
 from shop.tests.specification import rest
 from shop.tests.specification.acts import NUMBER, Acts, News, act
@@ -153,23 +153,33 @@ class OthersActs(Acts):
         then = f"{'a part is cancelled, ' if part else ''}{meanwhile}, {end}"
         return f"{person.name} pays order {self.place(order)}, then: {then}"
 
-    @act(2, needs="a decided payment", which=NUMBER)
+    @act(2, needs="a decision", which=NUMBER)
     def the_provider_contradicts_itself(self, which: int) -> str:
-        """Report that a payment failed which was taken, or that one was taken which had failed."""
-        order, payment = self.decided()[which % len(self.decided())]
-        intent = self.payment_row(order, payment).intent
-        end = "failed" if payment.there == "done" else "captured"
-        if end == "captured":
-            data = self.world.provider.finish_payment(intent, end)
-            payment.there = "done"
+        """Report that money failed to move which was moved, or that it moved after it had failed:
+        a payment really did then, whereas a refund that failed is asked for again.
+        """
+        order, about = self.decided()[which % len(self.decided())]
+        done = about.there == "done"
+        if about.payment is not None:
+            row = self.operator.refunds()[order.refunds.index(about), self.world.orders[order]]
+            if not row.number:
+                return ""  # it was refused at once
+            end, said = ("failed", "declined") if done else ("succeeded", "done")
+            data = asdict(ProviderRefund(row.number, row.payment.intent, row.amount, end))
+            kind = f"refund.{end}"
         else:
-            data = asdict(self.world.provider.intents[intent]) | {"status": end}
-        said = "done" if end == "captured" else end
-        kind = f"payment_intent.{end}"
-        news = News(f"evt_{next(self.numbers)}", kind, data, order, payment, said)
+            intent = self.payment_row(order, about).intent
+            end, said = ("failed", "failed") if done else ("captured", "done")
+            if done:
+                data = asdict(self.world.provider.intents[intent]) | {"status": end}
+            else:
+                data = self.world.provider.finish_payment(intent, end)
+                about.there = "done"
+            kind = f"payment_intent.{end}"
+        news = News(f"evt_{next(self.numbers)}", kind, data, order, about, said)
         assert self.deliver(news.pk, news, 0) == 200
         self.hear(news)
-        return f"the provider now says of a payment of order {self.place(order)}: {end}"
+        return f"the provider now says {kind} of order {self.place(order)}"
 
     @act(1, needs="work", how=st.sampled_from([*FORGED]))
     def a_stranger_reports_a_payment(self, how: str) -> str:
@@ -331,6 +341,7 @@ class OthersActs(Acts):
         count, chosen = due.count(), list(due.values_list("pk", flat=True))
         with mock.patch.object(EmailBackend, "send_messages", side_effect=OSError("no mail")):
             tasks.send_mails()
+        self.world.failed += count
         rest.check_watching(self.world, self.operator, dead=count)
         if by == "the repair" and not self.unanswered():
             self._repair(woken=count)

@@ -26,6 +26,8 @@ class Node:
         for each in self.inside:
             if isinstance(each, str):
                 yield each
+            elif each.tag == "br":
+                yield " "
             elif each.tag not in {"script", "style"}:
                 yield from each._texts()
 

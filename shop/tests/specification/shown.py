@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from shop.specification.order import AWAITING, Event, Order, Sale
@@ -37,10 +36,25 @@ def badge(sale: Sale, world: World) -> str:
     return "may_come_back" if coming else status
 
 
+def look(person: Person, where: str, world: World, order: Order | None = None) -> Node:
+    """Visit a page, and compare what all have: a title, the time, and links by their names."""
+    page, said = person.visit(where, order), person.says
+    assert page.one("title").text.startswith(page.one("h1").text)
+    for clock in page.all(data_now=None):
+        assert world.second(clock.attributes["data-now"]) == world.model.now
+    lead = {said("Order {}", number): f"/orders/{number}/" for number in world.orders.values()}
+    lead |= {said(sale.name): f"/sales/{row.pk}/" for sale, row in world.rows.items()}
+    for link in page.one("main").all("a"):
+        assert link.attributes["href"] == lead.get(link.text, link.attributes["href"])
+    return page
+
+
 def check_offer(node: Node, person: Person, sale: Sale, world: World) -> None:
     """Compare what a card or a page says of a sale."""
     shown, status, said = badge(sale, world), world.model.status(sale), person.says
     assert node.attributes["data-status"] == status
+    times = [world.second(node.attributes[f"data-{name}"]) for name in ("starts", "ends")]
+    assert times == [sale.opens, sale.closes]
     assert ("data-may-come-back" in node.attributes) == (shown == "may_come_back")
     assert node.one("p", data_badge="").text == said(words.SALE[shown])
     names = [h.text for tag in ("h1", "h3") for h in node.all(tag)]
@@ -64,7 +78,7 @@ def check_offer(node: Node, person: Person, sale: Sale, world: World) -> None:
 def check_home(person: Person, world: World) -> None:
     """Compare the home page: its shelves, and what stands on each, in order."""
     now, found = world.model.now, {}
-    page = person.visit("/")
+    page = look(person, "/", world)
     for shelf in page.all("section"):
         name = shelf.attributes["aria-labelledby"]
         assert shelf.one("h2").text == person.says(words.SHELVES[name])
@@ -87,9 +101,10 @@ def check_sale_page(person: Person, sale: Sale, world: World) -> None:
     """Compare a sale's page and its forms."""
     row, said = world.rows[sale], person.says
     where = f"/sales/{row.pk}/"
-    page = person.visit(where)
+    page = look(person, where, world)
     status = world.model.status(sale)
     check_offer(page.one("article"), person, sale, world)
+    assert page.one("p", css="about").text == said(words.ABOUT_SALE[sale.name])
     minutes = max(sale.hold // 60, 1)
     told = dict(facts(page))
     assert told[said("Limit per buyer")] == str(sale.limit)
@@ -130,7 +145,7 @@ def _check_invitation(page: Node, person: Person, where: str, status: str) -> No
 
 def check_cart(person: Person, world: World, page: Node | None = None) -> None:
     """Compare the cart's page."""
-    page, said = page or person.visit("/cart/"), person.says
+    page, said = page or look(person, "/cart/", world), person.says
     cart = world.model.carts.get(person.name, {})
     [link] = page.one("header").all("a", href="/cart/")
     assert link.text == said("Cart") + (f" ({len(cart)})" if cart else "")
@@ -171,7 +186,7 @@ def check_cart(person: Person, world: World, page: Node | None = None) -> None:
 
 def check_orders(person: Person, world: World) -> None:
     """Compare the list of a buyer's orders."""
-    page, said = person.visit("/orders/"), person.says
+    page, said = look(person, "/orders/", world), person.says
     found = []
     for tr in (row for body in page.all("tbody") for row in body.all("tr")):
         what, _, amount, status = [td.text for td in tr.all("td")]
@@ -195,14 +210,14 @@ def check_orders(person: Person, world: World) -> None:
 def _contents(person: Person, order: Order) -> str:
     many = [f" × {line.quantity}" if line.quantity > 1 else "" for line in order.lines]
     names = [person.says(line.sale.name) for line in order.lines]
-    return "".join(name + text for name, text in zip(names, many, strict=True))
+    return " ".join(name + text for name, text in zip(names, many, strict=True))
 
 
 def check_order_page(person: Person, order: Order, world: World) -> Node:
     """Compare an order's page: its figures, its history, and what it offers."""
     pk, said = world.orders[order], person.says
     where = f"/orders/{pk}/"
-    page = person.visit(where, order)
+    page = look(person, where, world, order)
     status = order.shown(world.model.now)
     head = page.one("div", css="order-head")
     assert (head.one("h1").text, head.one("p", css="badge").text) == (
@@ -217,6 +232,7 @@ def check_order_page(person: Person, order: Order, world: World) -> Node:
     assert seconds(page.one("dl", css="facts"), world) == [world.opened[order], order.pay_before]
     for left in page.all("p", css="countdown"):
         assert seconds(left, world) == [order.pay_before]
+        assert world.second(left.one(data_until=None).attributes["data-until"]) == order.pay_before
     history = page.one("section", css="timeline")
     assert [
         (li.attributes["data-event"], li.one("span").text)
@@ -276,9 +292,3 @@ def _offers(person: Person, order: Order, status: str, world: World) -> Offered:
         if order.live(line) > 1 or (order.live(line) and len(order.lines) > 1):
             sale = str(world.rows[line.sale].pk)
             yield f"{where}/{end}/", said(some), sale, str(order.live(line))
-
-
-def amounts(text: str, currency: str) -> list[str]:
-    """Return the amounts in a text, without their currency's symbol."""
-    symbol = re.escape(words.SYMBOLS[currency].strip())
-    return [found[1] for found in re.finditer(rf"{symbol}\s?([\d.,]*\d)", text)]

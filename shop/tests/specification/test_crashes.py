@@ -26,10 +26,12 @@ from inventory.postgresql import base
 from inventory.redis import client
 from inventory.selling import commit
 from shop.background import tasks
+from shop.catalogue.sales import database_time
 from shop.orders.models import Order as Row
+from shop.payments.models import Payment, Refund
 from shop.specification.order import Order, Part
 from shop.tests.specification import clock, rest
-from shop.tests.specification.found import Steps, opening
+from shop.tests.specification.found import Steps, changed, opening, provider
 from shop.tests.specification.story import Story
 from shop.tests.specification.world import key_of
 
@@ -43,8 +45,10 @@ BUYS: Steps = [
     opening(stock=9, limit=9),
     ("buys_a_cart", {"who": "Ann", "units": (3, 2, 0), "again": False}),
 ]
-PAYS: Steps = [*BUYS, ("changes", {"order": 0, "what": "payment", "stranger": 0})]
-WORKS: Steps = [*BUYS, ("the_provider_becomes", {"mood": "works", "dies": False}), *PAYS[2:]]
+PAYS: Steps = [*BUYS, changed("payment")]
+WORKS: Steps = [*BUYS, provider("works"), *PAYS[2:]]
+UNANSWERED: Steps = [*BUYS, provider("silent"), *PAYS[2:], provider("answers")]
+REFUSED: Steps = [*PAYS, provider("declines"), changed("refund"), provider("answers")]
 LATE: Steps = [*BUYS, ("time_passes", {"towards": 3, "edge": 0})]
 
 
@@ -99,6 +103,17 @@ def _hands_over(story: Story) -> None:
     story.world.staff.post("/admin/shop/order/", {"action": "fulfil", "_selected_action": [pk]})
 
 
+def _sweeps(_: Story) -> None:
+    Payment.objects.update(not_before=database_time())
+    tasks.settle_payments()
+
+
+def _retries(story: Story) -> None:
+    chosen = list(Refund.objects.values_list("pk", flat=True))
+    form = {"action": "retry", "_selected_action": chosen}
+    story.world.staff.post("/admin/shop/refund/", form)
+
+
 def _restocked(story: Story, _: Order) -> None:
     story.sales[0].total += 5
 
@@ -137,6 +152,10 @@ ACTS = {
     "handing over": Act(PAYS, _hands_over, lambda _, order: order.hand_over()),
     "a restock": Act([opening(stock=9)], _restocks, _restocked),
     "news of a payment": Act(WORKS, _hears, _heard),
+    "the sweep of payments": Act(UNANSWERED, _sweeps, lambda story, _: story.model.settle()),
+    "an operator's retry": Act(
+        REFUSED, _retries, lambda story, order: story.model.retry(order, order.refunds[0])
+    ),
     "the expiry": Act(
         LATE, lambda _: tasks.expire_orders(), lambda story, order: order.expire(story.model.now)
     ),

@@ -10,6 +10,8 @@ from shop.specification.shop import Shop
 CHINESE = {
     "Alpha": "甲",
     "Gamma": "丙",
+    "The first.": "第一个。",
+    "The third.": "第三个。",
     # sales
     "On sale now": "抢购中",
     "Coming soon": "即将开始",
@@ -114,6 +116,13 @@ CHINESE = {
     "This order has been refunded.": "订单已退款。",
     "The payment was declined. You were not charged.": "付款被拒绝，未产生扣款。",
     # mails
+    "Order": "订单",
+    "Total": "合计",
+    "Pay now": "立即付款",
+    "View your order": "查看订单",
+    "You receive this email because of your order with us.": (
+        "您收到此邮件，是因为您在本店下过单。"
+    ),
     "Reserved for you: {contents}": "抢购成功：{contents}",
     "We are holding your order until {deadline}. Please pay before then; otherwise the order "
     "expires and the items go back on sale.": (
@@ -137,6 +146,11 @@ CHINESE = {
     ),
 }
 
+ABOUT_SALE = {
+    "Alpha": "The first.",
+    "Phone": "The classic of every sale: list price 1999, on sale at 999.",
+    "Gamma": "The third.",
+}
 SALE = {
     "open": "On sale now",
     "not_started": "Coming soon",
@@ -234,6 +248,7 @@ MAILS = {
         ),
     ),
 }
+WHY = "You receive this email because of your order with us."
 TWICE = "Clicking twice places only one order."
 UNPAID = "Some orders are still unpaid. Items that are not paid for in time go back on sale."
 OVERDUE = {

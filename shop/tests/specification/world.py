@@ -189,7 +189,8 @@ class World:
         self.queued: set[Order] = set()
         self.outbox: list[int] = []
         self.mails: dict[tuple[Order, str], int] = {}
-        self.seen = self.skipped = 0
+        self.alerts: dict[str, tuple[int, str]] = {}  # by kind: since when, and its text
+        self.seen = self.skipped = self.failed = 0
         self.orders: dict[Order, int] = {}
         self.opened: dict[Order, int] = {}
         self.staff = Client()
