@@ -158,6 +158,17 @@ def test_a_mail_that_the_server_does_not_take_is_tried_again(eve, mailoutbox):
     assert len(mailoutbox) == 1
 
 
+@pytest.mark.parametrize("change", [{"is_active": False}, {"email": ""}])
+def test_an_account_that_is_closed_or_without_address_meanwhile_gets_no_mail(
+    eve, mailoutbox, change
+):
+    ask()
+    User.objects.filter(pk=eve.pk).update(**change)
+    follow_up.follow_up()
+    assert mailoutbox == []
+    assert OutboxMessage.objects.get().done is not None
+
+
 def test_without_a_public_address_no_link_could_be_trusted(eve, settings):
     settings.PUBLIC_URL = ""
     assert Client().get("/password-reset/").status_code == 404

@@ -29,12 +29,17 @@ def test_each_order_has_an_alert_of_its_own_whose_figures_may_change():
 OURS = Ours(3, 7, "pi_1", "captured", "CNY", amount=1_000, back=400, on_the_way=0)
 
 
-def test_a_refund_that_the_provider_never_gave_is_found():
-    given = {"pi_1": Theirs(7, "CNY", captured=1_000, refunded=400)}
-    assert money._not_at_the_provider({"pi_1": OURS}, given) == []
-    kept = {"pi_1": Theirs(7, "CNY", captured=1_000, refunded=300)}
-    [problem] = money._not_at_the_provider({"pi_1": OURS}, kept)
+def test_a_refund_that_only_the_shop_or_only_the_provider_knows_is_found():
+    def found(refunded: int) -> list[str]:
+        theirs = {"pi_1": Theirs(7, "CNY", captured=1_000, refunded=refunded)}
+        missing = money._not_at_the_provider({"pi_1": OURS}, theirs)
+        return [*missing, *money._not_here({"pi_1": OURS}, theirs, unknown_too=True)]
+
+    assert found(400) == []
+    [problem] = found(300)
     assert problem.startswith("payment 3 of order 7: 4.00 CNY went back")
+    [problem] = found(500)
+    assert problem.endswith("has taken 10.00 CNY and given back 5.00 CNY")
 
 
 @pytest.mark.parametrize("status", ["paid", "fulfilled", "cancelled", "expired", "refunded"])

@@ -14,6 +14,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 
 from inventory.models import Item
+from inventory.selling.cart import MAX_LINES
 from shop.orders.models import Order
 from shop.refusals import Refusal
 from shop.tests.catalogue import (
@@ -225,3 +226,14 @@ def test_a_cart_can_be_filled_before_signing_in_but_not_bought(client):
 
 def test_a_sale_that_is_not_there_cannot_be_put_into_the_cart(browser):
     assert browser.post("/cart/999999/", {"quantity": 1}).status_code == 404
+
+
+def test_a_cart_takes_twenty_sales_and_no_further_one(browser):
+    first, *others = [a_sale() for _ in range(MAX_LINES + 1)]
+    for sale in others:
+        browser.post(f"/cart/{sale.pk}/", {"quantity": 1})
+    full = browser.post(f"/cart/{first.pk}/", {"quantity": 1}, follow=True)
+    assert "A cart must contain 1 to 20 lines" in full.text
+    changed = browser.post(f"/cart/{sale.pk}/", {"quantity": 2}, follow=True)
+    assert "A cart must contain" not in changed.text
+    assert len(browser.session["cart"]) == MAX_LINES

@@ -86,6 +86,7 @@ TOURS: dict[str, Steps] = {
         page("Bob", 6, 0),
         page("Bob", 6, 0, times=2),
         operator("pause", 1),
+        operator("product", 2, 2),
         page("Ann", 1, 1),
         page("Ann", 7, 0, 1, times=2),
         page("Ann", 7, 9, 3),

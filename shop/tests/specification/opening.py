@@ -24,14 +24,17 @@ from shop.tests.specification.words import figure
 def by_command(sale: Sale) -> SaleRow:
     """Open a sale of the phone by `create_sale`."""
     out, price = StringIO(), figure(sale.price, sale.currency, grouped=False)
+    as_json = sale.price > 0
     call_command(
-        *("create_sale", "--json", f"--stock={sale.total}", f"--limit={sale.limit}"),
+        *("create_sale", *["--json"] * as_json, f"--stock={sale.total}", f"--limit={sale.limit}"),
         *(f"--price={price}", f"--hold={sale.hold}", f"--starts-in={sale.opens + 7}"),
         stdout=out,
     )
-    said = json.loads(out.getvalue())
-    row = SaleRow.objects.get(pk=said["sale"])
-    assert said["item"] == row.item_id
+    row = SaleRow.objects.latest("pk")
+    said = f"Sale {row.pk} of item {row.item_id}: {sale.total} units."
+    assert out.getvalue().strip() == (
+        json.dumps({"sale": row.pk, "item": row.item_id}) if as_json else said
+    )
     starts_in = (row.starts_at - database_time()).total_seconds()
     assert 0 < starts_in - sale.opens <= 7
     return row
@@ -45,8 +48,8 @@ def by_forms(sale: Sale, staff: Client) -> SaleRow:
         "description": (about := words.ABOUT_SALE[sale.name]),
         "description_zh": words.CHINESE[about],
         "slug": uuid4().hex,
-        "list_price": figure(sale.list_price, sale.currency, grouped=False),
-        "currency": sale.currency,
+        "list_price": figure(sale.list_price, words.listed_in(sale), grouped=False),
+        "currency": words.listed_in(sale),
     }
     _add(staff, "shop_product", product)
     _add(staff, "inventory_item", {"name": sale.name, "units": sale.total})

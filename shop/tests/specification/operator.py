@@ -13,7 +13,7 @@ from shop.specification.order import Money, Order, Sale
 from shop.tests.specification.commands import Commands
 from shop.tests.specification.doors import asked
 from shop.tests.specification.page import Node, forms, read, rows
-from shop.tests.specification.words import figure
+from shop.tests.specification.words import figure, listed_in
 from shop.tests.specification.world import World
 
 REASONS = {
@@ -144,8 +144,9 @@ class Operator(Commands):
         where = reverse("admin:shop_product_change", args=[self.world.rows[sale].product_id])
         page = read(self.browser.get(where).content.decode())
         [form] = [f for f in forms(page, where) if "list_price" in f.values]
-        assert form.values["list_price"] == figure(sale.list_price, sale.currency, grouped=False)
-        price = figure(list_price, sale.currency, grouped=False)
+        before = figure(sale.list_price, listed_in(sale), grouped=False)
+        assert form.values["list_price"] == before
+        price = figure(list_price, listed_in(sale), grouped=False)
         assert "was changed successfully" in self.sends(where, {**form.values, "list_price": price})
         sale.list_price = list_price
 
@@ -187,7 +188,7 @@ class Operator(Commands):
             for s, _ in newest
         ]
         assert sorted(self._listed("shop_product", "name", "listed_at")) == [
-            (sale.name, self._plain(sale.list_price, sale.currency))
+            (sale.name, self._plain(sale.list_price, listed_in(sale)))
             for sale in sorted(self.model.sales, key=lambda each: each.name)
         ]
         noted = [text for (text,) in self._listed("admin_logentry", "change_message")]
@@ -253,17 +254,17 @@ class Operator(Commands):
         wanted = []
         for order in reversed(self.model.orders):
             what = ", ".join(f"{line.quantity} × {line.sale.name}" for line in order.lines)
-            buyer = self.world.people[order.buyer].buyer.user.username
+            name = self.world.people[order.buyer].buyer.user.username
             money = self._plain(order.amount, order.currency)
-            wanted.append((what, buyer, money, order.status.replace("_", " ")))
+            wanted.append((what, name, money, order.status.replace("_", " ")))
         assert [(r["what"], r["buyer"], r["money"], r["status"]) for r in listed] == wanted
         chosen = self.model.orders[0]
         buyer, sale = self.world.people[chosen.buyer].buyer.user, chosen.lines[0].sale
         number = self.world.rows[sale].pk
-        searches: dict[tuple[str, object], Callable[[Order], bool]] = {
+        searches: dict[tuple[str, str], Callable[[Order], bool]] = {
             ("q", buyer.username): lambda order: order.buyer == chosen.buyer,
-            ("q", chosen.key): lambda order: order.key == chosen.key,
-            ("q", number): lambda order: (
+            ("q", str(chosen.key)): lambda order: order.key == chosen.key,
+            ("q", str(number)): lambda order: (
                 self.world.orders[order] == number or sale in [line.sale for line in order.lines]
             ),
             ("status__exact", chosen.status): lambda order: order.status == chosen.status,

@@ -103,6 +103,8 @@ def _form(node: Node, where: str) -> Form:
     for box in node.all("select"):
         chosen = [o.attributes["value"] for o in box.all("option") if "selected" in o.attributes]
         values[box.attributes["name"]] = chosen[0] if chosen else ""
+    for area in node.all("textarea"):
+        values[area.attributes["name"]] = area.text
     buttons = list(node.all("button"))
     action = node.attributes.get("action") or where
     text = buttons[0].text if buttons else ""

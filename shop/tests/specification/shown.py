@@ -65,7 +65,8 @@ def check_offer(node: Node, person: Person, sale: Sale, world: World) -> None:
     meter = node.one("meter").attributes
     assert (meter["value"], meter["max"]) == (str(available), str(sale.total))
     price = f"{said('Sale price')} {person.money(sale.price, sale.currency)}"
-    if (percent := (sale.list_price - sale.price) * 100 // max(sale.list_price, 1)) > 0:
+    percent = (sale.list_price - sale.price) * 100 // max(sale.list_price, 1)
+    if percent > 0 and words.listed_in(sale) == sale.currency:
         price += f" {said('List price')} {person.money(sale.list_price, sale.currency)} "
         price += said("{}% off", percent)
     assert node.one("p", css="price").text == price

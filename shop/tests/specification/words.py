@@ -292,6 +292,11 @@ def overdue(now: int, waits: Mapping[str, list[int]]) -> Iterator[str]:
             yield f"{count} {what}"
 
 
+def listed_in(sale: Sale) -> str:
+    """Return the currency of a product's list price: that of its sale may be another."""
+    return "EUR" if sale.currency == "KWD" else sale.currency
+
+
 def figure(amount: int, currency: str, *, grouped: bool = True) -> str:
     """Write an amount: 1,999.00 for people, 1999.00 for operators."""
     digits = DECIMALS[currency]
