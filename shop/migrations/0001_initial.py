@@ -181,7 +181,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='payment',
-            constraint=models.UniqueConstraint(condition=models.Q(('state', 'failed'), _negated=True), fields=('order',), name='shop_payment_one_live'),
+            constraint=models.UniqueConstraint(condition=models.Q(('state', 'pending')), fields=('order',), name='shop_payment_one_pending'),
         ),
         migrations.AddConstraint(
             model_name='payment',

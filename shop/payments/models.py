@@ -14,7 +14,11 @@ from shop.orders.models import Order
 
 
 class Payment(models.Model):
-    """An attempt to pay an order. An order has at most one that has not failed."""
+    """An attempt to pay an order. At most one is pending.
+
+    Several may be captured, if the provider took money although it had reported a failure; all of
+    it but one goes back.
+    """
 
     class State(models.TextChoices):
         """The known outcome; pending until it is certain."""
@@ -37,7 +41,7 @@ class Payment(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["order"], condition=~Q(state="failed"), name="shop_payment_one_live"
+                fields=["order"], condition=Q(state="pending"), name="shop_payment_one_pending"
             ),
             models.UniqueConstraint(
                 fields=["intent"], condition=~Q(intent=""), name="shop_payment_one_per_intent"

@@ -115,7 +115,9 @@ def _follow_return(order: Order) -> None:
 
 def _record_refund(order: Order, amount: int | None, key: str) -> None:
     """Record the amount owed; None: everything not refunded yet."""
-    payment = Payment.objects.filter(order=order, state=Payment.State.CAPTURED).first()
+    # The one that pays for the order: what was taken besides has all gone back.
+    taken = Payment.objects.filter(order=order, state=Payment.State.CAPTURED)
+    payment = taken.filter(owed_back__lt=F("amount")).first()
     if payment is None:
         return  # it was free
     left = payment.amount - payment.owed_back

@@ -177,11 +177,13 @@ def test_the_timeline_is_never_rewritten_and_a_refund_never_deleted(sale):
             cursor.execute(forbidden)
 
 
-def test_the_database_knows_at_most_one_payment_an_order_and_no_more_back_than_was_taken(sale):
+def test_the_database_knows_one_pending_payment_an_order_and_no_more_back_than_was_taken(sale):
     mine = paid(sale)
     payment = Payment.objects.get(order=mine)
+    other = an_order(sale)
+    Payment.objects.create(order=other, key="one", amount=1, not_before=other.created)
     with pytest.raises(IntegrityError), transaction.atomic():
-        Payment.objects.create(order=mine, key="another", amount=1, not_before=mine.created)
+        Payment.objects.create(order=other, key="another", amount=1, not_before=other.created)
     with pytest.raises(IntegrityError), transaction.atomic():
         Payment.objects.filter(pk=payment.pk).update(owed_back=payment.amount + 1)
 

@@ -227,6 +227,20 @@ TOURS: dict[str, Steps] = {
 """Stories that lead past every page, form, mail and alert, which chance may leave out of a run."""
 
 FOUND: dict[str, Steps] = {
+    "a payment that the provider called failed was taken, and so was the next one": [
+        opening(),
+        bought("Ann", 0, 2),
+        provider("mute"),
+        changed("payment"),
+        ("the_provider_contradicts_itself", {"which": 0}),
+        provider("answers"),
+        changed("payment"),
+        REPAIRS,
+        WATCHES,
+        some("refund", 0),
+        changed("refund"),
+        WATCHES,
+    ],
     "saving a sale's form moves its opening by part of a second": [
         opening(opens=120),
         ("the_operator_changes", {"sale": 2, "what": "rules", "units": 2}),

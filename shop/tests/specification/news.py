@@ -130,7 +130,12 @@ class ProviderActs(Acts):
             intent = self.payment_row(order, about).intent
             end, said = ("failed", "failed") if done else ("captured", "done")
             if done:
-                data = asdict(self.world.provider.intents[intent]) | {"status": end}
+                data = asdict(self.world.provider.intents[intent])
+                kind = "payment_intent.captured"  # which follows at last
+                self.news.append(
+                    News(f"evt_{next(self.numbers)}", kind, data, order, about, "done")
+                )
+                data = data | {"status": end}
             else:
                 data = self.world.provider.finish_payment(intent, end)
                 about.there = "done"

@@ -17,7 +17,7 @@ from shop.specification.order import AWAITING, Part
 from shop.tests.specification import rest
 from shop.tests.specification.acts import NUMBER, act
 from shop.tests.specification.news import ProviderActs
-from shop.tests.specification.words import pending_since
+from shop.tests.specification.words import disputed, pending_since
 from shop.tests.specification.world import key_of
 
 
@@ -144,9 +144,6 @@ class OthersActs(ProviderActs):
         for order in model.orders:
             order.expire(model.now)
         model.settle()
-        self.world.end()
-        self.world.deliver()
-        rest.check_sent(self.world)
         wanted = [f"expired {len(due)} orders past their deadline"]
         if asked:
             asked += sum(len(order.refunds) for order in model.orders) - known
@@ -156,6 +153,15 @@ class OthersActs(ProviderActs):
             )
         if model.mood == "silent":
             wanted.append("the provider does not answer; its ledger was not compared (ledger)")
+        else:
+            overlooked = disputed(model)
+            for order, payment in overlooked:
+                model.hear(order, payment, "done")
+            numbers = sorted({self.world.orders[order] for order, _ in overlooked})
+            wanted += [f"recorded the provider's state of order {number}" for number in numbers]
+        self.world.end()
+        self.world.deliver()
+        rest.check_sent(self.world)
         if woken:
             wanted.append(f"made {woken} messages due that were put off or dead")
         assert said == [*wanted, "0 messages are not done yet"]

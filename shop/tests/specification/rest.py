@@ -85,6 +85,8 @@ def ledger(provider: Psp) -> Iterator[LedgerLine]:
 def check_watching(world: World, operator: Operator, *, dead: int = 0) -> None:
     """Compare what operators watch: metrics, the audit, its alerts, and health."""
     model = world.model
+    if words.disputed(model):
+        return  # the audit has problems then, whose sentences shop/tests/test_audit.py compares
     world.provider.be(model.mood)
     late = list(words.overdue(model.now, waiting(world, dead)))
     late += [f"{dead} mails are dead"] * bool(dead)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from shop.specification.order import AWAITING, Sale
+from shop.specification.order import AWAITING, Money, Order, Sale
 from shop.specification.shop import Shop
 
 CHINESE = {
@@ -282,6 +282,12 @@ def pending_since(shop: Shop, sale: Sale | None = None) -> dict[str, list[int]]:
         "refund": [refund.begun for refund in refunds if refund.state == "pending"],
         "refused": [refund.begun for refund in refunds if refund.state == "failed"],
     }
+
+
+def disputed(shop: Shop) -> list[tuple[Order, Money]]:
+    """Return payments that were taken although the provider has called them failed."""
+    found = [(order, each) for order in shop.orders for each in order.payments]
+    return [(o, each) for o, each in found if (each.state, each.there) == ("failed", "done")]
 
 
 def overdue(now: int, waits: Mapping[str, list[int]]) -> Iterator[str]:
