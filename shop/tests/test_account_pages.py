@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 from django.core.mail.backends.locmem import EmailBackend
 from django.test import Client, override_settings
+from django.urls import reverse
 
 from inventory.models import OutboxMessage
 from inventory.redis import client as redis
@@ -19,7 +20,7 @@ from shop.accounts import throttle, tokens
 from shop.accounts.models import User
 from shop.background import follow_up
 from shop.orders.models import Order
-from shop.tests.catalogue import PASSWORD, a_buyer, a_sale
+from shop.tests.catalogue import PASSWORD, a_buyer, a_sale, an_order
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -55,6 +56,23 @@ def test_signing_out_is_a_form(browser):
     assert browser.get("/sign-out/").status_code == 405
     assert browser.post("/sign-out/").headers["Location"] == "/"
     assert browser.get("/orders/").status_code == 302
+
+
+def test_orders_are_changed_by_post_only(browser, buyer):
+    order = an_order(a_sale(), buyer)
+    for action in ("pay", "cancel", "refund"):
+        assert browser.get(reverse(action, args=[order.pk])).status_code == 405
+
+
+def test_my_orders_are_mine_the_newest_first_twenty_a_page(browser, buyer):
+    sale = a_sale(stock=30, limit=25)
+    mine = [an_order(sale, buyer).pk for _ in range(21)]
+    other = an_order(sale)
+    first, second = (browser.get(f"/orders/?page={n}").text for n in (1, 2))
+    shown = re.compile(r'<th scope="row"><a href="/orders/(\d+)/">')
+    assert [int(pk) for pk in shown.findall(first)] == mine[:0:-1]
+    assert [int(pk) for pk in shown.findall(second)] == mine[:1]
+    assert f"/orders/{other.pk}/" not in first + second
 
 
 def test_the_account_page_makes_a_token_when_asked_to(browser, buyer):

@@ -21,6 +21,7 @@ from shop.tests.catalogue import (
     PASSWORD,
     a_buyer,
     a_sale,
+    an_order,
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,6 +57,21 @@ def test_the_home_page_costs_two_queries_however_many_sales_there_are(
         a_sale()
     with django_assert_num_queries(2):
         client.get("/")
+
+
+def test_nothing_is_loaded_from_outside(browser, buyer):
+    order = an_order(a_sale(), buyer)
+    sale = order.lines.get().sale
+    for path in ("/", sale.get_absolute_url(), order.get_absolute_url(), "/api/docs"):
+        answer = browser.get(path)
+        assert not re.findall(r'(?:src|href|action)="(?:https?:)?//', answer.text)
+        assert answer.headers["Content-Security-Policy"].startswith("default-src 'self';")
+
+
+def test_every_page_load_has_its_own_key(browser):
+    address = a_sale().get_absolute_url()
+    keys = {UUID(key_on(browser.get(address).text)) for _ in range(3)}
+    assert len(keys) == 3
 
 
 def test_the_shelves_are_kept_for_a_second_in_each_language(client, monkeypatch):

@@ -1,0 +1,235 @@
+"""Payments: news during a request, crashes, and a provider that does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from uuid import uuid4
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+
+from inventory import services
+from inventory.tests.helpers import (
+    at_once,
+)
+from shop import orders, payments
+from shop.catalogue.models import Sale
+from shop.orders import Part, WrongState
+from shop.orders.models import Order
+from shop.payments import paying, recovery, settlement
+from shop.payments.models import Payment
+from shop.payments.provider import PaymentUnknown
+from shop.tests.catalogue import a_sale, an_order
+from shop.tests.money import (
+    check,
+    come_to_rest,
+    deliver,
+    make_due,
+    paid,
+    status,
+    sweep,
+)
+from shop.tests.provider import Crash, FakeProvider, crash_at, lost
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+Status = Order.Status
+
+
+@pytest.fixture
+def sale(fake_provider: FakeProvider) -> Iterator[Sale]:
+    """Ten units at 999.00 CNY, three per buyer; orders and money must agree in the end."""
+    made = a_sale(limit=3)
+    yield made
+    check(made, fake_provider)
+
+
+def test_an_event_during_a_second_request_is_its_answer(sale, fake_provider, monkeypatch):
+    fake_provider.slow = True
+    mine = an_order(sale)
+    payments.pay(mine)
+    read, news = Order.refresh_from_db, [fake_provider]
+
+    def read_before_the_news(order: Order) -> None:
+        read(order)
+        while news:
+            deliver(news.pop())
+
+    monkeypatch.setattr(Order, "refresh_from_db", read_before_the_news)
+    assert payments.pay(mine).status == Status.PAID
+
+
+def test_the_database_knows_one_pending_payment_an_order_and_no_more_back_than_was_taken(sale):
+    mine = paid(sale)
+    payment = Payment.objects.get(order=mine)
+    other = an_order(sale)
+    Payment.objects.create(order=other, key="one", amount=1, not_before=other.created)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Payment.objects.create(order=other, key="another", amount=1, not_before=other.created)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Payment.objects.filter(pk=payment.pk).update(owed_back=payment.amount + 1)
+
+
+def test_a_refund_that_meets_the_arriving_payment_is_given(sale, fake_provider, monkeypatch):
+    fake_provider.slow = True
+    mine = an_order(sale)
+    payments.pay(mine)
+    releasing = services.releasing
+
+    @contextmanager
+    def paid_meanwhile(*arguments, **named):
+        with releasing(*arguments, **named) as released:
+            yield released
+        if not released:
+            deliver(fake_provider)
+
+    monkeypatch.setattr(services, "releasing", paid_meanwhile)
+    assert payments.refund(mine).status in (Order.Status.REFUND_PENDING, Order.Status.REFUNDED)
+    deliver(fake_provider)
+    assert status(mine) == Order.Status.REFUNDED
+
+
+def test_a_refund_whose_event_precedes_its_answer_is_given_once(sale, fake_provider):
+    mine = paid(sale)
+    fake_provider.slow = True
+
+    def news_first(call: str) -> None:
+        if call == "refund":
+            with pytest.raises(settlement.NotYet):
+                deliver(fake_provider)
+
+    fake_provider.after = news_first
+    assert payments.refund(mine).status == Status.REFUND_PENDING
+    fake_provider.after = lambda call: None
+    come_to_rest(fake_provider)
+    assert status(mine) == "refunded"
+
+
+def test_parts_and_the_whole_given_back_at_once_never_come_to_more_than_was_paid(
+    sale, fake_provider
+):
+    mine = paid(sale, 3)
+    calls_ = [partial(payments.refund, Order.objects.get(pk=mine.pk)) for _ in range(2)]
+    calls_ += [
+        partial(payments.refund, Order.objects.get(pk=mine.pk), Part(1, uuid4())) for _ in range(4)
+    ]
+    at_once(calls_)
+    come_to_rest(fake_provider)
+    assert status(mine) == "refunded"
+    assert sum(fake_provider.refunds[mine.pk]) == 299_700
+
+
+def test_a_capture_that_came_first_under_another_key_is_this_ones_answer(fake_provider):
+    mine = an_order(a_sale())
+
+    def another_first(call: str) -> None:
+        if call == "capture":
+            fake_provider.before = lambda call: None
+            [intent] = fake_provider.intents
+            fake_provider.capture(intent, key="another")
+
+    fake_provider.before = another_first
+    assert payments.pay(mine).status == "paid"
+    assert fake_provider.captures[mine.pk] == [mine.amount]
+    assert Payment.objects.get(order=mine).state == Payment.State.CAPTURED
+
+
+def test_who_pays_while_the_order_ends_is_told_so(fake_provider):
+    sale = a_sale(stock=1)
+    mine = an_order(sale)
+
+    def end_first(call: str) -> None:
+        if call == "capture":
+            fake_provider.before = lambda call: None
+            make_due(mine)
+            orders.expire()
+            an_order(sale)
+
+    fake_provider.before = end_first
+    with pytest.raises(WrongState, match="expired"):
+        payments.pay(mine)
+    assert fake_provider.captures[mine.pk] == [mine.amount]
+
+
+def two_without_an_answer(fake_provider: FakeProvider) -> list[Order]:
+    sale = a_sale()
+    both = [an_order(sale), an_order(sale)]
+    fake_provider.before = lost("capture", "capture")
+    for each in both:
+        with pytest.raises(PaymentUnknown):
+            payments.pay(each)
+    Payment.objects.update(not_before=Now())
+    return both
+
+
+def test_a_provider_that_does_not_answer_is_asked_once_about_each_payment(fake_provider):
+    two_without_an_answer(fake_provider)
+
+    def silent(call: str) -> None:
+        asked.append(call)
+        raise PaymentUnknown(call)
+
+    asked: list[str] = []
+    fake_provider.before = silent
+    assert recovery.settle() == 2
+    assert len(asked) == 2
+    assert recovery.settle() == 0
+
+
+def test_a_payment_that_cannot_be_settled_keeps_no_other_from_being(
+    fake_provider, monkeypatch, caplog
+):
+    bad, good = two_without_an_answer(fake_provider)
+    advance = paying.advance
+
+    def fail_for_one(payment: Payment) -> None:
+        if payment.order_id == bad.pk:
+            raise ZeroDivisionError
+        advance(payment)
+
+    monkeypatch.setattr(paying, "advance", fail_for_one)
+    recovery.settle()
+    assert "could not be settled" in caplog.text
+    assert (status(bad), status(good)) == ("awaiting_payment", "paid")
+
+
+def test_an_order_that_was_cancelled_before_its_capture_is_never_charged(fake_provider, sale):
+    mine = an_order(sale)
+    fake_provider.before = lost("capture")
+    with pytest.raises(PaymentUnknown):
+        payments.pay(mine)
+    orders.cancel(mine)
+    sweep()
+    assert fake_provider.captures[mine.pk] == []
+    with pytest.raises(WrongState, match="cancelled"):
+        payments.pay(mine)
+
+
+POINTS = [(when, call) for call in ("create", "capture") for when in ("before", "after")]
+
+
+@pytest.mark.parametrize("end", ["cancelled", "expired"])
+@pytest.mark.parametrize(("when", "call"), POINTS)
+def test_a_payment_whose_order_ended_in_a_crash_takes_nothing_or_gives_it_back(
+    when, call, end, sale, fake_provider
+):
+    sale = a_sale(stock=1)
+    mine = an_order(sale)
+    setattr(fake_provider, when, crash_at(call))
+    with pytest.raises(Crash):
+        payments.pay(mine)
+    fake_provider.before = fake_provider.after = lambda made: None
+    if end == "cancelled":
+        orders.cancel(mine)
+    else:
+        make_due(mine)
+        orders.expire()
+        an_order(sale)
+    come_to_rest(fake_provider)
+    assert status(mine) == end
+    assert sum(fake_provider.captures[mine.pk]) == sum(fake_provider.refunds[mine.pk])
+    check(sale, fake_provider)
