@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from shop.orders.models import Order as Row
 from shop.specification.order import AWAITING, Event, Order, Sale
 from shop.tests.specification import words
 from shop.tests.specification.page import Node, forms
@@ -115,7 +116,8 @@ def check_sale_page(person: Person, sale: Sale, world: World) -> None:
         _check_invitation(page, person, where, status)
         return
     buy, *to_cart = forms(page, where)
-    assert buy.values.keys() == {"csrfmiddlewaretoken", "key", "quantity"}
+    # A team's own details of an order are asked for too; the specification does not know them.
+    assert buy.values.keys() == {"csrfmiddlewaretoken", "key", "quantity", *Row.DETAILS}
     assert buy.values["quantity"] == "1"
     assert buy.limits["quantity"] == (("1", str(sale.limit)) if sale.limit > 1 else ("", ""))
     assert buy.disabled == (status != "open")
