@@ -83,7 +83,7 @@ CONTROLS = (
         before=(
             "ALTER TABLE inventory_reservation DROP CONSTRAINT inventory_reservation_one_per_key",
             # On a busy machine the second request of a key might always find the first one's.
-            *_trigger("INSERT", "inventory_reservation", "PERFORM pg_sleep(0.1);"),
+            *_trigger("INSERT", "inventory_reservation", "PERFORM pg_sleep(0.25);"),
         ),
         after=(
             *_UNDONE,
