@@ -20,6 +20,8 @@ from shop.tests.specification.world import Crash, key_of
 FORGED = {"signature": 401, "body": 401, "secret": 401, "none": 401, "unknown": 503, "new": 200}
 """What is wrong with news, and the status of the answer; a new kind of news changes nothing."""
 
+CAPTURED = "payment_intent.captured"
+
 
 class ProviderActs(Acts):
     """What the provider does and reports, in any order."""
@@ -130,12 +132,11 @@ class ProviderActs(Acts):
             intent = self.payment_row(order, about).intent
             end, said = ("failed", "failed") if done else ("captured", "done")
             if done:
-                data = asdict(self.world.provider.intents[intent])
-                kind = "payment_intent.captured"  # which follows at last
-                self.news.append(
-                    News(f"evt_{next(self.numbers)}", kind, data, order, about, "done")
+                true = asdict(self.world.provider.intents[intent])
+                self.news.append(  # it arrives at last
+                    News(f"evt_{next(self.numbers)}", CAPTURED, true, order, about, "done")
                 )
-                data = data | {"status": end}
+                data = true | {"status": end}
             else:
                 data = self.world.provider.finish_payment(intent, end)
                 about.there = "done"
@@ -153,7 +154,7 @@ class ProviderActs(Acts):
             return ""
         intent = self.world.provider.intents[self.payment_row(order, about).intent]
         data = asdict(intent) | {"status": "captured"}
-        kind = "payment_intent.captured"
+        kind = CAPTURED
         if how == "unknown":
             data["id"] = "pi_of_nobody"
         elif how == "new":
