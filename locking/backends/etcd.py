@@ -99,12 +99,15 @@ class EtcdLock(LeasedLock):
         self.prefix = f"{ROOT}{quote(name, safe='')}/"
 
     def _acquire(self, deadline: Deadline) -> Lease:
-        place = self._join()
+        sent_at = self.clock.monotonic()
+        granted = self._grant(self.lease_seconds)
         try:
+            place = self._join(granted, sent_at)
             self._wait_for_turn(place, deadline)
             return BackendLease(self, place, token=place.revision, sent_at=place.kept_at)
         except BaseException:
-            self._revoke(place.lease)
+            # Also a key that the server wrote although its answer never reached us.
+            self._revoke(granted)
             raise
 
     def _let_go(self, lease: BackendLease) -> bool:
@@ -139,10 +142,8 @@ class EtcdLock(LeasedLock):
         with suppress(*self.failures):  # otherwise it expires
             self._post("lease/revoke", ID=lease)
 
-    def _join(self) -> Place:
-        """Append our key to the queue."""
-        sent_at = self.clock.monotonic()
-        lease = self._grant(self.lease_seconds)
+    def _join(self, lease: str, sent_at: float) -> Place:
+        """Append our key to the queue; its lease was asked for at `sent_at` (monotonic)."""
         key = f"{self.prefix}{int(lease):016x}"
         put = self._post(
             "kv/put", key=to_base64(key), value=to_base64(self.owner_name), lease=lease

@@ -190,6 +190,25 @@ def test_an_etcd_waiter_that_gives_up_leaves_no_lease(etcd: Deployment, name: st
 
 
 @pytest.mark.long
+def test_a_waiter_interrupted_before_etcds_answer_to_its_key_leaves_no_key(
+    etcd: Deployment, name: str
+) -> None:
+    def interrupt(answer: Any, *_: object, **__: object) -> None:
+        if answer.url.endswith("kv/put"):
+            assert etcd.here.traces(name) != []
+            raise KeyboardInterrupt
+
+    lock: Any = etcd.here.lock(name)
+    lock.client.session.hooks["response"] = [interrupt]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            lock.acquire(0)
+    finally:
+        lock.client.session.hooks["response"] = []
+    assert etcd.here.traces(name) == []
+
+
+@pytest.mark.long
 def test_an_etcd_waiter_keeps_its_place_for_longer_than_its_lease(
     etcd: Deployment, name: str
 ) -> None:
