@@ -6,11 +6,10 @@ import time
 from collections.abc import Collection, Mapping
 from itertools import count
 
-from loadtest.cart import Cart
 from loadtest.client import Connection
 from loadtest.finished import Finished, Report, UnexpectedAnswer
 from loadtest.history import INFO, OK, Recorder
-from loadtest.purchases import Sale
+from loadtest.purchases import Cart, Sale
 from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.answers import (
@@ -108,7 +107,7 @@ class Caller:
         codes = dict.fromkeys(lines, answer.code)
         if cart is not None:
             about = zip(lines, cart.lines, strict=True)
-            codes = {name: cart.code_of(line, answer) for name, line in about}
+            codes = {name: cart.code_of(line, answer.code, answer.about) for name, line in about}
         outcome = self._record(codes, op, answer, order)
         self._tell("cart" if cart else op, op, answer, outcome, milliseconds, expects)
         return answer

@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import gevent
+from locust import User
+from locust.dispatch import UsersDispatcher
 from locust.env import Environment
 from locust.event import Events
 from locust.exception import StopTest
 from locust.runners import MasterRunner, WorkerRunner
 
-from loadtest import open_files
 from loadtest.address import RunImpossible, address_of
-from loadtest.dispatch import MixDispatcher, goes_on
+from loadtest.client import file_shortage, raise_file_limit
 from loadtest.finished import Finished, Tally
 from loadtest.options import FRESH, add_options, plan_of
 from loadtest.roles import format_sales, parse_sales
@@ -37,6 +38,54 @@ from loadtest.steps import open_sales
 from loadtest.ui.faults import NONE, offered
 from loadtest.ui.page import Page
 from loadtest.ui.rush_run import RushLoad
+
+# One user in this many is a visitor, up to the most of them per load-generating process. Pages are
+# judged after faults as the API is, whatever the mix.
+USERS_PER_VISITOR = 4
+MAX_VISITORS = 4
+VISITOR = "visitor"
+# The users of a shop that is rushed by its adapter.
+ADAPTED = "adapted"
+
+
+class MixDispatcher(UsersDispatcher):
+    """Starts users of the class that is named like the chosen mix.
+
+    Args:
+        options: the parsed options; the page changes them between runs.
+        worker_nodes, user_classes: as Locust passes them.
+    """
+
+    def __init__(
+        self, options: Namespace, worker_nodes: list, user_classes: list[type[User]]
+    ) -> None:
+        super().__init__(worker_nodes, user_classes)
+        self._options = options
+        self._by_name = {each.__name__.lower(): each for each in user_classes}
+        self._processes = max(1, len(worker_nodes))
+
+    def new_dispatch(
+        self,
+        target_user_count: int,
+        spawn_rate: float,
+        user_classes: list[type[User]] | None = None,
+    ) -> None:
+        """Start a ramp-up of the mix's users; `user_classes` of a load shape win over the mix."""
+        mix = self._options.mix if self._options.shop == OURS else ADAPTED
+        chosen = user_classes or [self._by_name[mix]]
+        if user_classes is None and mix != ADAPTED and goes_on(self._options):
+            visitor = self._by_name[VISITOR]
+            wanted = -(-target_user_count // USERS_PER_VISITOR)
+            visitor.fixed_count = min(wanted, MAX_VISITORS * self._processes)
+            if visitor.fixed_count:
+                chosen = [*chosen, visitor]
+        super().new_dispatch(target_user_count, spawn_rate, chosen)
+
+
+def goes_on(options: Namespace) -> bool:
+    """Whether buyers keep arriving until the run is stopped: a fault run, or 0 rounds."""
+    return bool(getattr(options, "endless", False)) or int(options.rounds) == 0
+
 
 logger = logging.getLogger(__name__)
 
@@ -117,11 +166,11 @@ class Session:
         """Prepare this process once: open files, the choice of users, the page."""
         environment.session = self
         self._environment: Environment = environment
-        allowed = open_files.raise_limit()
+        allowed = raise_file_limit()
         options = self._options
         if not isinstance(environment.runner, MasterRunner):
             workers = max(1, options.expect_workers)
-            if problem := open_files.shortage(-(-(options.num_users or 0) // workers), allowed):
+            if problem := file_shortage(-(-(options.num_users or 0) // workers), allowed):
                 logger.error(problem)
         environment.dispatcher_class = functools.partial(MixDispatcher, options)
         gevent.spawn(self._watch)

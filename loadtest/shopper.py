@@ -11,11 +11,10 @@ from random import Random
 from typing import NamedTuple, TypedDict, Unpack
 
 from loadtest.caller import Caller
-from loadtest.cart import Cart
 from loadtest.client import Connection
 from loadtest.finished import Report
 from loadtest.history import Recorder
-from loadtest.purchases import Part, Purchase, Sale, new_key
+from loadtest.purchases import Cart, Part, Purchase, Sale, new_key
 from loadtest.roles import MAIN, OWN
 from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests

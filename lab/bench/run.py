@@ -19,7 +19,7 @@ from lab.bench.report import Benchmark, Document, about, interleaved
 from lab.bench.rows import RATIOS, Row, Server
 from lab.bench.targets import Target
 from lab.stack.stack import Stack
-from loadtest import open_files
+from loadtest.client import raise_file_limit
 
 DRAIN = 15.0
 """Seconds to wait for the last answers; the slowest strategies have long queues."""
@@ -96,7 +96,7 @@ class Bench:
         self._targets = targets
         self._seconds = seconds
         self._sales: dict[Row, list[int]] = {}
-        open_files.raise_limit()
+        raise_file_limit()
 
     def run(self, rows: Sequence[Row], rounds: int, tell: Callable[[str], None]) -> list[Measured]:
         """Measure every row in every round.

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from lab.proof import sales
 from loadtest.checker import snapshot
-from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
+from loadtest.shops.flash_sale.specification import LIFECYCLE
 from shop.mails.rendering import Kind
 
 FOLLOW_UP = (str(Kind.CONFIRMATION),)

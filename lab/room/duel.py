@@ -30,7 +30,7 @@ from lab.room.timeline import Timeline
 from lab.strategies.choice import chosen
 from loadtest.replay import Mark, compose, dump, first_beyond, read_served
 from loadtest.steps import RunFiles, RunPlan
-from loadtest.ui.runs import RunFolder, Runs
+from loadtest.steps.files import RunFolder, Runs
 from shop.catalogue.models import Sale
 
 

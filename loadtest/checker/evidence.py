@@ -15,7 +15,7 @@ from msgspec.structs import astuple
 from loadtest.checker import snapshot as snapshots
 from loadtest.checker.verdict import Problem
 from loadtest.history import AGAIN, NEVER, HistoryError, Operation, operations
-from loadtest.specification import Specification
+from loadtest.shop import Specification
 
 # Rows handed to SQLite at once: more gains nothing, and fewer must fit into memory.
 _BATCH = 5_000

@@ -10,7 +10,7 @@ from loadtest.checker.evidence import FINAL, Evidence
 from loadtest.checker.properties import PROPERTIES
 from loadtest.checker.properties.recovery import aftermaths
 from loadtest.checker.verdict import Verdict
-from loadtest.specification import Specification
+from loadtest.shop import Specification
 
 # What a run must have seen, at least, for its verdict to mean something.
 ENOUGH = {"ok": 1, "sold_out": 1, "duplicate": 1}

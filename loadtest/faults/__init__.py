@@ -4,10 +4,8 @@ They act only on the processes, ports and servers of a `Target`, and import noth
 They use Linux's signals, file systems and clocks, and refuse to run elsewhere.
 """
 
-from loadtest.faults.catalogue import BED_FAULTS, FAULTS, find, left_out
-from loadtest.faults.chaos import Chaos, Injected, draw
-from loadtest.faults.fault import Fault, FaultFailed
-from loadtest.faults.target import Target
+from loadtest.faults.chaos import BED_FAULTS, FAULTS, Chaos, Injected, draw, find, left_out
+from loadtest.faults.fault import Fault, FaultFailed, Target
 
 __all__ = [
     "BED_FAULTS",

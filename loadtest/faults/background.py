@@ -6,8 +6,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from loadtest.faults.fault import Fault, FaultFailed, wait_until
-from loadtest.faults.processes import kill, program
+from loadtest.faults.fault import Fault, FaultFailed, kill, program, wait_until
 from loadtest.faults.redis import connect
 
 AT_WORK = 4.0

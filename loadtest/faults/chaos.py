@@ -1,20 +1,62 @@
-"""Draw faults by a seed, inject and heal them, and log what was done."""
+"""All faults by name; draw them by a seed, inject and heal them, and log what was done."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from types import ModuleType
 from typing import Any
 
-from loadtest.faults.catalogue import find
-from loadtest.faults.fault import Fault, NotRecovered
-from loadtest.faults.processes import require_linux
-from loadtest.faults.target import Target
+from loadtest.faults import (
+    background,
+    machine,
+    postgres,
+    postgres_hosts,
+    rabbitmq_hosts,
+    redis,
+    redis_hosts,
+    web,
+    web_hosts,
+)
+from loadtest.faults.fault import Fault, NotRecovered, Target, require_linux
+
+
+def _named(*families: ModuleType) -> dict[str, type[Fault]]:
+    """Return the faults of these files by name, in their order."""
+    return {
+        each.name: each
+        for family in families
+        for each in vars(family).values()
+        if isinstance(each, type)
+        and issubclass(each, Fault)
+        and each.__module__ == family.__name__
+        and "name" in vars(each)
+    }
+
+
+FAULTS = _named(web, redis, postgres, background, machine)
+"""Those of one machine."""
+
+BED_FAULTS = _named(redis_hosts, postgres_hosts, rabbitmq_hosts, web_hosts)
+"""Those of several hosts, for `prove --bed`; each bed names the ones that it was made for."""
+
+
+def find(name: str) -> type[Fault]:
+    """Return the fault of this name."""
+    return FAULTS[name] if name in FAULTS else BED_FAULTS[name]
+
+
+def left_out(names: Iterable[str], there: frozenset[str]) -> dict[str, str]:
+    """Return those of these faults that cannot be injected here, with what they lack."""
+    return {
+        name: ", ".join(sorted(missing)) for name in names if (missing := find(name).needs - there)
+    }
+
 
 BETWEEN = (5.0, 15.0)
 """Seconds from the start of one fault to the start of the next, drawn at random."""

@@ -1,16 +1,84 @@
-"""The interface of a fault, and the control port of the proxies that faults use."""
+"""The interface of a fault, its target with its processes, and the proxies' control port."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
+import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
-from loadtest.faults.target import Target
+import psutil
+
+from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A running shop that faults act on; can be stored in a file for another process.
+
+    Attributes:
+        web: the shop's address.
+        sale: id of the current sale.
+        shop: pid of the supervisor that restarts web, Celery and mail processes.
+        web_word: word on the command line of the web processes' master only.
+        mail_word: word on the command line of the mail server only.
+        database: URL of PostgreSQL itself, without a proxy; a supervisor restarts it.
+        database_folder: its data directory, on this machine.
+        redis: URL of Redis itself, without a proxy; a supervisor restarts it.
+        broker: URL of Celery's broker.
+        redis_proxy: control port of the proxy between the shop and Redis; 0: none.
+        database_proxy: likewise for PostgreSQL.
+        failpoints: folder for commands to failpoints; empty: the shop has none.
+        clock: file that libfaketime reads in the web processes; empty: they use the system's clock.
+        disk: folder of the database's small file system; empty: none.
+        bed: file that describes the hosts (`Hosts`); empty: all is on this machine.
+    """
+
+    web: str
+    shop: int
+    database: str
+    database_folder: str
+    redis: str
+    broker: str
+    sale: int = 0
+    web_word: str = "shop.wsgi"
+    mail_word: str = "lab.mail_server"
+    redis_proxy: int = 0
+    database_proxy: int = 0
+    failpoints: str = ""
+    clock: str = ""
+    disk: str = ""
+    bed: str = ""
+
+    def has(self) -> frozenset[str]:
+        """Return the optional parts that exist."""
+        there = {
+            REDIS_PROXY: self.redis_proxy,
+            DATABASE_PROXY: self.database_proxy,
+            FAILPOINTS: self.failpoints,
+            CLOCK: self.clock,
+            DISK: self.disk,
+        }
+        return frozenset(name for name, value in there.items() if value)
+
+    def write(self, path: Path) -> None:
+        """Write it as JSON, readable by this user only because it contains passwords."""
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Target:
+        """Read the file that `write` wrote."""
+        return cls(**json.loads(path.read_text()))
+
 
 POLL = 0.05
 """Seconds between polls."""
@@ -106,3 +174,74 @@ class Control:
     def counts(self) -> dict[str, int]:
         """Return its counts so far."""
         return self.tell()
+
+
+def require_linux() -> None:
+    """Raise `FaultFailed` on other systems: the faults need Linux's signals and `/proc`."""
+    if sys.platform != "linux":
+        raise FaultFailed("faults can be injected on Linux only")
+
+
+def program(supervisor: int, *words: str) -> psutil.Process:
+    """Return the supervisor's child with these command-line words. Raises `FaultFailed`."""
+    try:
+        for child in psutil.Process(supervisor).children():
+            if set(words) <= set(_command_line(child)):
+                return child
+    except psutil.Error as error:
+        raise FaultFailed(f"the supervisor {supervisor} is gone") from error
+    raise FaultFailed(f"{' '.join(words)} is not running")
+
+
+def children(process: psutil.Process) -> list[psutil.Process]:
+    """Return its live children, oldest first."""
+    try:
+        return [each for each in process.children() if lives(each)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def lives(process: psutil.Process) -> bool:
+    """Whether it is running; a zombie is not."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def kill(processes: Iterable[psutil.Process]) -> list[int]:
+    """Kill processes and wait for their end; return the pids of those that existed."""
+    all_of_them = list(processes)
+    pids = [each.pid for each in all_of_them if send(each.pid, signal.SIGKILL)]
+    wait_until(f"{pids} end", lambda: not any(map(lives, all_of_them)), 10)
+    return pids
+
+
+def send(pid: int, number: signal.Signals) -> bool:
+    """Send a signal; return whether the process existed."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether it is paused."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+def free_port() -> int:
+    """Return a port on which no server listens now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

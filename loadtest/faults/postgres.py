@@ -12,9 +12,7 @@ import psutil
 import psycopg
 
 from loadtest.fault_needs import DATABASE_PROXY
-from loadtest.faults.fault import Control, Fault, FaultFailed, wait_until
-from loadtest.faults.processes import kill, lives, send
-from loadtest.faults.target import Target
+from loadtest.faults.fault import Control, Fault, FaultFailed, Target, kill, lives, send, wait_until
 
 
 def answers(url: str) -> bool:

@@ -9,11 +9,9 @@ import urllib.request
 from typing import Any
 
 from loadtest.fault_needs import DISK, PATRONI
-from loadtest.faults.bed_fault import LeaderFault
-from loadtest.faults.fault import FaultFailed, NotRecovered
-from loadtest.faults.hosts import Host, Hosts
+from loadtest.faults.fault import FaultFailed, NotRecovered, Target
+from loadtest.faults.hosts import Host, Hosts, LeaderFault
 from loadtest.faults.machine import empty, fill
-from loadtest.faults.target import Target
 
 API_PORT = 8008
 """Of each agent's API, which HAProxy asks too."""

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.fault_needs import RABBITMQ
-from loadtest.faults.bed_fault import LeaderFault
 from loadtest.faults.fault import FaultFailed
-from loadtest.faults.hosts import Host, Hosts
+from loadtest.faults.hosts import Host, Hosts, LeaderFault
 
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 

@@ -16,9 +16,17 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from loadtest.fault_needs import REDIS_PROXY
-from loadtest.faults.fault import Control, Fault, FaultFailed, wait_until
-from loadtest.faults.processes import free_port, is_stopped, kill, send
-from loadtest.faults.target import Target
+from loadtest.faults.fault import (
+    Control,
+    Fault,
+    FaultFailed,
+    Target,
+    free_port,
+    is_stopped,
+    kill,
+    send,
+    wait_until,
+)
 
 DELAYS = (0.05, 0.2, 0.7)
 """Seconds by which replies are late: less and more than the shop's timeout."""

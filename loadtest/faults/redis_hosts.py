@@ -9,9 +9,8 @@ from typing import Any
 import redis
 
 from loadtest.fault_needs import CLUSTER, SENTINEL
-from loadtest.faults.bed_fault import LeaderFault
 from loadtest.faults.fault import FaultFailed, wait_until
-from loadtest.faults.hosts import Host, Hosts
+from loadtest.faults.hosts import Host, Hosts, LeaderFault
 from loadtest.faults.redis import connect
 
 PORT, SENTINEL_PORT = 6379, 26379

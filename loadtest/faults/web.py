@@ -11,9 +11,18 @@ from typing import ClassVar
 import psutil
 
 from loadtest.fault_needs import FAILPOINTS
-from loadtest.faults.fault import Fault, FaultFailed, wait_until
-from loadtest.faults.processes import children, is_stopped, kill, lives, program, send
-from loadtest.faults.target import Target
+from loadtest.faults.fault import (
+    Fault,
+    FaultFailed,
+    Target,
+    children,
+    is_stopped,
+    kill,
+    lives,
+    program,
+    send,
+    wait_until,
+)
 
 SOON = 8.0
 """Seconds within which a process reaches a failpoint during a sale."""

@@ -11,10 +11,8 @@ from http import HTTPStatus
 import psutil
 
 from loadtest.fault_needs import BED, CLOCK
-from loadtest.faults.bed_fault import BedFault, LeaderFault
-from loadtest.faults.fault import FaultFailed, wait_until
-from loadtest.faults.hosts import Host
-from loadtest.faults.processes import lives
+from loadtest.faults.fault import FaultFailed, lives, wait_until
+from loadtest.faults.hosts import BedFault, Host, LeaderFault
 from loadtest.faults.redis import connect
 
 PORT = 8000

@@ -7,8 +7,16 @@ report of a run with a broken property, a page of its own, and the demo's page `
 the shop did between a request and its answer is in it if the shop recorded that (`served.py`).
 """
 
-from loadtest.replay.document import MOST, ReplayFault, compose, dump
-from loadtest.replay.marks import Mark, first_beyond, marks_of, units_for_sale
+from loadtest.replay.document import (
+    MOST,
+    Mark,
+    ReplayFault,
+    compose,
+    dump,
+    first_beyond,
+    marks_of,
+    units_for_sale,
+)
 from loadtest.replay.page import SCRIPTS, player_css, player_js, write_page
 from loadtest.replay.served import ServedError, read_served
 

@@ -11,10 +11,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from loadtest.chart import HEIGHT, WIDTH
 from loadtest.checker import PASS, PROPERTIES, UNKNOWN, Verdict
 from loadtest.replay import dump, player_css, player_js
-from loadtest.report.charts import Charts, number
+from loadtest.report.charts import HEIGHT, WIDTH, Charts, number
 from loadtest.report.gather import Evidence, Fault
 from loadtest.report.headline import (
     CLOSED_LOOP,

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from loadtest.address import RunImpossible
 from loadtest.rush.release import Release
-from loadtest.rush.result import EXIT_CODES
+from loadtest.rush.result import EXIT_CODES, Terminal
 from loadtest.rush.run import measure, rush_shop
-from loadtest.rush.terminal import Terminal
 from loadtest.shops import load
 
 COMMAND = "python -m loadtest.rush"

@@ -11,9 +11,9 @@ from itertools import count
 from pathlib import Path
 from statistics import median
 
-from loadtest import open_files
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL
+from loadtest.client import file_shortage, raise_file_limit
 from loadtest.rush.plan import SCENES, CannotJudge, Observer, Plan
 from loadtest.rush.release import Release
 from loadtest.rush.result import RushResult, violations
@@ -111,7 +111,7 @@ def _plan(
         raise CannotJudge("a sale without stock shows nothing: take at least one unit")
     if buyers < 2 or rounds < 1:
         raise CannotJudge("a rush takes at least two buyers and one round")
-    if problem := open_files.shortage(buyers, open_files.raise_limit()):
+    if problem := file_shortage(buyers, raise_file_limit()):
         raise CannotJudge(problem)
     return Plan(address_of(host, owned=owned), Level.STOCK, units, buyers, release)
 

@@ -8,8 +8,7 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from loadtest.cart import Cart
-from loadtest.purchases import Part, Sale
+from loadtest.purchases import Cart, Part, Sale
 from loadtest.roles import BRIEF, LIMITED
 from loadtest.scenarios.asking import at_once, order_with_retries, pay_until_paid
 from loadtest.shopper import Shopper

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from loadtest.cart import Cart
-from loadtest.purchases import Part, Purchase, Sale, new_key
+from loadtest.purchases import Cart, Part, Purchase, Sale, new_key
 from loadtest.scenarios.asking import pay_until_paid
 from loadtest.shopper import Shopper
 from loadtest.shops.flash_sale.answers import NOT_THEIRS, PROVOKED, Answer

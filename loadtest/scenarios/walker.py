@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from loadtest.cart import Cart
-from loadtest.purchases import Part, Sale
+from loadtest.purchases import Cart, Part, Sale
 from loadtest.scenarios.asking import order_with_retries
 from loadtest.scenarios.steps import Bought, Walk
 from loadtest.shopper import Shopper

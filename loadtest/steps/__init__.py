@@ -4,12 +4,10 @@ This package knows a shop by HTTP only; `lab/proof` adds what needs processes an
 """
 
 from loadtest.steps.again import ask_again
-from loadtest.steps.during import During
-from loadtest.steps.files import RunFiles
+from loadtest.steps.files import During, RunFiles
 from loadtest.steps.judge import Judged, judge_run, write_report
 from loadtest.steps.plan import RunPlan, open_sales
-from loadtest.steps.restock import Restocks
-from loadtest.steps.schedule import Schedule, opening_of, write_terms
+from loadtest.steps.schedule import Restocks, Schedule, opening_of, write_terms
 
 __all__ = [
     "During",

@@ -15,10 +15,9 @@ from pathlib import Path
 from random import Random
 from zlib import crc32
 
-from loadtest.cart import Cart, Line
 from loadtest.client import Connection
 from loadtest.history import AGAIN, OK, Operation, Recorder, combine, operations
-from loadtest.purchases import Purchase, Sale
+from loadtest.purchases import Cart, Line, Purchase, Sale
 from loadtest.roles import MAIN
 from loadtest.shopper import Shopper
 from loadtest.steps.files import RunFiles, take_tokens

@@ -12,7 +12,7 @@ from itertools import count
 from random import Random
 
 from loadtest.checker import snapshot as s
-from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
+from loadtest.shops.flash_sale.specification import LIFECYCLE
 from loadtest.tests.simulated_order import (
     CURRENCY,
     Line,

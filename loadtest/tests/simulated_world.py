@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from loadtest.checker import snapshot as s
 from loadtest.history import INVOKE
 from loadtest.shops.flash_sale.answers import classify
-from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
+from loadtest.shops.flash_sale.specification import LIFECYCLE
 from loadtest.tests.simulated_order import clock
 
 SALE, ITEM = "1", "7"

@@ -11,14 +11,14 @@ from random import Random
 import pytest
 from markupsafe import escape
 
-from loadtest.chart import ticks
 from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.__main__ import main
 from loadtest.history import Recorder
 from loadtest.replay import compose, marks_of
 from loadtest.report import Story, gather, write
-from loadtest.report.bins import BINS, Latencies, Timeline
+from loadtest.report.charts import ticks
+from loadtest.report.gather import BINS, Latencies, Timeline
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import World
 

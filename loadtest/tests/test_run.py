@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from loadtest import open_files
 from loadtest.address import ALLOWED_HOST, RunImpossible, address_of
+from loadtest.client import file_shortage, raise_file_limit
 from loadtest.purchases import Sale
 from loadtest.roles import CART_A, CART_B, roles_for
 from loadtest.run import Arrivals, find_sale
@@ -145,15 +145,15 @@ def test_the_limit_of_open_files_is_raised_to_the_hard_one() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
     try:
-        assert open_files.raise_limit() == hard
+        assert raise_file_limit() == hard
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_too_few_open_files_for_the_users_are_told() -> None:
-    assert open_files.shortage(2000, 20_000) is None
-    assert open_files.shortage(2000, resource.RLIM_INFINITY) is None
-    assert "2000 users need up to 4064" in (open_files.shortage(2000, 1024) or "")
+    assert file_shortage(2000, 20_000) is None
+    assert file_shortage(2000, resource.RLIM_INFINITY) is None
+    assert "2000 users need up to 4064" in (file_shortage(2000, 1024) or "")
 
 
 def moments(seed: int, number: int, rate: float = 1e6) -> list[int]:

@@ -19,7 +19,7 @@ from loadtest.checker.snapshot import Status, Step
 from loadtest.rush import Release, RushResult, rush_shop, together
 from loadtest.rush import buyers as rush_buyers
 from loadtest.rush.__main__ import main
-from loadtest.rush.terminal import CLEAR, Terminal
+from loadtest.rush.result import CLEAR, Terminal
 from loadtest.shop import (
     SOLD_OUT,
     Books,
@@ -33,7 +33,7 @@ from loadtest.shop import (
     Shop,
     Unknown,
 )
-from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
+from loadtest.shops.flash_sale.specification import LIFECYCLE
 from loadtest.shops.unguarded import Adapter, Server
 from loadtest.tests.trivial_server import answering
 

@@ -12,7 +12,7 @@ import pytest
 from loadtest.checker.snapshot import Terms, read
 from loadtest.history import INFO, OK, Operation, operations
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import Restocks, Schedule, opening_of, restock, schedule, write_terms
+from loadtest.steps import Restocks, Schedule, opening_of, schedule, write_terms
 from loadtest.steps.schedule import HOURS, OTHER_PRICE, PRICE
 
 SECOND = 1_000_000
@@ -46,8 +46,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "CYCLE", tuple(steps))
     monkeypatch.setattr(schedule, "LAST", schedule.LAST._replace(after=0.0))
     monkeypatch.setattr(schedule, "RETRY", 0.0)
-    monkeypatch.setattr(restock, "LOOK", 0.01)
-    monkeypatch.setattr(restock, "EMPTY", 0.05)
+    monkeypatch.setattr(schedule, "LOOK", 0.01)
+    monkeypatch.setattr(schedule, "EMPTY", 0.05)
 
 
 def taken(shop: Shop, *, repeats: bool = False) -> Schedule:

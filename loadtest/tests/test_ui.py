@@ -18,12 +18,12 @@ from loadtest.finished import Tally
 from loadtest.history import Recorder
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.shops.unguarded import Server
-from loadtest.steps import During, RunFiles, RunPlan, during
-from loadtest.ui import faults, runs, tab
+from loadtest.steps import During, RunFiles, RunPlan
+from loadtest.steps.files import KEPT, Runs
+from loadtest.ui import faults, pages
 from loadtest.ui.judge import Asked
-from loadtest.ui.live import LiveJudge
 from loadtest.ui.referee import Referee, conclusion
-from loadtest.ui.run import IDLE, JUDGED, RUNNING, PageRun, item_of
+from loadtest.ui.run import IDLE, JUDGED, RUNNING, LiveJudge, PageRun, item_of
 from loadtest.ui.rush_run import Rush
 
 FIGURES: dict[str, Any] = {
@@ -62,7 +62,7 @@ def a_run(**more: Any) -> PageRun:
 
 
 def shown(run: PageRun, tally: Tally) -> dict[str, str]:
-    return {row["what"]: row["value"] for row in tab.rows(run, tally)}
+    return {row["what"]: row["value"] for row in pages.rows(run, tally)}
 
 
 def test_the_tab_shows_this_runs_part_of_what_the_processes_counted() -> None:
@@ -81,7 +81,7 @@ def test_the_tab_shows_this_runs_part_of_what_the_processes_counted() -> None:
 def test_the_tab_never_shows_a_boolean_and_keeps_its_order() -> None:
     run = a_run()
     run.phase, run.verdict = JUDGED, {"verdict": "pass"}
-    rows = tab.rows(run, Tally())
+    rows = pages.rows(run, Tally())
     assert all(isinstance(value, str) for row in rows for value in row.values())
     assert [row["name"] for row in rows] == sorted(row["name"] for row in rows)
     assert shown(run, Tally())["Verdict"] == "PASS"
@@ -101,14 +101,14 @@ def promises_two_orders(folder: Path) -> Path:
 def test_a_property_that_breaks_during_the_run_fails_it_at_once_with_its_history(
     tmp_path: Path,
 ) -> None:
-    folder = runs.Runs(tmp_path / "runs").new()
+    folder = Runs(tmp_path / "runs").new()
     run = PageRun(a_plan(), DemoShop(("127.0.0.1", 1)), folder, RUNNING, FIGURES)
-    assert (tab.outcome(run), shown(run, Tally())["Verdict"]) == ("", "running")
+    assert (pages.outcome(run), shown(run, Tally())["Verdict"]) == ("", "running")
     asked = Asked([str(promises_two_orders(tmp_path))], [], faults=False)
     live = run.live = LiveJudge(folder, lambda: asked)
     live.look()
-    assert (tab.outcome(run), shown(run, Tally())["Verdict"]) == ("fail", "FAIL")
-    meanings = [row["meaning"] for row in tab.rows(run, Tally())[1:4]]
+    assert (pages.outcome(run), shown(run, Tally())["Verdict"]) == ("fail", "FAIL")
+    meanings = [row["meaning"] for row in pages.rows(run, Tally())[1:4]]
     assert meanings == [
         "key k was answered with order 1 and with order 2",
         "order: 1 of sale 1, key k → 201 order 1",
@@ -117,26 +117,26 @@ def test_a_property_that_breaks_during_the_run_fails_it_at_once_with_its_history
     # A history that cannot be read at this moment takes nothing back.
     (tmp_path / "h.jsonl").write_text("no history\n")
     live.look()
-    assert [each.id for each in tab.broken(run)] == ["P5"]
+    assert [each.id for each in pages.broken(run)] == ["P5"]
     # Without a verdict in the end, nothing was shown to be broken.
     run.phase, run.verdict = JUDGED, {"verdict": "unknown"}
-    assert tab.broken(run) == []
+    assert pages.broken(run) == []
 
 
 def test_an_unused_sale_is_not_said_to_be_right() -> None:
     run = a_run()
     run.figures = {**FIGURES, "purchases": 0}
-    [row] = [row for row in tab.rows(run, Tally()) if row["what"] == "Oversold"]
-    assert (tab.outcome(run), row["meaning"]) == ("", "no purchase yet")
+    [row] = [row for row in pages.rows(run, Tally()) if row["what"] == "Oversold"]
+    assert (pages.outcome(run), row["meaning"]) == ("", "no purchase yet")
 
 
 def test_a_run_whose_users_have_done_their_work_says_so() -> None:
     run = a_run()
     run.phase = RUNNING
-    assert not tab.all_finished(run, Tally(finished=4))
-    assert tab.all_finished(run, Tally(finished=5))
+    assert not pages.all_finished(run, Tally(finished=4))
+    assert pages.all_finished(run, Tally(finished=5))
     assert shown(run, Tally(finished=5))["Users done"] == "5 of 5"
-    assert not tab.all_finished(a_run(endless=True), Tally(finished=5))
+    assert not pages.all_finished(a_run(endless=True), Tally(finished=5))
 
 
 def test_without_a_page_every_property_and_the_verdict_are_told() -> None:
@@ -159,14 +159,14 @@ def test_a_shop_without_redis_is_said_to_be() -> None:
 
 
 def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
-    kept = runs.Runs(tmp_path / "runs")
-    numbers = [kept.new().number for _ in range(runs.KEPT + 3)]
+    kept = Runs(tmp_path / "runs")
+    numbers = [kept.new().number for _ in range(KEPT + 3)]
     assert [run.number for run in kept] == numbers[3:]
     assert kept.find(numbers[0]) is None
 
 
 def test_snapshots_of_a_long_run_are_thinned_out(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(during, "MAX_SNAPSHOTS", 8)
+    monkeypatch.setattr("loadtest.steps.files.MAX_SNAPSHOTS", 8)
     snapshots = During(files := RunFiles(tmp_path))
     for moment in range(1, 101):
         snapshots.add([item_of(FIGURES)], moment)
@@ -180,7 +180,7 @@ def test_snapshots_of_a_long_run_are_thinned_out(tmp_path: Path, monkeypatch: An
 def test_the_first_snapshot_with_wrong_books_is_never_thinned_out(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(during, "MAX_SNAPSHOTS", 8)
+    monkeypatch.setattr("loadtest.steps.files.MAX_SNAPSHOTS", 8)
     snapshots = During(files := RunFiles(tmp_path))
     oversold = {**FIGURES, "total": 6, "available": -2, "ledger_sum": -2}
     for moment in range(1, 101):
@@ -192,7 +192,7 @@ def test_the_first_snapshot_with_wrong_books_is_never_thinned_out(
 
 
 def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -> None:
-    referee = Referee(runs.Runs(tmp_path), list)
+    referee = Referee(Runs(tmp_path), list)
     folder = referee.begin(a_plan(), DemoShop(("127.0.0.1", 1)))
     run = referee.run
     assert isinstance(run, PageRun)
@@ -204,7 +204,7 @@ def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -
 
 
 def test_a_history_that_cannot_be_read_makes_the_verdict_unknown(tmp_path: Path) -> None:
-    folder = runs.Runs(tmp_path).new()
+    folder = Runs(tmp_path).new()
     (tmp_path / "h.jsonl").write_text('{"event":"nothing"}\n')
     run = PageRun(a_plan(), DemoShop(("127.0.0.1", 1)), folder)
     run.end_load([str(tmp_path / "h.jsonl")], 1)
@@ -268,14 +268,14 @@ print(json.dumps(vars(parser.parse_args([])) | {"shops": shops}, default=str))
 
 
 def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: Path) -> None:
-    referee = Referee(runs.Runs(tmp_path / "runs"), list)
+    referee = Referee(Runs(tmp_path / "runs"), list)
     with Server(0, tmp_path) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         run = referee.rush(Rush(server.url, "loadtest.shops.unguarded:Adapter", 2, 20, 2))
-        assert tab.verdict(run) == "running"
+        assert pages.verdict(run) == "running"
         seen: list[tuple[int, str, str]] = []
-        run.play(lambda _: seen.append((run.rounds, tab.verdict(run), tab.title(run))))
+        run.play(lambda _: seen.append((run.rounds, pages.verdict(run), pages.title(run))))
         server.shutdown()
         thread.join()
     # The verdict is known as soon as the first round is over, with the calls that show it.
@@ -284,8 +284,8 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: 
     assert any("round 2 of 8 (stock, about" in title for _, _, title in seen)
     assert run.broken[0].id == "P1"
     assert run.broken[0].history
-    assert (tab.verdict(run), tab.outcome(run), run.phase) == ("FAIL", "fail", JUDGED)
-    rows = {row["what"]: row["value"] for row in tab.rows(run, Tally())}
+    assert (pages.verdict(run), pages.outcome(run), run.phase) == ("FAIL", "fail", JUDGED)
+    rows = {row["what"]: row["value"] for row in pages.rows(run, Tally())}
     assert (rows["Verdict"], rows["Rounds"]) == ("FAIL", "8")
     assert int(rows["Oversold"]) > 0
     assert [(each.verdict() or {})["verdict"] for each in referee.runs] == ["fail"]
@@ -293,8 +293,8 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: 
 
 
 def test_a_rush_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
-    referee = Referee(runs.Runs(tmp_path), list)
+    referee = Referee(Runs(tmp_path), list)
     run = referee.rush(Rush("http://127.0.0.1:1", "a:B", 2, 20, 1))
     run.stopped()
-    assert tab.verdict(run) == "UNKNOWN"
+    assert pages.verdict(run) == "UNKNOWN"
     assert run.reason == "stopped before the rounds were over"

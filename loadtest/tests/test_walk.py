@@ -19,11 +19,10 @@ from loadtest.history import Recorder, operations
 from loadtest.purchases import Sale
 from loadtest.roles import MAIN, OWN
 from loadtest.scenarios import walk
-from loadtest.shop import Request
+from loadtest.shop import Offer, Possible, Question, Request, Specification
 from loadtest.shopper import OwnSales, Shopper
 from loadtest.shops.flash_sale.answers import Answer
 from loadtest.shops.flash_sale.specification import Promises
-from loadtest.specification import Offer, Possible, Question, Specification
 
 OFFERS = {"1": Offer(3, 2, 1_237, "EUR"), "2": Offer(5, 3, 50_049, "EUR")}
 

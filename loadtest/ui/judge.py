@@ -20,8 +20,8 @@ import msgspec
 from loadtest.checker import UNKNOWN, judge_so_far
 from loadtest.report import Story
 from loadtest.steps import Judged, judge_run, write_report
+from loadtest.steps.files import RunFolder
 from loadtest.steps.judge import UNREADABLE
-from loadtest.ui.runs import RunFolder
 
 
 class Asked(msgspec.Struct, frozen=True):

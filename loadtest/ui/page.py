@@ -22,11 +22,11 @@ from loadtest.roles import MAIN, SaleTerms, parse_sales
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import RunPlan
+from loadtest.steps.files import Runs
 from loadtest.ui.faults import NONE, chosen
 from loadtest.ui.other_shops import offered
 from loadtest.ui.pages import install
 from loadtest.ui.referee import Referee, conclusion
-from loadtest.ui.runs import Runs
 from loadtest.ui.rush_run import Rush, RushRun
 
 logger = logging.getLogger(__name__)

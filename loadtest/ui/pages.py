@@ -5,18 +5,202 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, jsonify, request, send_file
-from locust.web import WebUI
 from msgspec import to_builtins
 
 from loadtest.address import RunImpossible
+from loadtest.checker import FAIL, Broken
+from loadtest.finished import Tally
 from loadtest.shops.flash_sale.demo import ShopRefused
-from loadtest.ui import tab
 from loadtest.ui.referee import Referee
-from loadtest.ui.run import RUNNING, PageRun
+from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
+from loadtest.ui.rush_run import RushRun
+
+if TYPE_CHECKING:  # Locust patches the process when it is imported
+    from locust.web import WebUI
+
+KEY = "correctness"
+TAB = {"title": "Correctness", "key": KEY}
+TABLE = {
+    "key": KEY,
+    "structure": [
+        {"key": "what", "title": ""},
+        {"key": "value", "title": "Now"},
+        {"key": "meaning", "title": "Which means"},
+    ],
+}
+
+PHASES = {
+    IDLE: "no purchase yet",
+    RUNNING: "running",
+    SETTLING: "waiting for the follow-up",
+    JUDGING_NOW: "being judged",
+}
+
+
+def title(run: PageRun | RushRun) -> str:
+    """Return what is sold and how; of a rush, what it does now."""
+    if isinstance(run, PageRun):
+        return f"Sale {run.plan.sale} · {strategy(run)}"
+    doing = run.reason or "the buyers gather"
+    return f"{run.plan.adapter} · {doing if run.phase == RUNNING else f'{run.rounds} rounds'}"
+
+
+def strategy(run: PageRun) -> str:
+    """Return how the shop is selling now."""
+    if run.figures.get("degraded"):
+        return f"{run.plan.strategy}, without Redis"
+    return run.plan.strategy
+
+
+def outcome(run: PageRun | RushRun) -> str:
+    """Return pass, fail or unknown, as soon as it is certain; empty until then."""
+    if run.phase == JUDGED:
+        return run.outcome
+    return FAIL if run.broken else ""
+
+
+def broken(run: PageRun | RushRun) -> list[Broken]:
+    """Return what is broken, unless there turned out to be no verdict."""
+    return run.broken if outcome(run) == FAIL else []
+
+
+def verdict(run: PageRun | RushRun) -> str:
+    """Return PASS, FAIL or UNKNOWN, or the phase; not a boolean, which Locust does not show."""
+    return outcome(run).upper() or PHASES[run.phase]
+
+
+def rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
+    """Return the rows as text."""
+    # Locust sorts a table by "name", so that is a hidden number.
+    found = _rows(run, tally)
+    return [{"name": f"{number:02}", **row} for number, row in enumerate(found)]
+
+
+def _rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
+    if run is None:
+        return [_row("Verdict", "–", "start a run")]
+    figures = run.figures
+    oversold, purchases = figures.get("oversold", 0), figures.get("purchases", 0)
+    meaning = "units that do not exist" if oversold else "nothing so far"
+    return [
+        _row("Verdict", verdict(run), run.reason or "see the bar below for the report"),
+        *_broken(run),
+        *(_shop(run) if isinstance(run, RushRun) else _sale(run)),
+        _row("Oversold", oversold, meaning if purchases else "no purchase yet"),
+        _row("Sold", figures.get("confirmed", 0), "units paid for"),
+        _row("Held", figures.get("held", 0), "units of orders that are not paid yet"),
+        _row("Available", figures.get("available", 0), f"units left of {figures.get('total', 0)}"),
+        _row("Purchases", purchases, "each counted once, however often it was asked for"),
+        _row("Accepted", tally.ok, "answers, repeated ones included"),
+        _row("Refused", tally.fail, "answers; sold out, the limit and the like"),
+        _row("Unknown", tally.info, "requests without a clear answer"),
+        *(_of_ours(run, tally) if isinstance(run, PageRun) else []),
+    ]
+
+
+def _sale(run: PageRun) -> list[dict[str, str]]:
+    processes = run.figures.get("processes", 0)
+    return [
+        _row("Sale", run.plan.sale, f"{run.plan.mix} buyers, {run.plan.loop}"),
+        _row("Strategy", strategy(run), f"{processes} web processes sell"),
+    ]
+
+
+def _shop(run: RushRun) -> list[dict[str, str]]:
+    plan = run.plan
+    size = f"each {plan.buyers:,} buyers at one moment, {plan.stock:,} units"
+    broken = f"{run.broken_rounds} broken; " if run.broken_rounds else ""
+    return [
+        _row("Shop", plan.adapter, "judged by its own books; the figures are of its worst round"),
+        _row("Rounds", run.rounds, broken + size),
+    ]
+
+
+def _of_ours(run: PageRun, tally: Tally) -> list[dict[str, str]]:
+    owed = run.figures.get("owed", 0)
+    return [
+        *_finished(run, tally),
+        *_open_loop(run, tally),
+        *_faults(run),
+        _row("Follow-ups owed", owed, "orders whose confirmation is not sent"),
+        *_combining(run),
+    ]
+
+
+def _broken(run: PageRun | RushRun) -> list[dict[str, str]]:
+    """What is broken, the first with its history."""
+    rows = []
+    for number, each in enumerate(broken(run)):
+        rows.append(_row("Broken", f"{each.id} {each.name}", each.reason))
+        if not number and each.before:
+            rows.append(_row("", "before", f"{each.before:,} purchases were accepted"))
+        rows += [
+            _row(step.at, step.buyer, f"{step.asked} → {step.answered}")
+            for step in each.history
+            if not number
+        ]
+    return rows
+
+
+def all_finished(run: PageRun | RushRun, tally: Tally) -> bool:
+    """Return whether every user has played all their buyers."""
+    lasts = isinstance(run, PageRun) and run.plan.lasts
+    return not lasts and tally.finished >= run.plan.buyers
+
+
+def _finished(run: PageRun, tally: Tally) -> list[dict[str, str]]:
+    if run.plan.lasts:
+        return []
+    meaning = "have played all their buyers"
+    if all_finished(run, tally) and run.phase == RUNNING:
+        meaning = "The work is done: stop the run to get the verdict."
+    return [_row("Users done", f"{tally.finished:,} of {run.plan.buyers:,}", meaning)]
+
+
+def _open_loop(run: PageRun, tally: Tally) -> list[dict[str, str]]:
+    if not run.plan.arrivals:
+        return []
+    return [
+        _row("Late arrivals", tally.late, "buyers who found all users busy: increase the users"),
+        _row("Not started", tally.unstarted, "buyers who were due but not started"),
+    ]
+
+
+def _faults(run: PageRun) -> list[dict[str, str]]:
+    if not run.plan.faults:
+        return []
+    faults = run.plan.faults
+    name = faults[0] if len(faults) == 1 else f"{len(faults)} kinds"
+    return [_row("Fault", name, "one every 5 to 15 s. Stop the run to get the verdict.")]
+
+
+def _combining(run: PageRun) -> list[dict[str, str]]:
+    if not run.plan.fenced:
+        return []
+    waits, batches = run.counted("lock_wait_seconds_count"), run.counted("batch_size_count")
+    wait = 1000 * run.counted("lock_wait_seconds_sum") / waits if waits else 0.0
+    size = run.counted("batch_size_sum") / batches if batches else 0.0
+    return [
+        _row("Lock waits", f"{waits:,.0f}", f"{wait:.1f} ms each, on average"),
+        _row("Batches", f"{batches:,.0f}", f"{size:.1f} purchases each, on average"),
+        _row(
+            "Without the lock",
+            run.counted("without_lock"),
+            "batches sold while Redis was down or slow: the guard decides",
+        ),
+        _row("Stale tokens", run.counted("stale_token"), "writes of former lock holders, refused"),
+        _row("Unclear commits", run.counted("commit_unknown"), "looked up by their keys"),
+    ]
+
+
+def _row(name: str, value: Any, meaning: str) -> dict[str, str]:
+    shown = value if isinstance(value, str) else f"{value:,.0f}"
+    return {"what": name, "value": shown, "meaning": meaning}
+
 
 _HERE = Path(__file__).parent
 _BAR = '<script src="./correctness/bar.js"></script></body>'
@@ -27,7 +211,7 @@ Reset = Callable[[], None]
 
 def install(web_ui: WebUI, referee: Referee, reset: Reset, base: str = "") -> None:
     """Add everything to the page; `base` is the path prefix of Locust's pages."""
-    for name, part in (("extended_tabs", tab.TAB), ("extended_tables", tab.TABLE)):
+    for name, part in (("extended_tabs", TAB), ("extended_tables", TABLE)):
         web_ui.template_args.setdefault(name, []).append(part)
     app = web_ui.app
     assert app is not None
@@ -63,7 +247,7 @@ def state(referee: Referee) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "phase": "none",
         "problem": referee.problem,
-        "rows": tab.rows(run, referee.tally),
+        "rows": rows(run, referee.tally),
         "runs": runs,
     }
     if run is None:
@@ -72,11 +256,11 @@ def state(referee: Referee) -> dict[str, Any]:
     return shown | {
         "phase": run.phase,
         "sale": run.plan.sale if isinstance(run, PageRun) else run.number,
-        "title": tab.title(run),
-        "verdict": tab.verdict(run),
-        "outcome": tab.outcome(run),
-        "broken": [to_builtins(each) for each in tab.broken(run)],
-        "done": run.phase == RUNNING and tab.all_finished(run, referee.tally),
+        "title": title(run),
+        "verdict": verdict(run),
+        "outcome": outcome(run),
+        "broken": [to_builtins(each) for each in broken(run)],
+        "done": run.phase == RUNNING and all_finished(run, referee.tally),
         "reason": run.reason,
         "run": run.number,
         "total": figures.get("total", 0),
@@ -110,8 +294,8 @@ def _add_to_locusts_answers(app: Flask, referee: Referee, base: str) -> None:
         if request.path == f"{base}/stats/requests" and response.status_code == 200:
             # Locust caches this answer for two seconds: what was added before is replaced.
             answer = json.loads(response.get_data())
-            rows = tab.rows(referee.run, referee.tally)
-            answer["extended_stats"] = [{"key": tab.KEY, "data": rows}]
+            shown = rows(referee.run, referee.tally)
+            answer["extended_stats"] = [{"key": KEY, "data": shown}]
             response.set_data(json.dumps(answer))
         elif request.path == f"{base}/" and response.status_code == 200:
             page = response.get_data(as_text=True)

@@ -10,8 +10,8 @@ from loadtest.finished import Tally
 from loadtest.report.headline import headline, why_not
 from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.steps import RunPlan
+from loadtest.steps.files import RunFolder, Runs
 from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, PageRun
-from loadtest.ui.runs import RunFolder, Runs
 from loadtest.ui.rush_run import Rush, RushRun
 
 

@@ -22,9 +22,9 @@ from loadtest.rush.round import Round
 from loadtest.shop import Shop
 from loadtest.shops import load
 from loadtest.steps import write_report
+from loadtest.steps.files import RunFolder
 from loadtest.ui import other_shops
 from loadtest.ui.run import JUDGED, RUNNING
-from loadtest.ui.runs import RunFolder
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ import psutil
 import pytest
 
 from lab import environment
-from loadtest.faults.fault import wait_until
+from loadtest.faults.fault import lives, wait_until
 from loadtest.faults.hosts import Host, ip
-from loadtest.faults.processes import lives
 from shop.tests.processes import wait_for
 
 pytestmark = [

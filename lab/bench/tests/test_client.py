@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab.bench import client
-from loadtest import open_files
+from loadtest.client import raise_file_limit
 from loadtest.framing import request_bytes
 from loadtest.tests.trivial_server import answering, response
 
@@ -66,7 +66,7 @@ def test_answers_are_counted_by_status() -> None:
 
 
 def test_two_thousand_connections_are_all_used() -> None:
-    open_files.raise_limit()
+    raise_file_limit()
     used: list[int] = []
 
     def reply(number: int, _: bytes) -> bytes:

@@ -20,7 +20,7 @@ from loadtest.address import RunImpossible
 from loadtest.history import OK
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.plan import SCENES
-from loadtest.rush.terminal import Terminal
+from loadtest.rush.result import Terminal
 from loadtest.shop import Level
 from loadtest.shops import load
 from loadtest.shops.setup import names, setup_of

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from lab.room.__main__ import serving
 from lab.room.server import RoomServer
-from loadtest.faults.processes import free_port
+from loadtest.faults.fault import free_port
 from shop.accounts.models import User
 from shop.tests.test_browser import chromium
 

@@ -15,7 +15,7 @@ from lab.room.texts import FAULTS
 from lab.tests.test_accessibility import findings
 from loadtest.faults import FAULTS as KNOWN_FAULTS
 from loadtest.faults import left_out
-from loadtest.faults.processes import free_port
+from loadtest.faults.fault import free_port
 from shop.checkout.purchase import buy
 from shop.tests.catalogue import a_buyer, a_sale
 from shop.tests.processes import wait_for

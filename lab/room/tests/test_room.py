@@ -11,7 +11,7 @@ from lab.room import readings
 from lab.room.processes import Counted, Processes, percentile, rates
 from lab.room.room import HISTORY, Room, curves
 from lab.strategies.choice import choose
-from loadtest.faults.processes import free_port
+from loadtest.faults.fault import free_port
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
 from shop.operating.metrics import files

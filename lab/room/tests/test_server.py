@@ -16,7 +16,7 @@ from lab.room.__main__ import origins
 from lab.room.server import RoomServer
 from lab.strategies.choice import chosen
 from loadtest.fault_needs import DISK
-from loadtest.faults.target import Target
+from loadtest.faults.fault import Target
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
 from shop.tests.catalogue import a_buyer

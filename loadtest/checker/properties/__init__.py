@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from loadtest.checker.properties.carts import AllOrNothing, PaidFor, VoucherLimit
-from loadtest.checker.properties.charges import AtMostOneCharge
 from loadtest.checker.properties.contract import AsPromised
 from loadtest.checker.properties.delivery import DeliveredMails, FollowUpComplete
-from loadtest.checker.properties.fencing import Fencing
 from loadtest.checker.properties.hold import Hold, Window
-from loadtest.checker.properties.orders import NoDuplicate, NoLostOrder, NoPhantomOrder
-from loadtest.checker.properties.price import Price
-from loadtest.checker.properties.privacy import Privacy
+from loadtest.checker.properties.orders import NoDuplicate, NoLostOrder, NoPhantomOrder, Privacy
+from loadtest.checker.properties.price import AtMostOneCharge, Price
 from loadtest.checker.properties.property import Need, Property
-from loadtest.checker.properties.recovery import Recovery
+from loadtest.checker.properties.recovery import NotVacuous, Recovery
 from loadtest.checker.properties.refusals import NoPhantomRejection, RealTimeOrder
-from loadtest.checker.properties.stock import Bounds, Conservation, NoOversell
+from loadtest.checker.properties.stock import Bounds, Conservation, Fencing, NoOversell
 from loadtest.checker.properties.truth import TrueAnswers
-from loadtest.checker.properties.vacuity import NotVacuous
 from loadtest.shop import Level
 
 __all__ = ["PROPERTIES", "Need", "Property", "not_judged"]

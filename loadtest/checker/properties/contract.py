@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from loadtest.cart import WITH_ANOTHER
 from loadtest.checker.evidence import Evidence
 from loadtest.checker.properties.property import Need, Property
 from loadtest.checker.verdict import Finding, Problem
 from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, OK, Operation, Told
-from loadtest.shop import Level
-from loadtest.specification import Offer, Possible, Question, Said, Specification, State
+from loadtest.purchases import WITH_ANOTHER
+from loadtest.shop import Level, Offer, Possible, Question, Said, Specification, State
 
 # Refusals of a request that the shop has not looked at.
 _NOT_LOOKED_AT = ("busy", "rate_limited", CONNECTION_REFUSED)

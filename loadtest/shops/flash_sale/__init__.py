@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from loadtest.shop import Level
-from loadtest.specification import Specification
+from loadtest.shop import Level, Specification
 
 SPECIFICATION: Specification | None
 """What the shop promises; None where the load tests are installed without the shop's code."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from loadtest.cart import Cart, Line
-from loadtest.purchases import Purchase, Sale, new_key
+from loadtest.purchases import Cart, Line, Purchase, Sale, new_key
 from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.requests import json_of

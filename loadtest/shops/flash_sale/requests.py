@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from loadtest.cart import Cart
-from loadtest.purchases import Part, Purchase
+from loadtest.purchases import Cart, Part, Purchase
 from loadtest.shop import Request
 
 HOME = Request("GET", "/")
