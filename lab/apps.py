@@ -18,7 +18,7 @@ class LabConfig(AppConfig):
         from lab import strategies
         from lab.proof import sabotage
         from lab.room import recorder
-        from lab.strategies.unguarded_combining import UnguardedCombining
+        from lab.strategies.combining import UnguardedCombining
 
         if not settings.LAB_GUARD:
             strategies.CLASSES[UnguardedCombining.name] = UnguardedCombining

@@ -1,7 +1,7 @@
 """Strategies: ways of selling, by name. What sells outside the lab is compared with others,
 correct and incorrect.
 
-To add one, add a module here and a line in `ALL`.
+To add one, add a class here and a line in `ALL`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,11 @@ from __future__ import annotations
 from functools import cache
 
 from inventory import conf
-from lab.strategies.base import Strategy
-from lab.strategies.combining import Combining
-from lab.strategies.guard_orm import GuardOrm
-from lab.strategies.guarded import Guard
-from lab.strategies.naive import Naive
+from lab.strategies.combining import Combining, Guard
 from lab.strategies.preload import Preload
 from lab.strategies.redis_lock import RedisPyLock
-from lab.strategies.row_lock import RowLock
-from lab.strategies.unguarded import Unguarded
-from lab.strategies.version import Version
+from lab.strategies.single import Strategy
+from lab.strategies.textbook import GuardOrm, Naive, RowLock, Unguarded, Version
 
 ALL: tuple[type[Strategy], ...] = (
     Combining,

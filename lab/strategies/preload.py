@@ -36,8 +36,8 @@ from inventory.selling.commit import forget_connection
 from inventory.selling.hint import BuyersOfItem
 from inventory.selling.queue import Turn
 from inventory.selling.seller import QueueKey, Seller
-from lab.strategies.base import Strategy
 from lab.strategies.redis_counter import Admission, Counter, counter
+from lab.strategies.single import Strategy
 
 LOADS = 3
 """How often a missing counter is loaded before the purchase is refused."""

@@ -1,9 +1,10 @@
-"""The base of strategies with one transaction per purchase; they differ in how they take units."""
+"""The interface of all strategies, and the base of those with one transaction per purchase."""
 
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from django.db import IntegrityError
 from django.db.models import F
@@ -24,7 +25,26 @@ from inventory.outcomes import (
 from inventory.selling import guard
 from inventory.selling.commit import Attempts, committing
 from inventory.services import find
-from lab.strategies.base import Strategy
+
+
+class Strategy(ABC):
+    """A way of selling units of an item.
+
+    Attributes:
+        name: the name that sales refer to; its purchases have it as a label in `purchase_seconds`.
+        safe: never oversells, whatever races and crashes; the others are for demonstrations.
+        fenced: its writes carry the fencing token of the item's lock.
+        summary: one line for the pages and the documentation.
+    """
+
+    name: ClassVar[str]
+    safe: ClassVar[bool] = True
+    fenced: ClassVar[bool] = False
+    summary: ClassVar[str]
+
+    @abstractmethod
+    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        """Sell to one buyer, commit, and measure it; see `inventory.selling.seller.Seller.sell`."""
 
 
 class _Refused(Exception):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inventory.tests.conftest import stock
-from lab.strategies.tests.helpers import path_of
+from lab.strategies import CLASSES
 
 __all__ = ["by", "stock"]
 
@@ -16,5 +16,6 @@ __all__ = ["by", "stock"]
 def by(request: pytest.FixtureRequest, settings: Any) -> str:
     """Sell by this strategy wherever the test asks for the app's seller."""
     name: str = request.param
-    settings.INVENTORY_SELLER = path_of(name)
+    kind = CLASSES[name]
+    settings.INVENTORY_SELLER = f"{kind.__module__}.{kind.__qualname__}"
     return name

@@ -1,15 +1,21 @@
-"""The comparison strategies under real races: the safe ones are exact, `naive` is not."""
+"""The comparison strategies under real races: the safe ones are exact, the others oversell."""
 
 from __future__ import annotations
 
 import threading
 from functools import partial
+from typing import Any
 
 import pytest
+from django.apps import apps
+from django.db import connection
+from django.test import override_settings
 
+from inventory import services
 from inventory.audit import audit
-from inventory.models import Item
-from inventory.outcomes import Busy
+from inventory.models import Item, StockMovement
+from inventory.outcomes import Busy, Granted, Purchase
+from inventory.selling.commit import CommitUnknown
 from inventory.tests.helpers import (
     TIMEOUT,
     at_once,
@@ -18,16 +24,24 @@ from inventory.tests.helpers import (
     in_thread,
     kinds,
     new_purchase,
+    open_nothing,
     outsider,
     problems,
     reserved,
     sell_in_a_crowd,
     wait_until_blocked,
 )
-from lab.strategies import version
-from lab.strategies.tests.helpers import sell
+from inventory.tests.processes import workers
+from lab.strategies import DEFAULT, strategy, textbook
+from lab.strategies.combining import TAKE, Guard
+from lab.strategies.textbook import RowLock
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def sell(purchase: Purchase, by: str = DEFAULT) -> Any:
+    """Sell without opening an order."""
+    return strategy(by).sell(purchase, open_nothing)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +134,7 @@ def test_the_same_race_sells_the_last_unit_once_if_the_write_compares(by, stock)
 
 
 def test_a_version_that_keeps_moving_is_busy_in_the_end_and_nothing_is_written(stock, monkeypatch):
-    monkeypatch.setattr(version, "RETRY_TIME", 0.0)
+    monkeypatch.setattr(textbook, "RETRY_TIME", 0.0)
     item = stock(1)
     with outsider() as session:
         session.execute("BEGIN")
@@ -131,3 +145,79 @@ def test_a_version_that_keeps_moving_is_busy_in_the_end_and_nothing_is_written(s
             with pytest.raises(Busy):
                 buying()
     assert reserved(item) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "look_up", "nothing"),
+    [
+        (Guard, "inventory.selling.batch.known_and_used", ({}, {})),
+        (RowLock, "lab.strategies.single.find", None),
+    ],
+)
+def test_a_commit_that_ends_late_is_not_answered_as_sold_out(
+    kind, look_up, nothing, stock, monkeypatch
+):
+    """The first attempt's commit becomes visible only after the second has looked up the key."""
+    item = stock(1)
+    seller, mine = kind(), new_purchase(item)
+    sell_once = seller._sell_once
+    committed: list[object] = []
+
+    def commit_unseen(purchase, on_granted):
+        if not committed:
+            committed.append(sell_once(purchase, on_granted))
+            raise CommitUnknown("the answer was cut off")
+        with monkeypatch.context() as too_early:
+            too_early.setattr(look_up, lambda _: nothing)
+            return sell_once(purchase, on_granted)
+
+    monkeypatch.setattr(seller, "_sell_once", commit_unseen)
+    answer = seller.sell(mine, open_nothing)
+    assert isinstance(answer, Granted)
+    assert (answer.replayed, book(item).held) == (True, 1)
+
+
+def take(item: int, units: int, read: int) -> None:
+    """Take units of an item of which that many were read."""
+    with connection.cursor() as cursor:
+        cursor.execute(TAKE, {"items": [item], "left": read - units, "sold": units})
+
+
+def start_without_guard() -> None:
+    with override_settings(LAB_GUARD=False):
+        apps.get_app_config("lab").ready()
+
+
+def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_says_so(stock):
+    """The control of `inventory/tests/test_processes.py`: with the guard, this sells to one."""
+    item = stock(20)
+    no_lock: dict[str, object] = {"INVENTORY_FEATURE_FLAGS": []}
+    with workers(2, override=no_lock, prepare=start_without_guard) as shops:
+        first, second = shops
+        # Both have read before either commits, so the race is certain.
+        first.start([new_purchase(item, quantity=15)], stop="before_commit")
+        assert first.hear() == "before_commit"
+        second.start([new_purchase(item, quantity=15)])
+        assert second.kinds() == {"Granted": 1}
+        first.go_on()
+        assert first.kinds() == {"Granted": 1}
+    assert any("oversold by 10: 30 of 20" in problem for problem in problems(item))
+
+
+def test_a_decrement_without_the_condition_is_what_the_guard_prevents():
+    """Two that read the same number take fourteen of ten, and only the ledger shows it."""
+    item = services.stock("phone", 10).pk
+    for _ in range(2):
+        take(item, 7, read=10)
+    assert StockMovement.objects.filter(item=item, reason="sale").count() == 2
+    assert Item.objects.get(pk=item).available == 3
+    with pytest.raises(AssertionError, match="ledger"):
+        book(item)
+
+
+def test_only_the_items_of_demonstrations_are_not_enforced():
+    items = [services.stock("phone", 10).pk for _ in range(2)]
+    take(items[0], 7, read=10)
+    Item.objects.filter(pk=items[0]).update(available=9)
+    with pytest.raises(Exception, match="is not total"):
+        Item.objects.filter(pk=items[1]).update(available=9)

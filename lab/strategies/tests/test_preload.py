@@ -26,15 +26,13 @@ from inventory.tests.processes import workers
 from lab.strategies import redis_counter
 from lab.strategies.preload import Preload
 from lab.strategies.redis_counter import Counter, counter
-from lab.strategies.tests.helpers import path_of
 from locking.tests.servers import free_port
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def sold_by_preload(settings) -> None:
-    settings.INVENTORY_SELLER = path_of("preload")
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.parametrize("by", ["preload"], indirect=True),
+    pytest.mark.usefixtures("by"),
+]
 
 
 def left(item: int) -> int:

@@ -1,0 +1,150 @@
+"""Ways of selling that textbooks and most shops use, one transaction per purchase."""
+
+from __future__ import annotations
+
+import time
+from itertools import count
+from random import random
+
+from django.db.models import F
+from django.db.models.functions import Greatest
+
+from inventory.models import Item
+from inventory.outcomes import Busy, NoSuchItem, OnGranted, Outcome, Purchase
+from inventory.postgresql.base import lend_connections
+from inventory.selling import guard
+from lab.models import UnenforcedItem
+from lab.strategies.single import SinglePurchase, refuse_if_short, write_sale
+
+
+class GuardOrm(SinglePurchase):
+    """The conditional update as most shops write it, one ORM call after the other.
+
+    Correct, but it updates the hot row first and holds its lock for the rest of the transaction:
+    five more round trips, each of which waits for its turn in a busy web process. ``guard`` is the
+    same transaction with that row last.
+    """
+
+    name = "guard_orm"
+    summary = "conditional UPDATE first, then the ORM"
+
+    def take(self, purchase: Purchase) -> None:  # noqa: D102
+        guard.take(purchase.item, purchase.quantity)
+
+
+class RowLock(SinglePurchase):
+    """``SELECT … FOR UPDATE``, then the code of ``naive`` under it.
+
+    Correct as long as every writer of the row locks it first. Buyers queue for the row with a
+    connection each.
+    """
+
+    name = "row_lock"
+    summary = "SELECT … FOR UPDATE, then save"
+
+    def take(self, purchase: Purchase) -> None:  # noqa: D102
+        item = Item.objects.select_for_update().filter(pk=purchase.item).first()
+        if item is None:
+            raise NoSuchItem(purchase.item)
+        if item.available < purchase.quantity:
+            raise guard.OutOfStock(item.available)
+        item.available -= purchase.quantity
+        item.version = F("version") + 1
+        item.save(update_fields=["available", "version"])
+        write_sale(purchase)
+
+
+RETRY_TIME = 5.0
+"""Seconds of retries; less than a buyer's client waits for an answer."""
+
+FIRST_PAUSE, MAX_PAUSE = 0.001, 0.05
+"""Seconds: the limit of a pause doubles from the first to the second value. A purchase takes a few
+milliseconds; the longest pause still allows a hundred tries."""
+
+
+class Overtaken(Exception):
+    """Another buyer was faster; roll the transaction back and try again."""
+
+
+class Version(SinglePurchase):
+    """Optimistic locking: read the row with its version; write only if it is unchanged.
+
+    Correct without any lock, and fast if buyers seldom contend. In a rush they always do: of all
+    buyers that read the same version one succeeds, and the others have worked for nothing.
+    """
+
+    name = "version"
+    summary = "optimistic: compare-and-set on the row's version, tried again"
+
+    def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        deadline = time.monotonic() + RETRY_TIME
+        for tries in count():
+            try:
+                return super()._sell_once(purchase, on_granted)
+            except Overtaken as error:
+                if time.monotonic() > deadline:
+                    raise Busy(f"other buyers were faster for {RETRY_TIME} s") from error
+            # Random, so that buyers that conflicted once do not conflict again.
+            lend_connections()
+            time.sleep(random() * min(MAX_PAUSE, FIRST_PAUSE * 2 ** min(tries, 10)))
+        raise AssertionError("never reached")
+
+    def take(self, purchase: Purchase) -> None:  # noqa: D102
+        row = Item.objects.filter(pk=purchase.item).values_list("available", "version").first()
+        available, version = row or (None, 0)
+        refuse_if_short(purchase, available)
+        as_it_was_read = Item.objects.filter(pk=purchase.item, version=version)
+        left = F("available") - purchase.quantity
+        if not as_it_was_read.update(available=left, version=version + 1):
+            raise Overtaken
+        write_sale(purchase)
+
+
+class Unguarded(SinglePurchase):
+    """Check, then decrement in the database, but without a condition.
+
+    One step better than ``naive``: ``available = available - 1`` loses no update. But the check was
+    made earlier, on another read, so all buyers that checked at the same time decrement. A
+    well-known shop framework allocates stock this way (see docs/replacing.md). ``guard`` fixes it
+    with one more condition in the same statement.
+    """
+
+    name = "unguarded"
+    safe = False
+    summary = "decrement without a condition: oversells"
+
+    def take(self, purchase: Purchase) -> None:  # noqa: D102
+        mine = Item.objects.filter(pk=purchase.item)
+        available = mine.values_list("available", flat=True).first()
+        refuse_if_short(purchase, available)
+        mine.update(
+            # The table's constraint refuses negative stock; a shop without it would oversell.
+            available=Greatest(F("available") - purchase.quantity, 0),
+            version=F("version") + 1,
+        )
+        UnenforcedItem.add(purchase.item)  # otherwise the database refuses a commit that oversells
+        write_sale(purchase)
+
+
+class Naive(SinglePurchase):
+    """The read-check-write code that most people write first. It oversells.
+
+    Two buyers read the same number, both find it large enough, and both write it back less one: one
+    decrement is lost, and both have bought. Neither the check nor the transaction helps, because at
+    READ COMMITTED a read locks nothing. ``guard`` fixes it.
+    """
+
+    name = "naive"
+    safe = False
+    summary = "read, check, write: oversells"
+
+    def take(self, purchase: Purchase) -> None:  # noqa: D102
+        item = Item.objects.filter(pk=purchase.item).first()
+        if item is None:
+            raise NoSuchItem(purchase.item)
+        if item.available < purchase.quantity:
+            raise guard.OutOfStock(item.available)
+        item.available -= purchase.quantity
+        item.save(update_fields=["available"])
+        UnenforcedItem.add(item.pk)  # otherwise the database refuses a commit that oversells
+        write_sale(purchase)
