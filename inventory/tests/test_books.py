@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from uuid import uuid4
 
 import pytest
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from psycopg import errors
 
 from inventory import services
 from inventory.audit import audit
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
-from inventory.outcomes import Granted
+from inventory.outcomes import Granted, Level, NoSuchItem
+from inventory.selling import guard
+from inventory.selling.commit import ConditionFailed, execute_together
 from inventory.tests.helpers import (
+    at_once,
     book,
     books_not_enforced,
+    kinds,
     new_purchase,
-    open_nothing,
     outsider,
     problems,
-    release,
     sell,
 )
 
@@ -48,6 +51,11 @@ INSERT INTO inventory_reservation (item_id, scope, buyer, key, quantity, state, 
 VALUES (%(item)s, 1, 1, %(key)s, 1, 'held', now())
 """
 RELEASE = change_reservation("state = 'released'")
+SAME_KEY = """
+INSERT INTO inventory_reservation (item_id, scope, buyer, key, quantity, state, deadline)
+SELECT item_id, scope, buyer, key, 1, 'held', now() FROM inventory_reservation
+WHERE id = %(reservation)s
+"""
 
 
 @pytest.fixture
@@ -61,7 +69,7 @@ def item() -> int:
 
 def run(item: int, statements: Sequence[str]) -> None:
     """Run statements in one transaction of a session outside Django."""
-    reservation = Reservation.objects.values_list("pk", flat=True).get(item=item)
+    reservation = Reservation.objects.filter(item=item).earliest("pk").pk
     parameters = {"item": item, "reservation": reservation, "key": uuid4()}
     with outsider() as session, session.transaction():
         for statement in statements:
@@ -106,6 +114,9 @@ REFUSED = {
     (errors.CheckViolation, "inventory_buyerquota"): {
         "a quota below nothing": ["UPDATE inventory_buyerquota SET used = -1 WHERE buyer = 1"],
     },
+    (errors.UniqueViolation, "one_per_key"): {
+        "a second reservation for a key": [TAKE_ONE, NOTE_SALE, SAME_KEY],
+    },
     (errors.IntegrityConstraintViolation, "append-only"): {
         "a movement changed": ["UPDATE inventory_stockmovement SET delta = 0"],
         "a movement deleted": ["DELETE FROM inventory_stockmovement"],
@@ -131,36 +142,15 @@ def test_the_database_refuses_to_commit(error, message, statements, item):
     assert book(item) == before
 
 
-def test_the_database_refuses_a_second_reservation_for_a_key(item):
-    known = Reservation.objects.get(item=item)
-    again = (
-        "INSERT INTO inventory_reservation (item_id, scope, buyer, key, quantity, state, deadline)"
-        " SELECT item_id, scope, buyer, key, 1, 'held', now() FROM inventory_reservation"
-        " WHERE id = %(reservation)s"
-    )
-    with pytest.raises(errors.UniqueViolation, match="one_per_key"):
-        run(item, [TAKE_ONE, NOTE_SALE, again])
-    assert Reservation.objects.get(item=item) == known
-    assert book(item).available == 3
-
-
 def test_the_database_accepts_what_adds_up(item):
     """So the refusals above are for what is wrong, not for being raw SQL."""
     run(item, [TAKE_ONE, NOTE_SALE, RESERVE_ONE])
     BuyerQuota.objects.create(scope=1, buyer=1, used=1, allowed=1)
     assert book(item).held == 3
-    run_all = [GIVE_ONE, NOTE_RETURN] * 2
-    first = Reservation.objects.filter(item=item).earliest("pk").pk
-    with outsider() as session, session.transaction():
-        for statement in [RELEASE, *run_all]:
-            session.execute(statement.encode(), {"item": item, "reservation": first})
-        session.execute("UPDATE inventory_buyerquota SET used = 0 WHERE scope <> 1")
-    assert (book(item).available, book(item).held) == (4, 1)
-
-
-def test_a_restock_is_the_only_way_to_more_units(item):
-    services.restock(item, 7)
-    assert (book(item).total, book(item).available) == (12, 10)
+    release_both = "UPDATE inventory_reservation SET state = 'released'"
+    no_quota = "UPDATE inventory_buyerquota SET used = 0"
+    run(item, [release_both, *[GIVE_ONE, NOTE_RETURN] * 3, no_quota])
+    assert (book(item).available, book(item).held) == (5, 0)
 
 
 def test_held_to_confirmed_leaves_the_items_row_alone(item):
@@ -214,18 +204,6 @@ def test_the_audit_reports_a_quota_that_does_not_match_its_reservations(item):
     assert problems(item) == [f"scope {item}: buyer 1 has used 1 units of the limit and holds 2"]
 
 
-def test_the_audit_counts_what_is_left_of_a_confirmed_reservation(stock):
-    item = stock(5)
-    granted = services.reserve(new_purchase(item, quantity=3), open_nothing)
-    assert isinstance(granted, Granted)
-    with transaction.atomic():
-        assert services.confirm(granted.reservation)
-    confirmed = Reservation.State.CONFIRMED
-    release(granted.reservation, was=confirmed, units=1)
-    assert (book(item).confirmed, book(item).available) == (2, 3)
-    assert audit([item]).balanced
-
-
 def test_the_audit_of_one_item_says_nothing_of_another(item):
     other = services.stock("other", 1).pk
     assert spoil(item, TAKE_ONE, NOTE_SALE) != []
@@ -234,21 +212,111 @@ def test_the_audit_of_one_item_says_nothing_of_another(item):
     assert audit().problems == problems(item)
 
 
-def test_an_empty_database_balances():
-    found = audit()
-    assert found.balanced
-    assert found.items == []
-
-
-def test_the_ledger_has_one_movement_for_a_restock_and_one_for_a_batch(item):
-    movements = StockMovement.objects.filter(item=item).order_by("pk")
-    assert list(movements.values_list("delta", "reason")) == [(5, "restock"), (-2, "sale")]
-    assert Item.objects.get(pk=item).ledger == 3
-
-
 def test_an_audit_sees_consistent_books_while_a_sale_is_in_progress(item):
     """Between its two statements a sale is unbalanced; no other session can see that."""
     with outsider() as session, session.transaction(force_rollback=True):
         session.execute(TAKE_ONE, {"item": item})
         assert book(item).available == 3
     assert book(item).available == 3
+
+
+# --- the guard: one statement that decides and writes the ledger --------------------------------
+
+
+@pytest.fixture
+def ten() -> Iterator[int]:
+    """Ten units whose books may be unbalanced: the guard alone writes no reservations."""
+    with books_not_enforced():
+        yield services.stock("phone", 10).pk
+
+
+def take(item: int, units: int, token: int | None = None) -> Level:
+    """Take units as a batch does, which may have a token."""
+    with transaction.atomic():
+        wanted = guard.to_take({item: units}, guard.Reason.SALE, token)
+        row = execute_together([(guard.TAKE_OR_FAIL, wanted)]).fetchone()
+    assert row is not None
+    _, [available], [version], _ = row
+    return Level(available, version)
+
+
+def state(item: int) -> tuple[int, int, int]:
+    row = Item.objects.get(pk=item)
+    return row.available, row.fence, StockMovement.objects.filter(item=item).count()
+
+
+def test_it_takes_what_is_there_and_nothing_when_that_is_too_little(ten):
+    assert take(ten, 7).available == 3
+    assert StockMovement.objects.filter(item=ten).latest("pk").delta == -7
+    before = state(ten)
+    with pytest.raises(ConditionFailed):
+        take(ten, 4)
+    with pytest.raises(guard.OutOfStock, match="only 3") as refused, transaction.atomic():
+        guard.take(ten, 4)
+    assert (refused.value.available, state(ten)) == (3, before)
+    assert take(ten, 3).available == 0
+
+
+def test_a_writer_with_a_stale_token_changes_no_row_and_one_without_a_token_is_not_compared(ten):
+    for token in (99, 99, 100):
+        take(ten, 1, token=token)
+    before = state(ten)
+    with pytest.raises(ConditionFailed):
+        take(ten, 1, token=99)
+    assert state(ten) == before
+    take(ten, 1)
+    with transaction.atomic():
+        guard.put_back(ten, 2)
+    assert state(ten)[:2] == (8, 100)
+
+
+def test_every_change_has_its_own_number(ten):
+    levels = [take(ten, 1), take(ten, 1)]
+    with transaction.atomic():
+        levels.append(guard.put_back(ten, 1))
+    levels.append(services.restock(ten, 1))
+    versions = [level.version for level in levels]
+    assert versions == sorted(set(versions))
+
+
+@pytest.mark.parametrize("move", [guard.take, guard.put_back, guard.restock])
+def test_it_moves_units_of_a_known_item_in_a_transaction_only(move, ten):
+    for units in (0, -1):
+        with pytest.raises(ValueError, match="at least one"), transaction.atomic():
+            move(ten, units)
+    with pytest.raises(NoSuchItem), transaction.atomic():
+        move(0, 1)
+    with pytest.raises(transaction.TransactionManagementError):
+        move(ten, 1)
+    assert state(ten)[0] == 10
+
+
+def test_of_fifty_concurrent_takers_exactly_ten_get_one(ten):
+    answers = at_once([partial(take, ten, 1)] * 50)
+    assert kinds(answers) == {"Level": 10, "ConditionFailed": 40}
+    left = [level.available for level in answers if isinstance(level, Level)]
+    assert sorted(left) == list(range(10))
+    assert state(ten)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("others", "refused"), [(0, "the ledger says"), (2, "is not total")], ids=["alone", "held too"]
+)
+def test_units_that_are_put_back_twice_are_refused_at_the_commit(others, refused):
+    """Although available never exceeds the total."""
+    item = services.stock("phone", 5).pk
+    mine = sell(new_purchase(item, quantity=2))
+    assert isinstance(mine, Granted)
+    if others:
+        sell(new_purchase(item, quantity=others))
+    before = book(item)
+
+    def release_with_doubled_units() -> None:
+        with transaction.atomic():
+            Reservation.objects.filter(pk=mine.reservation).update(state="released")
+            guard.put_back(item, 2)
+            guard.put_back(item, 2)
+
+    with pytest.raises(IntegrityError, match=refused):
+        release_with_doubled_units()
+    assert book(item) == before

@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Sequence
 from functools import partial
 from uuid import UUID, uuid4
 
 import pytest
 
+from inventory import services
 from inventory.metrics import metrics
 from inventory.models import BuyerQuota, OutboxMessage, Reservation
-from inventory.outcomes import Granted, KeyReused, LimitReached, SoldOut
+from inventory.outcomes import (
+    Declined,
+    Granted,
+    KeyReused,
+    LimitReached,
+    NoSuchItem,
+    OutcomeUnknown,
+    Purchase,
+    PurchaseTicket,
+    SoldOut,
+)
 from inventory.selling import batch, guard
 from inventory.selling.cart import MAX_LINES, LineRefused, line_keys, reserve_many
+from inventory.selling.commit import CommitUnknown, ConditionFailed
 from inventory.selling.hint import hint
+from inventory.selling.seller import Seller
 from inventory.tests.helpers import (
+    TIMEOUT,
     at_once,
     book,
     crowd,
+    in_thread,
     kinds,
     new_purchase,
     open_nothing,
+    problems,
     reserved,
     sell,
 )
+from inventory.tests.processes import workers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -57,25 +75,16 @@ def test_all_lines_are_reserved_and_opened_together_in_the_order_of_the_cart(sto
     assert [book(item).available for item in items] == [3, 2, 4]
 
 
-def test_a_line_that_is_sold_out_leaves_all_others_untouched_and_is_named(stock):
+def test_a_line_that_is_refused_leaves_all_others_untouched_and_is_named(stock):
     plenty, few = stock(5), stock(1)
     assert take([(few, 2), (plenty, 1)]) == LineRefused(0, SoldOut(1))
     assert take([(plenty, 1), (few, 2)]) == LineRefused(1, SoldOut(1))
+    assert take([(few, 1), (plenty, 3)], limit=2) == LineRefused(1, LimitReached(2))
     assert (book(plenty).available, book(few).available) == (5, 1)
     assert Reservation.objects.count() == BuyerQuota.objects.count() == 0
-
-
-def test_a_line_over_the_limit_leaves_all_others_untouched_and_is_named(stock):
-    items = [stock(5), stock(5)]
-    assert take([(items[0], 1), (items[1], 3)], limit=2) == LineRefused(1, LimitReached(2))
-    assert [book(item).available for item in items] == [5, 5]
-
-
-def test_the_limit_counts_what_the_buyer_has_from_elsewhere(stock):
-    items = [stock(5), stock(5)]
-    sell(new_purchase(items[1], 1, 2, limit=2))
-    assert take([(items[0], 1), (items[1], 1)], limit=2) == LineRefused(1, LimitReached(0))
-    assert book(items[0]).available == 5
+    sell(new_purchase(plenty, 1, 2, limit=2))
+    assert take([(few, 1), (plenty, 1)], limit=2) == LineRefused(1, LimitReached(0))
+    assert book(few).available == 1
 
 
 def test_a_repeated_cart_gets_its_first_answer_and_takes_nothing(stock):
@@ -112,13 +121,8 @@ def test_a_key_of_another_cart_is_refused(other, stock):
     answer = take(lines, key=key)
     assert isinstance(answer, LineRefused)
     assert answer.outcome == KeyReused()
+    assert sell(new_purchase(b, 1, key=key)) == KeyReused(), "nor is it one of a single purchase"
     assert [book(item).available for item in (a, b, c)] == [4, 4, 5]
-
-
-def test_a_key_cannot_be_used_for_a_cart_and_for_a_single_purchase(stock):
-    a, b, key = stock(5), stock(5), uuid4()
-    take([(a, 1), (b, 1)], key=key)
-    assert sell(new_purchase(b, 1, key=key)) == KeyReused()
 
 
 def test_what_opening_raises_leaves_nothing_behind(stock):
@@ -133,50 +137,33 @@ def test_what_opening_raises_leaves_nothing_behind(stock):
     assert Reservation.objects.count() == OutboxMessage.objects.count() == 0
 
 
-def test_an_item_that_ran_out_through_a_cart_is_hinted_as_sold_out(stock):
-    items = [stock(1), stock(2)]
-    take([(item, 1) for item in items])
-    level = hint().read(items[0])
-    assert level is not None
-    assert level.available == 0
-
-
-def race(items: Sequence[int], carts: int, threads: int) -> list[object]:
-    """Buy random pairs of items in any order, and single items, concurrently."""
-    draw = random.Random(5)
-    requests = []
-    for buyer in range(1, carts + 1):
-        chosen = draw.sample(items, 2 if buyer % 3 else 1)
-        requests.append(cart([(item, 1) for item in chosen], buyer))
-
-    def buy(lines):
-        if len(lines) == 1:
-            return sell(lines[0])
-        return reserve_many(lines, open_nothing)
-
-    return crowd(buy, requests, threads)
-
-
-@pytest.fixture
-def rows_first(monkeypatch):
-    """Let every transaction lock its items' rows before it looks."""
-    look = batch.look
-    monkeypatch.setattr(batch, "look", lambda *given, locked: look(*given, locked=True))
-
-
-@pytest.mark.parametrize("how", [None, "rows_first"])
-def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(how, stock, request):
-    if how:
-        request.getfixturevalue(how)
+@pytest.mark.parametrize("rows_first", [False, True])
+def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(
+    rows_first, stock, monkeypatch
+):
+    """Also if every transaction locks its items' rows before it looks."""
+    if rows_first:
+        look = batch.look
+        monkeypatch.setattr(batch, "look", lambda *given, locked: look(*given, locked=True))
     items = [stock(30) for _ in range(4)]
     before = metrics.read().get("tried_again", 0)
-    answers = race(items, carts=150, threads=16)
+    draw = random.Random(5)
+    carts = [
+        cart([(item, 1) for item in draw.sample(items, 2 if buyer % 3 else 1)], buyer)
+        for buyer in range(1, 151)
+    ]
+
+    def buy(lines):
+        return reserve_many(lines, open_nothing) if len(lines) > 1 else sell(lines[0])
+
+    answers = crowd(buy, carts, 16)
     assert kinds(answers).keys() <= {"list", "Granted", "LineRefused", "SoldOut"}
-    units = sum(
+    bought = [
         len(each) if isinstance(each, list) else 1
         for each in answers
         if isinstance(each, list | Granted)
-    )
+    ]
+    units = sum(bought)
     assert units == sum(30 - book(item).available for item in items)
     assert units == sum(reserved(item) for item in items)
     # A deadlock would have been retried.
@@ -225,3 +212,145 @@ def test_a_key_in_two_lines_of_a_cart_is_refused(stock):
 def test_a_cart_has_some_lines_and_not_too_many(lines):
     with pytest.raises(ValueError, match="lines"):
         reserve_many([new_purchase(1)] * lines, open_nothing)
+
+
+# --- a few purchases each of several items in one transaction -----------------------------------
+
+
+CLOSED = 2
+
+
+def together(purchases: Sequence[Purchase], on_granted=open_nothing) -> list[PurchaseTicket]:
+    """Sell purchases in one transaction of several items; return their tickets."""
+    tickets = [PurchaseTicket(purchase) for purchase in purchases]
+    batch.sell(tickets, on_granted)
+    return tickets
+
+
+def while_another_item_is_sold(
+    item: int, purchases: Sequence[Purchase], on_granted
+) -> list[object]:
+    """Make purchases at once while the transaction of another item is under way."""
+    opening, opened = threading.Event(), threading.Event()
+
+    def open_slowly(granted):
+        opening.set()
+        assert opened.wait(TIMEOUT)
+        return open_nothing(granted)
+
+    with in_thread(lambda: services.reserve(new_purchase(item), open_slowly)) as result:
+        assert opening.wait(TIMEOUT)
+        answers = at_once([partial(services.reserve, each, on_granted) for each in purchases])
+        opened.set()
+        assert isinstance(result(), Granted)
+    return answers
+
+
+def test_two_processes_at_many_items_sell_exactly_what_there_is(stock):
+    items = [stock(15) for _ in range(20)]
+    purchases = [new_purchase(items[n % 20]) for n in range(600)]
+    with workers(2) as shops:
+        for n, shop in enumerate(shops):
+            shop.start(purchases[n::2], threads=30)
+        answered = shops[0].kinds() + shops[1].kinds()
+    assert answered == {"Granted": 300, "SoldOut": 300}
+    for item in items:
+        assert (book(item).available, book(item).held, reserved(item)) == (0, 15, 15)
+    # What was sold under an item's lock has its token.
+    assert Reservation.objects.filter(item__in=items, token=None).exists()
+
+
+def test_without_the_guards_condition_two_transactions_would_oversell(stock, monkeypatch):
+    """The negative control of the guard in the message that commits."""
+    item, other = stock(1), stock(1)
+
+    def open_while_another_buys(granted: Sequence[Granted]) -> list[str]:
+        assert kinds(at_once([partial(sell, new_purchase(item))])) == {"Granted": 1}
+        return open_nothing(granted)
+
+    purchases = [new_purchase(item), new_purchase(other)]
+    with pytest.raises(ConditionFailed):
+        together(purchases, open_while_another_buys)
+    assert (book(item).held, book(other).held) == (1, 0)
+    condition = " AND available >= units"
+    assert condition in guard.TAKE_OR_FAIL
+    monkeypatch.setattr(guard, "TAKE_OR_FAIL", guard.TAKE_OR_FAIL.replace(condition, ""))
+    item = stock(1)
+    with pytest.raises(Exception, match="available") as refused:
+        together([new_purchase(item), new_purchase(other)], open_while_another_buys)
+    assert not isinstance(refused.value, ConditionFailed)
+    assert not problems(item)
+
+
+def test_an_item_with_a_refusal_is_left_for_its_locked_row(stock):
+    plenty, few, limited = stock(9), stock(1), stock(9)
+    two_of_one = [new_purchase(few), new_purchase(few)]
+    over = new_purchase(limited, limit=1, quantity=2)
+    tickets = together([new_purchase(plenty), *two_of_one, over])
+    assert kinds([ticket.answer for ticket in tickets]) == {"Granted": 1, "NoneType": 3}
+    assert [book(item).held for item in (plenty, few, limited)] == [1, 0, 0]
+
+
+def test_an_error_of_one_item_is_not_that_of_the_others(stock):
+    """Whatever goes wrong together is tried again for each item alone."""
+
+    def decline(granted: Sequence[Granted]) -> list[str]:
+        if any(grant.purchase.scope == CLOSED for grant in granted):
+            raise Declined({CLOSED})
+        return open_nothing(granted)
+
+    busy, *items = [stock(9) for _ in range(5)]
+    limited = new_purchase(items[3], limit=1, quantity=2)
+    nowhere = new_purchase(2**60)
+    closed = new_purchase(items[0], scope=CLOSED)
+    others = [new_purchase(items[0]), new_purchase(items[1]), new_purchase(items[2], quantity=10)]
+    answers = while_another_item_is_sold(busy, [closed, limited, nowhere, *others], decline)
+    assert isinstance(answers[0], Declined)
+    assert answers[1] == LimitReached(1)
+    assert isinstance(answers[2], NoSuchItem)
+    assert kinds(answers[3:]) == {"Granted": 2, "SoldOut": 1}
+    assert answers[5] == SoldOut(9)
+    assert [book(item).held for item in (busy, *items)] == [1, 1, 1, 0, 0]
+
+
+def test_an_item_that_runs_out_among_others_is_hinted_as_sold_out(stock):
+    busy, item = stock(9), stock(1)
+    answers = while_another_item_is_sold(busy, [new_purchase(item)], open_nothing)
+    seen = hint().look(item)
+    assert (kinds(answers), seen and seen.level.available) == ({"Granted": 1}, 0)
+
+
+@pytest.mark.parametrize("how", ["alone", "among others", "as a cart"])
+@pytest.mark.parametrize("arrived", [True, False])
+def test_a_cut_off_commit_is_found_out_and_never_told_as_a_refusal(
+    arrived, how, stock, monkeypatch
+):
+    """Who got a unit is told so, once. Who is refused afterwards may still get one."""
+    busy, item = stock(9), stock(1)
+    commit = batch.open_and_commit
+
+    def cut_off(granted, *arguments, **how):
+        if granted[0].purchase.item != item:
+            return commit(granted, *arguments, **how)
+        monkeypatch.setattr(batch, "open_and_commit", commit)
+        if arrived:
+            commit(granted, *arguments, **how)
+        else:
+            # Another process has sold the unit when this one asks again.
+            answers = at_once([partial(Seller().sell, new_purchase(item), open_nothing)])
+            assert kinds(answers) == {"Granted": 1}
+        raise CommitUnknown("the answer was cut off", locked=False)
+
+    monkeypatch.setattr(batch, "open_and_commit", cut_off)
+    before = metrics.read().get("commit_unknown", 0)
+    mine = new_purchase(item)
+    if how == "among others":
+        [answer] = while_another_item_is_sold(busy, [mine], open_nothing)
+    elif how == "alone":
+        [answer] = at_once([partial(sell, mine)])
+    else:
+        [answer] = at_once([partial(services.reserve_many, [mine], open_nothing)])
+        answer = answer[0] if isinstance(answer, list) else answer
+    assert metrics.read()["commit_unknown"] == before + 1
+    assert isinstance(answer, Granted if arrived else OutcomeUnknown)
+    assert (book(item).held, reserved(item)) == (1, 1)

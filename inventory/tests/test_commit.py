@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from django.db import IntegrityError, InternalError, OperationalError, connection
+from django.db import IntegrityError, InternalError, OperationalError, connection, transaction
+from psycopg.pq import Trace
 from psycopg_pool import PoolTimeout
 
+from inventory import services
 from inventory.models import Reservation
-from inventory.outcomes import Busy, Granted, LimitReached, OutcomeUnknown, StaleToken
+from inventory.outcomes import (
+    Busy,
+    Granted,
+    LimitReached,
+    OutcomeUnknown,
+    PurchaseTicket,
+    StaleToken,
+)
 from inventory.selling import batch, commit
+from inventory.selling.cart import line_keys, reserve_many
 from inventory.selling.commit import Attempts, CommitUnknown, ConditionFailed
-from inventory.tests.helpers import at_once, book, kinds, new_purchase, sell
+from inventory.selling.hint import hint
+from inventory.tests.helpers import (
+    at_once,
+    book,
+    kinds,
+    new_purchase,
+    open_nothing,
+    outsider,
+    reserved,
+    sell,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -109,9 +133,10 @@ def test_after_an_unknown_commit_overload_is_not_reported(then, clock):
         complete(attempts(clock, 1, UNKNOWN, then))
 
 
-def test_what_an_attempt_itself_raises_is_passed_on(clock):
-    with pytest.raises(IntegrityError):
-        complete(attempts(clock, 1, AWAY, IntegrityError()))
+@pytest.mark.parametrize("error", [IntegrityError(), InternalError("invalid page")])
+def test_what_an_attempt_itself_raises_is_passed_on(error, clock):
+    with pytest.raises(type(error)):
+        complete(attempts(clock, 1, AWAY, error))
 
 
 def test_a_server_that_has_become_a_standby_is_left_for_the_primary(stock, monkeypatch):
@@ -127,11 +152,6 @@ def test_a_server_that_has_become_a_standby_is_left_for_the_primary(stock, monke
     monkeypatch.setattr(batch, "look", look_at_a_standby_first)
     assert isinstance(sell(new_purchase(item)), Granted)
     assert (standbys, book(item).held) == ([], 1)
-
-
-def test_other_errors_inside_the_server_are_passed_on(clock):
-    with pytest.raises(InternalError):
-        complete(attempts(clock, 0.01, InternalError("invalid page"), "sold"))
 
 
 def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
@@ -187,3 +207,130 @@ def test_what_fails_at_the_end_of_a_transaction_is_unknown(method, error, monkey
         end()
     monkeypatch.undo()
     connection.close()
+
+
+# --- few messages while a row is locked ---------------------------------------------------------
+
+
+MESSAGE = re.compile(r"^([FB])\t\d+\t(.*?)(?=^[FB]\t|\Z)", re.DOTALL | re.MULTILINE)
+"""Of libpq's trace: from the front end or the back end, and the text, which may have lines."""
+
+
+@contextmanager
+def sent(to: Path) -> Iterator[list[str]]:
+    """Collect the messages that this thread's connection sends."""
+    messages: list[str] = []
+    connection.ensure_connection()
+    pgconn = connection.connection.pgconn
+    with to.open("wb") as file:
+        pgconn.trace(file.fileno())
+        pgconn.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)
+        try:
+            yield messages
+        finally:
+            pgconn.untrace()
+    messages += [text for who, text in MESSAGE.findall(to.read_text()) if who == "F"]
+
+
+def release(reservations: Sequence[int], **how: Any) -> list[services.Released]:
+    """Release; the shop's part is three round trips."""
+    with services.releasing(reservations, **how) as released:
+        for _ in range(3):
+            Reservation.objects.count()
+    return released
+
+
+def test_a_cart_locks_its_items_in_the_message_that_commits(stock, tmp_path, monkeypatch):
+    # This thread keeps the connection that is traced.
+    monkeypatch.setattr("inventory.selling.cart.lend_connections", lambda: None)
+    items = [stock(9), stock(9), stock(9)]
+    keys = line_keys(uuid4(), 3)
+    lines = [new_purchase(item, 1, key=key) for item, key in zip(items, keys, strict=True)]
+    with sent(tmp_path / "trace") as messages:
+        answer = reserve_many(lines, open_nothing)
+    assert isinstance(answer, list)
+    [*before, last] = messages
+    assert ("UPDATE inventory_item" in last, "COMMIT" in last) == (True, True)
+    assert not [each for each in before if "FOR NO KEY UPDATE" in each]
+    assert [book(item).available for item in items] == [8, 8, 8]
+
+
+@pytest.mark.parametrize("number", [1, 30])
+def test_purchases_are_sold_in_three_messages_of_which_the_last_locks(number, stock, tmp_path):
+    items = [stock(9) for _ in range(number)]
+    tickets = [PurchaseTicket(new_purchase(item)) for item in items for _ in range(2)]
+    with sent(tmp_path / "trace") as messages:
+        batch.sell(tickets, open_nothing)
+    [begin, look, last] = messages
+    assert ("BEGIN" in begin, "nextval" in look) == (True, True)
+    assert "FOR NO KEY UPDATE" not in look
+    assert ("UPDATE inventory_item" in last, "COMMIT" in last) == (True, True)
+    assert [book(item).available for item in items] == [7] * number
+
+
+@pytest.mark.parametrize(
+    ("how", "available"), [({}, 9), ({"units": 1}, 8), ({"written_off": True}, 7)], ids=str
+)
+def test_a_release_locks_its_items_in_the_message_that_commits(how, available, stock, tmp_path):
+    items = [stock(9), stock(9)]
+    mine = [sell(new_purchase(item, 1, 2)).reservation for item in items]
+    if "written_off" in how:
+        how = {"written_off": mine}
+    with sent(tmp_path / "trace") as messages:
+        assert len(release(mine, **how)) == 2
+    assert len(messages) >= 5
+    [last] = [n for n, text in enumerate(messages) if "inventory_item" in text]
+    assert "COMMIT" in messages[last]
+    assert [book(item).available for item in items] == [available] * 2
+
+
+def test_a_release_of_a_sold_out_item_is_announced_before_its_commit(stock, tmp_path, monkeypatch):
+    """No buyer may buy the unit while another process still refuses on the older hint."""
+    item = stock(1)
+    mine = sell(new_purchase(item)).reservation
+    seen = []
+    announce = hint().announce
+
+    def announced(of, level):
+        # Another connection sees what is committed.
+        [available] = at_once([lambda: book(of).available])
+        seen.append((of, level.available, available))
+        announce(of, level)
+
+    monkeypatch.setattr(hint(), "announce", announced)
+    with sent(tmp_path / "trace") as messages:
+        release([mine])
+    assert seen == [(item, 1, 0)]
+    # The message that commits was refused; the next one waits for the announcement.
+    assert [("SAVEPOINT release" in each, "COMMIT" in each) for each in messages[-4:]] == [
+        (True, True),
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+    level = hint().read(item)
+    assert level is not None
+    assert (book(item).available, level.available) == (1, 1)
+
+
+def test_a_release_inside_another_transaction_ends_with_it(stock):
+    item = stock(2)
+    mine = sell(new_purchase(item)).reservation
+    with transaction.atomic():
+        release([mine])
+        transaction.set_rollback(True)
+    assert (book(item).available, book(item).held) == (1, 1)
+    with transaction.atomic():
+        release([mine])
+    assert book(item).available == 2
+
+
+@pytest.mark.django_db
+def test_a_purchase_in_a_tests_transaction_is_rolled_back_with_it(stock):
+    """Projects test their shops so, with Django's `TestCase`."""
+    item = stock(9)
+    sell(new_purchase(item, 1))
+    assert reserved(item) == 1
+    with outsider() as session:
+        found = session.execute("SELECT count(*) FROM inventory_item").fetchone()
+    assert found == (0,)

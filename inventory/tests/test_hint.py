@@ -1,9 +1,14 @@
-"""The sold-out hint and the circuit breaker: cheap refusals, never a wrong one."""
+"""The sold-out hint: cheap refusals, never a wrong one."""
 
 from __future__ import annotations
 
+import math
 import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import redis
@@ -12,11 +17,19 @@ from inventory import services
 from inventory.metrics import metrics
 from inventory.outcomes import Granted, Level, SoldOut
 from inventory.redis import Circuit, client
-from inventory.selling.hint import LIFETIME, BuyersOfItem, Hint, hint
-from inventory.selling.seller import Seller
-from inventory.tests.helpers import at_once, book, crowd, kinds, new_purchase, release, sell
+from inventory.selling import hint as module
+from inventory.selling.hint import (
+    LIFETIME,
+    BuyersOfItem,
+    Hint,
+    Refusing,
+    SoldOutItems,
+    hint,
+    register_of,
+)
+from inventory.selling.seller import Seller, seller
+from inventory.tests.helpers import at_once, book, crowd, kinds, new_purchase, sell
 from inventory.tests.processes import workers
-from locking.tests.servers import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,33 +38,14 @@ ITEM = 10**12
 
 
 @pytest.fixture
-def no_batches(monkeypatch):
-    """Fail every purchase that queries the database."""
-
-    def refuse(*arguments, **how):
-        raise AssertionError("the database was queried")
-
-    def forbid() -> None:
-        monkeypatch.setattr(Seller, "sell_batch", staticmethod(refuse))
-
-    return forbid
-
-
-@pytest.fixture
-def register():
+def register() -> Iterator[Hint]:
     """The hints, without one of the item under test."""
-    client().delete(f"stock:{{{ITEM}}}")
+    client().delete(register_of(ITEM))
     yield hint()
-    client().delete(f"stock:{{{ITEM}}}")
+    client().delete(register_of(ITEM))
 
 
 # --- the register ------------------------------------------------------------------------------
-
-
-def test_what_was_published_is_read(register):
-    assert register.read(ITEM) is None
-    assert register.publish(ITEM, Level(0, 7))
-    assert register.read(ITEM) == Level(0, 7)
 
 
 def test_an_old_level_does_not_overwrite_a_newer_one(register):
@@ -63,7 +57,7 @@ def test_an_old_level_does_not_overwrite_a_newer_one(register):
 
 def test_a_hint_ends_by_itself(register):
     register.publish(ITEM, Level(0, 7))
-    assert 0 < client().pttl(f"stock:{{{ITEM}}}") <= LIFETIME * 1000
+    assert 0 < client().pttl(register_of(ITEM)) <= LIFETIME * 1000
 
 
 def test_many_writers_at_once_leave_the_newest(register):
@@ -72,50 +66,21 @@ def test_many_writers_at_once_leave_the_newest(register):
     assert register.read(ITEM) == levels[-1]
 
 
-def test_without_redis_nothing_is_read_and_nothing_is_said_to_be_there():
-    nowhere = redis.Redis.from_url(f"redis://127.0.0.1:{free_port()}/0")
-    away = Hint(nowhere, Circuit())
-    assert away.read(ITEM) is None
-    assert not away.publish(ITEM, Level(0, 1))
-
-
-@pytest.fixture
-def before_publishing(monkeypatch) -> list[Level | None]:
-    """What a reader gets after a commit and before the hint is published."""
-    seen: list[Level | None] = []
-    monkeypatch.setattr(
-        type(hint()), "publish_with_retry", lambda self, of, level: seen.append(self.read(of))
-    )
-    return seen
-
-
-def test_no_unit_is_had_before_the_older_hint_is_gone(stock, before_publishing):
+@pytest.mark.parametrize("announced", [True, False], ids=["announced", "negative control"])
+def test_no_unit_is_had_before_the_older_hint_is_gone(announced, stock, monkeypatch):
     """A buyer gets a restocked unit at once and repeats the request in another process."""
-    item = stock(1)
+    item, seen = stock(1), []
     sell(new_purchase(item))
     sold_out = hint().read(item)
     assert sold_out is not None
-    assert sold_out.available == 0
-    before_publishing.clear()
+    if not announced:
+        monkeypatch.setattr(Hint, "announce", lambda *arguments: None)
+    # What a reader gets after the commit.
+    monkeypatch.setattr(
+        Hint, "publish_with_retry", lambda self, of, level: seen.append(self.read(of))
+    )
     level = services.restock(item, 3)
-    assert before_publishing == [level], "after the commit no reader gets the older one"
-
-
-def test_no_released_unit_is_had_before_the_older_hint_is_gone(stock, before_publishing):
-    granted = sell(new_purchase(stock(1)))
-    before_publishing.clear()
-    release(granted.reservation)
-    assert [level and level.available for level in before_publishing] == [1]
-
-
-def test_without_the_announcement_there_is_a_gap(stock, before_publishing, monkeypatch):
-    """The negative control."""
-    item = stock(1)
-    sell(new_purchase(item))
-    monkeypatch.setattr(type(hint()), "announce", lambda *arguments: None)
-    before_publishing.clear()
-    services.restock(item, 3)
-    assert before_publishing[0].available == 0
+    assert seen == [level if announced else sold_out]
 
 
 def test_what_was_announced_and_not_committed_gives_way_to_what_was(register):
@@ -164,12 +129,12 @@ def test_the_hint_is_set_when_the_last_unit_is_committed_and_not_before(stock):
     assert level.available == 0
 
 
-def test_a_sold_out_item_is_refused_without_the_database(stock, no_batches):
+def test_a_sold_out_item_is_refused_without_the_database(stock, monkeypatch):
     item = stock(1)
     sell(new_purchase(item))
     assert sell(new_purchase(item)) == SoldOut(0)
     before = metrics.read().get("refused_by_hint", 0)
-    no_batches()
+    monkeypatch.setattr(Seller, "sell_batch", "the database is not asked")
     assert kinds(crowd(sell, [new_purchase(item) for _ in range(200)], 20)) == {"SoldOut": 200}
     assert metrics.read()["refused_by_hint"] - before == 200
 
@@ -183,16 +148,6 @@ def test_with_admission_off_the_database_answers(stock, settings):
     assert metrics.read().get("refused_by_hint", 0) == before
 
 
-def test_a_buyer_with_a_reservation_gets_it_again_while_sold_out(stock):
-    item = stock(2)
-    mine = new_purchase(item, limit=1)
-    first = sell(mine)
-    sell(new_purchase(item))
-    assert sell(new_purchase(item)) == SoldOut(0)
-    again = sell(mine)
-    assert (again.replayed, again.reservation) == (True, first.reservation)
-
-
 def test_holders_and_newcomers_in_one_crowd_each_get_the_truth(stock):
     item = stock(50)
     mine = [new_purchase(item) for _ in range(50)]
@@ -203,25 +158,6 @@ def test_holders_and_newcomers_in_one_crowd_each_get_the_truth(stock):
     assert {each.purchase.key for each in answers if isinstance(each, Granted)} == {
         each.key for each in mine
     }
-
-
-def test_a_restock_removes_the_hint_before_it_returns(stock):
-    item = stock(1)
-    sell(new_purchase(item))
-    assert sell(new_purchase(item)) == SoldOut(0)
-    services.restock(item, 2)
-    level = hint().read(item)
-    assert level is None or level.available == 2
-    assert isinstance(sell(new_purchase(item)), Granted)
-
-
-def test_a_release_removes_the_hint_before_it_returns(stock):
-    item = stock(1)
-    granted = sell(new_purchase(item))
-    assert sell(new_purchase(item)) == SoldOut(0)
-    release(granted.reservation)
-    assert isinstance(sell(new_purchase(item)), Granted)
-    assert book(item).available == 0
 
 
 def test_after_a_restock_another_process_sells_at_once_and_exactly(stock):
@@ -262,13 +198,6 @@ def test_buyers_and_restocks_at_once_sell_exactly_everything(stock):
     assert (book(item).available, book(item).total) == (0, 50)
 
 
-def test_a_hint_that_was_lost_costs_a_look_and_nothing_else(stock):
-    item = stock(1)
-    sell(new_purchase(item))
-    client().delete(f"stock:{{{item}}}")
-    assert sell(new_purchase(item)) == SoldOut(0)
-
-
 def test_holders_are_read_once_for_each_time_the_item_runs_out(stock, django_assert_num_queries):
     item = stock(3)
     for buyer in (1, 2, 3):
@@ -292,53 +221,96 @@ def test_too_many_holders_are_not_remembered(stock, monkeypatch):
     assert sell(new_purchase(item)) == SoldOut(0)
 
 
-# --- the circuit -------------------------------------------------------------------------------
-
-
-class Clock:
-    now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
+# --- refusals without asking again --------------------------------------------------------------
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr("inventory.redis.time", clock)
-    return clock
+def looks(monkeypatch) -> list[int]:
+    """The items whose hint was read."""
+    seen: list[int] = []
+    look = Hint.look
+
+    def looked(self: Hint, item: int):
+        seen.append(item)
+        return look(self, item)
+
+    monkeypatch.setattr(Hint, "look", looked)
+    return seen
 
 
-def test_a_redis_that_failed_is_skipped_for_a_while_and_then_probed_by_one_caller(clock):
-    asked = []
-    circuit = Circuit()
-
-    def fail() -> str:
-        asked.append(clock.now)
-        raise redis.ConnectionError
-
-    for moment in (0.0, 0.1, 0.9, 1.1, 1.2, 2.2):
-        clock.now = moment
-        assert circuit.ask(fail, otherwise="no answer") == "no answer"
-    assert asked == [0.0, 1.1, 2.2]
-    assert circuit.open
-
-
-def test_a_redis_that_is_back_is_used_again(clock):
-    circuit = Circuit()
-
-    def fail() -> str:
-        raise redis.TimeoutError
-
-    circuit.ask(fail, otherwise="")
-    clock.now = 1.5
-    assert circuit.ask(lambda: "answer", otherwise="") == "answer"
-    assert not circuit.open
-    assert circuit.ask(lambda: "answer", otherwise="") == "answer"
+@pytest.mark.parametrize(("trust", "read"), [(LIFETIME, 1), (0.0, 3)])
+def test_a_process_asks_again_only_after_a_while(trust, read, stock, looks, monkeypatch):
+    monkeypatch.setattr(module, "TRUST", trust)
+    monkeypatch.setattr(module, "LOOK_AGAIN", LIFETIME)
+    item = stock(1)
+    mine = new_purchase(item, 1)
+    assert isinstance(sell(mine), Granted)
+    before = metrics.read()["refused_by_hint"]
+    assert [sell(new_purchase(item, buyer)) for buyer in (2, 3, 4)] == [SoldOut(0)] * 3
+    assert (looks, metrics.read()["refused_by_hint"] - before) == ([item] * read, 3)
+    again = sell(mine)
+    assert isinstance(again, Granted)
+    assert again.replayed
 
 
-def test_a_mistake_in_the_question_is_no_outage():
-    circuit = Circuit()
-    with pytest.raises(ZeroDivisionError):
-        circuit.ask(lambda: 1 / 0, otherwise=0.0)
-    assert not circuit.open
+def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(stock, monkeypatch):
+    monkeypatch.setattr(module, "TRUST", module.LIFETIME)
+    item = stock(1)
+    sell(new_purchase(item, 1))
+    assert sell(new_purchase(item, 2)) == SoldOut(0)
+    look, asked, answered = Hint.look, threading.Event(), threading.Event()
+
+    def slow(self: Hint, item: int):
+        asked.set()
+        assert answered.wait(30)
+        return look(self, item)
+
+    monkeypatch.setattr(Hint, "look", slow)
+    monkeypatch.setattr(module, "LOOK_AGAIN", module.LIFETIME)
+    selling = seller()
+    assert isinstance(selling, Seller)
+    selling._sold_out._refusing[item].due = 0.0
+    with ThreadPoolExecutor() as pool:
+        asks = pool.submit(sell, new_purchase(item, 3))
+        assert asked.wait(30)
+        assert [sell(new_purchase(item, buyer)) for buyer in (4, 5)] == [SoldOut(0)] * 2
+        assert not asks.done()
+        answered.set()
+        assert asks.result(30) == SoldOut(0)
+
+
+def test_what_was_read_is_trusted_for_a_while_and_never_for_who_has_bought(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr("inventory.selling.hint.time.monotonic", lambda: now)
+    items = SoldOutItems(hint())
+    items._refusing[ITEM] = Refusing(now + module.TRUST, frozenset({1}), due=math.inf)
+    assert [items.refuses(new_purchase(ITEM, buyer)) for buyer in (1, 2)] == [False, True]
+    now += module.TRUST
+    assert not items.refuses(new_purchase(ITEM, 2))
+
+
+def test_a_change_that_ends_a_hint_waits_until_nobody_trusts_it(register, monkeypatch):
+    naps: list[float] = []
+    # The module's own name: other threads' pauses do not count and are not cut short.
+    own = SimpleNamespace(monotonic=time.monotonic, sleep=naps.append)
+    monkeypatch.setattr(module, "time", own)
+    register.publish(ITEM, Level(0, 7))
+    register.announce(ITEM, Level(1, 8))
+    assert naps == [module.TRUST]
+    register.publish_with_retry(ITEM, Level(1, 8))
+    register.announce(ITEM, Level(2, 9))
+    assert naps == [module.TRUST], "there was no hint to end"
+    register.publish(ITEM, Level(0, 10))
+    register.publish_with_retry(ITEM, Level(5, 11))
+    assert naps == [module.TRUST] * 2
+
+
+def test_no_hint_is_trusted_for_longer_than_it_lasts(register):
+    register.publish(ITEM, Level(0, 7))
+    client().pexpire(register_of(ITEM), 2)
+    seen = register.look(ITEM)
+    assert seen is None or seen.until <= time.monotonic() + 0.002
+    register.publish(ITEM, Level(0, 7))
+    seen = register.look(ITEM)
+    assert seen is not None
+    assert seen.until <= time.monotonic() + module.TRUST

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 import psycopg
 import pytest
-from django.db import Error, connection, transaction
+from django.db import Error, OperationalError, connection, transaction
+from psycopg_pool import PoolTimeout
 
+from inventory import services
 from inventory.conf import FEATURE_FLAGS
 from inventory.metrics import metrics
-from inventory.models import Item
-from inventory.postgresql.base import is_alive, lend_connections
-from inventory.tests.helpers import TIMEOUT, at_once, outsider
+from inventory.models import Item, Reservation
+from inventory.outcomes import Granted, OutcomeUnknown, Purchase
+from inventory.postgresql.base import OPTION, DatabaseWrapper, is_alive, lend_connections
+from inventory.postgresql.shares import Share, borrowing_from
+from inventory.tests.helpers import (
+    TIMEOUT,
+    at_once,
+    book,
+    in_thread,
+    new_purchase,
+    open_nothing,
+    outsider,
+    pool_of_16,
+    release,
+    reserved,
+    sell,
+)
+from locking.tests.helpers import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -105,3 +126,221 @@ def test_a_connection_is_lent_each_time_and_not_inside_a_transaction():
         assert connection.connection is not None
     lend_connections()
     assert connection.connection is None
+
+
+# --- shares of the pool -------------------------------------------------------------------------
+
+
+SMALL, LARGE = Share("small", 2 / 16), Share("large", 6 / 16)
+
+
+@pytest.mark.parametrize(
+    ("pool", "small", "large"),
+    [
+        ({"min_size": 1, "max_size": 16}, (1, 2), (1, 6)),
+        ({"min_size": 16, "max_size": 16}, (2, 2), (6, 6)),
+        ({"min_size": 1, "max_size": 3}, (1, 1), (1, 1)),
+        ({"min_size": 0, "max_size": 32}, (0, 4), (0, 12)),
+        ({"max_size": 16}, (1, 2), (2, 6)),  # psycopg keeps 4
+        ({"min_size": 16, "max_size": None}, (2, 2), (6, 6)),
+        (True, (1, 1), (1, 1)),
+    ],
+)
+def test_a_share_is_a_part_of_the_pool_and_at_least_one_connection(
+    pool: Any, small: tuple[int, int], large: tuple[int, int]
+) -> None:
+    found = [share.options(pool) for share in (SMALL, LARGE)]
+    assert [(each["min_size"], each["max_size"]) for each in found] == [small, large]
+
+
+@pytest.fixture
+def database(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseWrapper]:
+    """The database with a pool of 16."""
+    with pool_of_16(monkeypatch) as found:
+        yield found
+
+
+class Borrowers:
+    """Threads that each borrow a connection and keep it."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool = pool
+        self.go_on = threading.Event()
+
+    def borrow(self, share: Share | None, count: int) -> list[str]:
+        """Return what becomes of so many borrowers at once: who keeps a connection says nothing."""
+        told: list[str] = []
+        all_told = threading.Semaphore(0)
+
+        def one() -> None:
+            borrowing_from.set(share)
+            try:
+                connection.ensure_connection()
+                told.append("lent")
+                all_told.release()
+                self.go_on.wait(TIMEOUT)
+            except OperationalError as error:
+                told.append(type(error.__cause__).__name__)
+                all_told.release()
+            finally:
+                connection.close()
+                borrowing_from.set(None)
+
+        for _ in range(count):
+            self._pool.submit(one)
+        for _ in range(count):
+            assert all_told.acquire(timeout=TIMEOUT)
+        return sorted(told)
+
+
+@pytest.fixture
+def borrowers(database: DatabaseWrapper) -> Iterator[Borrowers]:
+    with ThreadPoolExecutor(40) as pool:
+        found = Borrowers(pool)
+        yield found
+        found.go_on.set()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_uses_up_a_share_takes_nothing_of_another(
+    database: DatabaseWrapper, borrowers: Borrowers
+) -> None:
+    for share, size in ((SMALL, 2), (LARGE, 6), (None, 16)):
+        assert borrowers.borrow(share, size) == size * ["lent"]
+    for pool in database.pools():
+        pool.timeout = 0.1
+    for share in (SMALL, LARGE, None):
+        assert borrowers.borrow(share, 2) == 2 * [PoolTimeout.__name__]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_goes_back_to_the_share_that_it_came_from(borrowers: Borrowers) -> None:
+    def borrow_and_change() -> None:
+        borrowing_from.set(SMALL)
+        connection.ensure_connection()
+        borrowing_from.set(LARGE)
+        connection.close()
+        borrowing_from.set(None)
+
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(10):
+            pool.submit(borrow_and_change).result(TIMEOUT)
+    assert borrowers.borrow(SMALL, 2) == 2 * ["lent"]
+    assert borrowers.borrow(LARGE, 6) == 6 * ["lent"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_all_pools_are_closed_together(database: DatabaseWrapper) -> None:
+    for share in (SMALL, LARGE, None):
+        borrowing_from.set(share)
+        database.ensure_connection()
+        database.close()
+    pools = database.pools()
+    assert sorted(pool.max_size for pool in pools) == [2, 6, 16]
+    database.close_pool()
+    assert [pool.closed for pool in pools] == [True] * 3
+    assert database.pools() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_a_pool_there_are_no_shares(database: DatabaseWrapper) -> None:
+    own = database.copy()
+    own.settings_dict["OPTIONS"] = {**own.settings_dict["OPTIONS"], "pool": False}
+    borrowing_from.set(SMALL)
+    try:
+        with own.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        assert own.pool is None
+        assert database.pools() == []
+    finally:
+        own.close()
+        borrowing_from.set(None)
+
+
+# --- a commit that waits is not waited for forever ----------------------------------------------
+
+
+WAIT_AT_COMMIT = """
+CREATE FUNCTION wait_at_commit() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(4711);
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER wait_at_commit AFTER INSERT OR UPDATE ON inventory_reservation
+DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait_at_commit()
+"""
+WAIT_NO_MORE = "DROP FUNCTION wait_at_commit CASCADE"
+
+BEHIND_A_ROW = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event IN ('transactionid', 'tuple')
+"""
+
+Standby = Callable[[], None]
+
+
+@pytest.fixture
+def standby(monkeypatch: pytest.MonkeyPatch) -> Iterator[Standby]:
+    """Let commits of reservations wait until this is called, and be given up after 0.2 s."""
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], OPTION, 0.2)
+    with outsider() as session:
+
+        def come() -> None:
+            session.execute("SELECT pg_advisory_unlock_all()")
+
+        session.execute(WAIT_AT_COMMIT)
+        session.execute("SELECT pg_advisory_lock(4711)")
+        yield come
+        come()
+        session.execute(WAIT_NO_MORE)
+
+
+def waiting_behind_a_row(session: psycopg.Connection) -> list[tuple[int]]:
+    return session.execute(BEHIND_A_ROW).fetchall()
+
+
+def sell_as_a_cart(purchase: Purchase) -> Granted:
+    [granted] = services.reserve_many([purchase], open_nothing)  # type: ignore[misc]
+    return granted
+
+
+@pytest.mark.parametrize("sell", [sell, sell_as_a_cart])
+def test_the_next_attempt_waits_behind_the_row_and_finds_the_purchase(stock, standby, sell):
+    item, before = stock(5), metrics.read()["commit_unknown"]
+    with outsider() as session, in_thread(partial(sell, new_purchase(item))) as answer:
+        eventually(lambda: waiting_behind_a_row(session))
+        assert metrics.read()["commit_unknown"] == before + 1
+        standby()
+        granted = answer()
+    assert isinstance(granted, Granted)
+    assert (granted.replayed, book(item).held) == (True, 1)
+
+
+def test_a_purchase_that_cannot_be_looked_up_is_unknown_and_its_key_finds_it_later(stock, standby):
+    item = stock(5)
+    purchase = new_purchase(item)
+    with outsider() as session, in_thread(partial(sell, purchase)) as answer:
+        eventually(lambda: waiting_behind_a_row(session))
+        # As `lock_timeout` does after a while.
+        [(pid,)] = waiting_behind_a_row(session)
+        session.execute("SELECT pg_cancel_backend(%s)", [pid])
+        with pytest.raises(OutcomeUnknown):
+            answer()
+    assert reserved(item) == 0, "it is undecided"
+    standby()
+    eventually(lambda: reserved(item) == 1)
+    assert isinstance(sell(purchase), Granted)
+    assert book(item).held == 1
+
+
+def test_a_release_that_is_not_confirmed_fails_and_is_found_later(stock, standby):
+    standby()
+    item = stock(5)
+    granted = sell(new_purchase(item))
+    with outsider() as session:
+        session.execute("SELECT pg_advisory_lock(4711)")
+        with pytest.raises(OperationalError, match=r"no answer to the commit within 0\.2 s"):
+            release(granted.reservation)
+        assert Reservation.objects.get().state == Reservation.State.HELD
+    eventually(lambda: Reservation.objects.get().state == Reservation.State.RELEASED)
+    assert book(item).available == 5

@@ -6,10 +6,30 @@ from collections import Counter
 from functools import partial
 
 import pytest
+from django.db import connection
 
-from inventory.outcomes import Purchase, SoldOut
-from inventory.tests.helpers import book, keys_of, new_purchase, reserved
-from inventory.tests.processes import Worker, workers
+from inventory import services
+from inventory.metrics import metrics
+from inventory.models import Item
+from inventory.outcomes import Granted, Purchase, PurchaseTicket, SoldOut, StaleToken
+from inventory.redis import ITEM_LOCK, client
+from inventory.selling import batch
+from inventory.selling.commit import ConditionFailed
+from inventory.tests.helpers import (
+    at_once,
+    book,
+    keys_of,
+    kinds,
+    new_purchase,
+    open_nothing,
+    outsider,
+    problems,
+    reserved,
+    sell,
+)
+from inventory.tests.processes import Worker, proxy, workers
+from locking import LockLost
+from locking.backends.redis import RedisLease
 from locking.tests.servers import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -106,3 +126,166 @@ def test_two_processes_that_race_without_the_lock_sell_to_one(stock):
         first.go_on()
         assert first.hear() == [SoldOut(available=5)]
     assert book(item).available == 5
+
+
+# --- killed processes, stale tokens, cut connections --------------------------------------------
+
+
+SHORT = 0.3
+"""Lease of the killed process, in seconds: how long the others wait for it."""
+
+
+@pytest.mark.parametrize("stop", ["before_commit", "after_commit"])
+def test_the_key_of_a_lock_holder_killed_around_its_commit_buys_once(stop, stock):
+    """The others wait for its lease to end, and sell under a token of their own."""
+    item = stock(2)
+    mine = new_purchase(item)
+    with workers(1, lease=SHORT) as [shop]:
+        shop.start([mine], stop=stop)
+        assert shop.hear() == stop
+        shop.kill()
+    committed = stop == "after_commit"
+    assert reserved(item) == committed
+    before = Item.objects.get(pk=item).fence
+    assert (before > 0) == committed
+    answer = sell(mine)
+    assert isinstance(answer, Granted)
+    assert answer.replayed == committed
+    assert isinstance(sell(new_purchase(item)), Granted)
+    assert Item.objects.get(pk=item).fence > before
+    assert (book(item).available, book(item).held) == (0, 2)
+
+
+def test_a_holder_that_was_overtaken_changes_nothing_with_its_stale_token(stock):
+    item = stock(5)
+    paused = ITEM_LOCK.make(item).acquire(timeout=1)
+    assert ITEM_LOCK.make(item).force_release("the test's holder is paused past its lease")
+    with ITEM_LOCK.make(item).acquire(timeout=1) as next_one:
+        batch.sell([PurchaseTicket(new_purchase(item))], open_nothing, next_one.token)
+    before = Item.objects.values().get(pk=item)
+    with pytest.raises(StaleToken):
+        batch.sell([PurchaseTicket(new_purchase(item))], open_nothing, paused.token)
+    assert Item.objects.values().get(pk=item) == before
+    assert reserved(item) == 1
+    with pytest.raises(LockLost):
+        paused.release()
+
+
+def test_a_holder_that_is_overtaken_after_its_look_changes_nothing(stock):
+    item = stock(5)
+
+    def overtake(granted):
+        newer = partial(batch.sell, [PurchaseTicket(new_purchase(item))], open_nothing, 2)
+        assert at_once([newer])[0].keys() == {item}
+        return open_nothing(granted)
+
+    with pytest.raises(ConditionFailed):
+        batch.sell([PurchaseTicket(new_purchase(item))], overtake, 1)
+    assert (Item.objects.get(pk=item).fence, book(item).held, reserved(item)) == (2, 1, 1)
+
+
+def test_an_overtaken_batch_is_sold_again_without_the_lock(stock):
+    item = stock(5)
+    future = 10**18  # a token from long after this test
+    batch.sell([PurchaseTicket(new_purchase(item))], open_nothing, future)
+    before = metrics.read()
+    assert isinstance(sell(new_purchase(item)), Granted)
+    assert metrics.read()["stale_token"] - before.get("stale_token", 0) == 1
+    assert Item.objects.get(pk=item).fence == future
+    assert book(item).available == 3
+
+
+def test_the_fence_is_not_lower_after_redis_lost_everything(stock):
+    item = stock(5)
+    sell(new_purchase(item))
+    before = Item.objects.get(pk=item).fence
+    client().flushdb()
+    assert isinstance(sell(new_purchase(item)), Granted)
+    assert Item.objects.get(pk=item).fence > before
+
+
+def test_the_lock_is_given_back_after_the_commit_and_not_before(stock, monkeypatch):
+    """At the moment of the release, other sessions must already see the sale."""
+    item, seen = stock(1), []
+    release = RedisLease.release
+
+    def look_and_release(lease):
+        seen.extend(at_once([lambda: book(item).available]))
+        release(lease)
+
+    monkeypatch.setattr(RedisLease, "release", look_and_release)
+    sell(new_purchase(item))
+    assert seen == [0]
+
+
+@pytest.mark.parametrize("lose", ["answer", "request"])
+def test_a_cut_at_the_commit_is_never_answered_as_a_failure(lose, stock):
+    """Whether or not the server had committed, the buyer gets exactly one unit."""
+    item = stock(3)
+    mine = new_purchase(item)
+    with proxy() as between, workers(1, port=between.port) as [shop]:
+        between.lose = [lose]
+        shop.start([mine])
+        assert shop.kinds() == {"Granted": 1}
+        assert between.lost == 1
+    assert (book(item).available, reserved(item)) == (2, 1)
+
+
+@pytest.mark.parametrize("lose", ["answer", "request"])
+def test_a_cut_at_the_commit_of_a_batch_leaves_every_answer_true(lose, stock):
+    item = stock(30)
+    purchases = [new_purchase(item) for _ in range(60)]
+    with proxy() as between, workers(1, port=between.port) as [shop]:
+        between.lose = [lose, lose]
+        shop.start(purchases, threads=30)
+        assert shop.kinds() == {"Granted": 30, "SoldOut": 30}
+        assert between.lost == 2
+        assert shop.metrics()["commit_unknown"] == 2
+    assert (book(item).available, reserved(item)) == (0, 30)
+
+
+@pytest.mark.parametrize(("lose", "sold"), [("answer", 1), ("request", 0)])
+def test_while_the_database_is_unreachable_the_outcome_is_unknown_until_a_retry(lose, sold, stock):
+    item = stock(3)
+    mine = new_purchase(item)
+    with proxy() as between, workers(1, port=between.port, pool_timeout=0.5) as [shop]:
+        between.lose, between.close_after = [lose], True
+        shop.start([mine])
+        assert shop.kinds() == {"OutcomeUnknown": 1}
+        assert reserved(item) == sold
+        between.closed = False
+        shop.start([mine])
+        assert shop.kinds() == {"Granted": 1}
+    assert (book(item).available, reserved(item)) == (2, 1)
+
+
+def test_a_database_that_was_never_there_is_busy_and_nothing_is_written(stock):
+    item = stock(3)
+    with proxy() as between, workers(1, port=between.port, pool_timeout=0.5) as [shop]:
+        between.closed = True
+        shop.start([new_purchase(item)])
+        assert shop.kinds() == {"Busy": 1}
+    assert (book(item).available, reserved(item)) == (3, 0)
+
+
+def test_a_session_terminated_in_the_middle_of_a_batch_is_tried_again(stock):
+    item = stock(5)
+    terminated: list[bool] = []
+
+    def terminate_once(granted):
+        if not terminated:
+            terminated.append(True)
+            # Its own session alone: another batch's could be at its commit, which is then unknown.
+            own = connection.connection.info.backend_pid
+            with outsider() as session:
+                session.execute("SELECT pg_terminate_backend(%s, 10000)", [own])
+            Item.objects.get(pk=item)  # finds the connection gone
+        return open_nothing(granted)
+
+    answers = at_once(
+        [partial(services.reserve, new_purchase(item), terminate_once) for _ in range(8)]
+    )
+    assert kinds(answers) == {"Granted": 5, "SoldOut": 3}
+    assert (book(item).available, reserved(item)) == (0, 5)
+    assert problems(item) == []
+    assert SoldOut(0) in answers

@@ -359,10 +359,3 @@ def test_thousands_of_requests_on_many_threads_are_each_served_exactly_once():
     assert sorted(chain.from_iterable(answers)) == list(range(0, 40_000, 2))
     assert sorted(served) == list(range(20_000))
     assert not queue.lines
-
-
-def test_two_thousand_threads_at_once_all_get_their_own_answer():
-    queue = make(max_waiting=10_000)
-    answers = at_once([partial(queue.submit, ITEM, request) for request in range(2000)])
-    assert answers == [-request for request in range(2000)]
-    assert not queue.lines

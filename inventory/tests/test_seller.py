@@ -9,18 +9,29 @@ from functools import partial
 
 import pytest
 
+from inventory import services
 from inventory.audit import audit
 from inventory.models import BuyerQuota, StockMovement
-from inventory.outcomes import Granted, LimitReached, SoldOut
-from inventory.selling.seller import Seller, seller
+from inventory.outcomes import (
+    Declined,
+    Granted,
+    KeyReused,
+    LimitReached,
+    NoSuchItem,
+    PurchaseTicket,
+    SoldOut,
+)
+from inventory.selling.seller import QueueKey, Seller, seller
 from inventory.tests.helpers import (
     TIMEOUT,
     at_once,
     book,
     crowd,
     in_thread,
+    insist,
     kinds,
     new_purchase,
+    open_nothing,
     outsider,
     release,
     reserved,
@@ -38,13 +49,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_many_threads_on_one_item_leave_exactly_none_and_that_many_reservations(stock):
     sell_in_a_crowd(stock(2000), units=2000, buyers=5000, threads=250)
-
-
-def test_two_thousand_buyers_at_the_same_moment_buy_a_hundred_units(stock):
-    item = stock(100)
-    answers = at_once([partial(sell, new_purchase(item)) for _ in range(2000)])
-    assert kinds(answers) == {"Granted": 100, "SoldOut": 1900}
-    assert (book(item).available, reserved(item)) == (0, 100)
 
 
 def test_quantities_that_do_not_divide_the_stock_leave_only_the_remainder(stock):
@@ -148,21 +152,6 @@ def test_a_limit_over_two_items_holds_when_both_are_bought_at_once(stock):
     assert audit(items).problems == []
 
 
-def test_a_buyers_own_hold_does_not_block_them(stock):
-    item = stock(2)
-    assert isinstance(sell(new_purchase(item, 1, limit=2)), Granted)
-    assert isinstance(sell(new_purchase(item, 1, limit=2)), Granted)
-    assert book(item).held == 2
-
-
-def test_a_buyer_may_buy_again_after_the_units_went_back(stock):
-    item = stock(1)
-    first = sell(new_purchase(item, 1, limit=1))
-    assert sell(new_purchase(item, 1, limit=1)) == LimitReached(0)
-    release(first.reservation)
-    assert isinstance(sell(new_purchase(item, 1, limit=1)), Granted)
-
-
 def test_a_lowered_limit_refuses_and_does_not_fail(stock):
     item = stock(100)
     assert isinstance(sell(new_purchase(item, 1, 3, limit=3)), Granted)
@@ -190,3 +179,145 @@ def test_without_the_condition_on_the_quota_two_items_together_exceed_a_limit(st
     at_once([partial(read_then_write, item) for item in items])
     assert sum(each.held for each in audit(items).items) == 2, "twice the limit"
     assert any("used 1 units of the limit and holds 2" in text for text in audit(items).problems)
+
+
+# --- repeated keys, and what the shop opens with a purchase -------------------------------------
+
+
+def test_a_key_is_replayed_before_and_after_it_is_sold_out(stock):
+    item = stock(2)
+    mine = new_purchase(item, 1, limit=1)
+    first = sell(mine)
+    again = sell(mine)
+    sell(new_purchase(item))
+    assert sell(new_purchase(item)) == SoldOut(0)
+    late = sell(mine)
+    assert not first.replayed
+    for replay in (again, late):
+        assert (replay.replayed, replay.reservation) == (True, first.reservation)
+    assert book(item).held == 2
+
+
+def test_a_key_of_a_released_reservation_is_replayed_and_takes_nothing(stock):
+    item = stock(1)
+    mine = new_purchase(item, 1, limit=1)
+    first = sell(mine)
+    release(first.reservation)
+    again = sell(mine)
+    assert (again.replayed, again.reservation) == (True, first.reservation)
+    assert (book(item).available, book(item).held) == (1, 0)
+
+
+def test_a_key_for_another_quantity_item_or_scope_is_told_reused(stock):
+    item, other = stock(5), stock(5)
+    mine = new_purchase(item, 1)
+    sell(mine)
+    assert sell(new_purchase(item, 1, 2, key=mine.key)) == KeyReused()
+    assert sell(new_purchase(other, 1, key=mine.key)) == KeyReused()
+    assert sell(new_purchase(item, 1, key=mine.key, scope=other)) == KeyReused()
+    assert (book(item).held, book(other).held) == (1, 0)
+
+
+def test_the_same_key_many_times_at_once_is_one_purchase(stock):
+    item = stock(50)
+    mine = new_purchase(item, 1)
+    answers = at_once([partial(sell, mine)] * 12)
+    assert kinds(answers) == {"Granted": 12}
+    assert len({answer.reservation for answer in answers}) == 1
+    assert sum(not answer.replayed for answer in answers) == 1
+    assert book(item).held == 1
+
+
+def test_the_same_key_at_once_for_different_quantities_is_sold_once(stock):
+    item = stock(50)
+    mine = new_purchase(item, 1)
+    answers = at_once(
+        [partial(sell, new_purchase(item, 1, quantity, key=mine.key)) for quantity in range(1, 9)]
+    )
+    assert kinds(answers) == {"Granted": 1, "KeyReused": 7}
+    assert reserved(item) == 1
+
+
+def test_a_refused_key_may_buy_later(stock):
+    item = stock(0)
+    mine = new_purchase(item, 1)
+    assert sell(mine) == SoldOut(0)
+    services.restock(item, 1)
+    assert not sell(mine).replayed
+    assert book(item).held == 1
+
+
+# --- what is opened with a purchase ------------------------------------------------------------
+
+
+class Poisoned(Exception):
+    """The shop cannot open an order."""
+
+
+def poisoned(buyers: Sequence[int]):
+    def on_granted(granted: Sequence[Granted]) -> list[str]:
+        if bad := {grant.purchase.buyer for grant in granted} & set(buyers):
+            raise Poisoned(sorted(bad))
+        return open_nothing(granted)
+
+    return on_granted
+
+
+def buy(item: int, buyers: range, bad: Sequence[int]) -> list[object]:
+    """Let the buyers buy at once; the orders of some of them cannot be opened."""
+    reserve = partial(services.reserve, on_granted=poisoned(bad))
+    purchases = [partial(reserve, new_purchase(item, buyer)) for buyer in buyers]
+    return at_once([partial(insist, purchase) for purchase in purchases])
+
+
+def test_a_purchase_that_cannot_be_opened_fails_alone(stock):
+    item = stock(100)
+    answers = buy(item, range(1, 61), [7, 33])
+    assert kinds(answers) == {"Granted": 58, "Poisoned": 2}
+    assert [n for n, each in enumerate(answers, 1) if isinstance(each, Poisoned)] == [7, 33]
+    assert (book(item).available, reserved(item)) == (42, 58)
+
+
+def test_purchases_that_fail_leave_their_units_to_the_next_buyers(stock):
+    """They are granted first and fail; their units go to the next buyers."""
+    item = stock(5)
+    answers = buy(item, range(1, 41), range(1, 21))
+    bought = [n for n, each in enumerate(answers, 1) if isinstance(each, Granted)]
+    assert len(bought) == 5
+    assert min(bought) > 20
+    assert book(item).available == 0
+
+
+def test_a_grant_is_committed_before_it_is_answered(stock):
+    item = stock(1)
+    granted = sell(new_purchase(item))
+    with outsider() as session:
+        found = session.execute(
+            "SELECT state FROM inventory_reservation WHERE id = %s", [granted.reservation]
+        ).fetchone()
+    assert found == ("held",)
+    assert granted.opened == f"opened {granted.reservation}"
+
+
+def test_an_unknown_item_is_an_error():
+    with pytest.raises(NoSuchItem):
+        sell(new_purchase(0))
+
+
+def test_a_declined_scope_takes_no_other_purchase_of_its_batch_with_it(stock):
+    """Nor a repeated key of the scope, for which nothing is opened."""
+    item, closed = stock(10), 2
+    known = new_purchase(item, scope=closed)
+    sell(known)
+
+    def decline(granted):
+        if any(grant.purchase.scope == closed for grant in granted):
+            raise Declined({closed})
+        return open_nothing(granted)
+
+    purchases = [new_purchase(item, scope=scope) for scope in (1, closed, 3, closed)]
+    tickets = [PurchaseTicket(purchase) for purchase in [*purchases, known]]
+    Seller()._sell_or_split(QueueKey(item, decline), tickets, None)
+    answers = [type(ticket.answer) for ticket in tickets]
+    assert answers == [Granted, Declined, Granted, Declined, Granted]
+    assert (book(item).held, book(item).available) == (3, 7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inventory.tests import test_crash, test_processes, test_seller, test_seller_replays
+from inventory.tests import test_processes, test_seller
 from lab.strategies import CLASSES
 
 SAFE = [name for name, kind in CLASSES.items() if kind.safe]
@@ -16,22 +16,21 @@ STRATEGIES = {
     test_seller.test_a_buyer_at_the_limit_is_told_so_and_takes_nothing: SAFE,
     test_seller.test_a_purchase_larger_than_the_limit_is_refused_with_what_is_left_of_it: SAFE,
     test_seller.test_ten_units_sell_to_ten_and_the_eleventh_is_told_so: SAFE,
-    test_seller_replays.test_a_grant_is_committed_before_it_is_answered: SAFE,
-    test_seller_replays.test_a_key_for_another_quantity_item_or_scope_is_told_reused: SAFE,
-    test_seller_replays.test_a_key_is_replayed_before_and_after_it_is_sold_out: SAFE,
-    test_seller_replays.test_a_key_of_a_released_reservation_is_replayed_and_takes_nothing: SAFE,
-    test_seller_replays.test_a_refused_key_may_buy_later: SAFE,
-    test_seller_replays.test_an_unknown_item_is_an_error: SAFE,
-    test_seller_replays.test_the_answer_carries_what_was_opened: SAFE,
-    test_crash.test_a_cut_at_the_commit_is_never_answered_as_a_failure: FAST,
-    test_crash.test_a_session_terminated_in_the_middle_of_a_batch_is_tried_again: FAST,
+    test_seller.test_a_grant_is_committed_before_it_is_answered: SAFE,
+    test_seller.test_a_key_for_another_quantity_item_or_scope_is_told_reused: SAFE,
+    test_seller.test_a_key_is_replayed_before_and_after_it_is_sold_out: SAFE,
+    test_seller.test_a_key_of_a_released_reservation_is_replayed_and_takes_nothing: SAFE,
+    test_seller.test_a_refused_key_may_buy_later: SAFE,
+    test_seller.test_an_unknown_item_is_an_error: SAFE,
+    test_processes.test_a_cut_at_the_commit_is_never_answered_as_a_failure: FAST,
+    test_processes.test_a_session_terminated_in_the_middle_of_a_batch_is_tried_again: FAST,
     test_seller.test_a_lowered_limit_refuses_and_does_not_fail: FAST,
     test_seller.test_concurrent_requests_of_a_buyer_get_no_more_than_the_limit: FAST,
     test_seller.test_items_do_not_take_each_others_units: FAST,
     test_seller.test_quantities_that_do_not_divide_the_stock_leave_only_the_remainder: FAST,
-    test_seller_replays.test_a_purchase_that_cannot_be_opened_fails_alone: FAST,
-    test_seller_replays.test_the_same_key_at_once_for_different_quantities_is_sold_once: FAST,
-    test_seller_replays.test_the_same_key_many_times_at_once_is_one_purchase: FAST,
+    test_seller.test_a_purchase_that_cannot_be_opened_fails_alone: FAST,
+    test_seller.test_the_same_key_at_once_for_different_quantities_is_sold_once: FAST,
+    test_seller.test_the_same_key_many_times_at_once_is_one_purchase: FAST,
     # These need no lock.
     test_processes.test_two_processes_without_the_lock_sell_exactly_what_there_is: [
         *("combining", "guard", "row_lock")
