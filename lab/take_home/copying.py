@@ -100,7 +100,7 @@ REPLACED = {
     ],
     "shop/operating/safe_start.py": [("a demo with everything built in, run `make demo`", DEMO_IS)],
     "conftest.py": [('("lab.settings", "shop.tests.settings")', '("shop.tests.settings",)')],
-    "serving/tests/test_foreign_project.py": [('"lab", "loadtest", "course")', '"development")')],
+    "serving/tests/test_worker.py": [('"lab", "loadtest", "course")', '"development")')],
     ".importlinter": [
         (COURSE, ""),
         ("    course\n", ""),

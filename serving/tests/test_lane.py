@@ -1,7 +1,4 @@
-"""Calls that take the lane instead of gunicorn's own parser: the same requests and answers.
-
-Streams of requests are compared in `test_streams.py`.
-"""
+"""Calls that take the lane instead of gunicorn's own parser: the same requests and answers."""
 
 from __future__ import annotations
 
@@ -15,13 +12,21 @@ from gunicorn.config import Config
 from serving.calls import MAX_SIZE, Call
 from serving.deadlines import TimedUnreader
 from serving.lane import allows_lane
-from serving.tests.odd_requests import BUY
+from serving.tests import streams
 from serving.tests.streams import (
+    BUY,
+    CHUNKED,
     CONFIG,
+    LINES,
+    LOOK,
+    OLD,
+    PAGE,
     PEER,
     SERVER,
+    STARTS,
     Peer,
     calls_in,
+    differs,
     gunicorns,
     lanes,
     parser,
@@ -61,9 +66,8 @@ def test_a_stranger_cannot_say_https():
     config = Config()
     config.set("forwarded_allow_ips", "10.0.0.1")
     data = BUY.replace(b"Host: shop", b"Host: shop\r\nX-Forwarded-Proto: https")
-    found = ours(data, config)
-    assert found == theirs(data, config)
-    assert found["wsgi.url_scheme"] == "http"
+    assert ours(data, config) == theirs(data, config)
+    assert ours(data, config)["wsgi.url_scheme"] == "http"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +138,7 @@ def test_where_gunicorn_is_set_to_read_differently_it_reads_the_calls(name, valu
 
 
 def answered(application: Any, *packets: bytes) -> Peer:
-    """The client of a connection, with everything that a worker has sent on it."""
+    """Return the client of a connection, with everything that a worker has sent on it."""
     peer = Peer()
     made = worker(application)
     for request in parser(*packets):
@@ -145,11 +149,6 @@ def answered(application: Any, *packets: bytes) -> Peer:
     return peer
 
 
-def answers(application: Any, *packets: bytes) -> bytes:
-    """Everything that a worker sends on a connection."""
-    return answered(application, *packets).sent
-
-
 def app(*parts: bytes, headers: list[tuple[str, str]], status: str = "200 OK") -> Any:
     def application(environ: dict[str, Any], start_response: Any) -> tuple[bytes, ...]:
         start_response(status, headers)
@@ -158,24 +157,19 @@ def app(*parts: bytes, headers: list[tuple[str, str]], status: str = "200 OK") -
     return application
 
 
-def test_an_answer_is_the_one_that_gunicorn_would_send():
+def test_an_answer_of_one_part_is_sent_at_once_and_as_gunicorn_would_send_it():
     length = [("Content-Type", "application/json"), ("Content-Length", "4")]
-    ready = answers(app(b"true", headers=length), BUY)
+    ready = answered(app(b"true", headers=length), BUY)
     # In two parts, it is sent by gunicorn.
-    gunicorns_way = answers(app(b"tr", b"ue", headers=length), BUY)
-    assert ready.partition(b"Date")[0] == gunicorns_way.partition(b"Date")[0]
-    assert ready.splitlines()[3:] == gunicorns_way.splitlines()[3:]
-
-
-def test_an_answer_of_one_part_is_sent_at_once():
-    length = [("Content-Length", "4")]
-    assert answered(app(b"true", headers=length), BUY).sends == 1
-    assert answered(app(b"tr", b"ue", headers=length), BUY).sends > 1
+    gunicorns_way = answered(app(b"tr", b"ue", headers=length), BUY)
+    assert ready.sends == 1 < gunicorns_way.sends
+    assert ready.sent.partition(b"Date")[0] == gunicorns_way.sent.partition(b"Date")[0]
+    assert ready.sent.splitlines()[3:] == gunicorns_way.sent.splitlines()[3:]
 
 
 def test_an_answer_is_sent_to_its_end_however_little_the_network_takes_first(monkeypatch):
     whole = app(b"true", headers=[("Content-Length", "4")])
-    sent = answers(whole, BUY)
+    sent = answered(whole, BUY).sent
     monkeypatch.setattr(Peer, "send", lambda peer, data: peer.send_some(data, 7))
     in_parts = answered(whole, BUY)
     assert in_parts.sends == 2
@@ -185,24 +179,23 @@ def test_an_answer_is_sent_to_its_end_however_little_the_network_takes_first(mon
 
 def test_an_answer_without_a_body_is_gunicorns():
     nothing = app(b"", headers=[("Content-Length", "0")], status="204 No Content")
-    assert b"Content-Length" not in answers(nothing, BUY)  # as RFC 9110 demands
+    assert b"Content-Length" not in answered(nothing, BUY).sent  # as RFC 9110 demands
 
 
 def test_a_stream_is_sent_in_chunks():
-    assert answers(app(b"so", b"ld", headers=[]), BUY).endswith(
-        b"\r\n\r\n2\r\nso\r\n2\r\nld\r\n0\r\n\r\n"
-    )
+    sent = answered(app(b"so", b"ld", headers=[]), BUY).sent
+    assert sent.endswith(b"\r\n\r\n2\r\nso\r\n2\r\nld\r\n0\r\n\r\n")
 
 
 def test_a_header_with_a_line_break_is_not_sent():
     length = [("Content-Length", "4"), ("X-A", "a\r\nSet-Cookie: b")]
     with pytest.raises(Exception, match="X-A"):
-        answers(app(b"true", headers=length), BUY)
+        answered(app(b"true", headers=length), BUY)
 
 
 def test_a_call_that_ends_its_connection_is_the_last():
     close = BUY.replace(b"Host: shop", b"Host: shop\r\nConnection: close")
-    sent = answers(app(b"true", headers=[("Content-Length", "4")]), close, BUY)
+    sent = answered(app(b"true", headers=[("Content-Length", "4")]), close, BUY).sent
     assert sent.count(b"HTTP/1.1 200 OK") == 1
     assert b"Connection: close\r\n" in sent
 
@@ -219,3 +212,52 @@ def test_a_stream_that_fails_ends_the_connection():
     with pytest.raises(StopIteration):
         made.handle_request(SERVER, request, peer, PEER)
     assert peer.sent.endswith(b"sold\r\n")  # no end of the chunks, no error page
+
+
+# --- streams of requests, cut anywhere ----------------------------------------------------------
+
+
+CASES = 4_000
+"""The command in `serving/tests/streams.py` tries more, and CI's nightly run a million."""
+
+HALF = b"POST /api/v1/orders/7/refund HTTP/1.1\r\n"
+
+TOGETHER = {
+    "a call and the beginning of another": LOOK + HALF,
+    "calls": BUY + LOOK + BUY,
+    "calls and pages": LOOK + PAGE + BUY + PAGE,
+    "line breaks between": BUY + b"\r\n" + LOOK + b"\r\n\r\n" + BUY,
+    "a line break and a half": BUY + b"\r\n" + HALF,
+    "a body that ends early": LOOK + BUY[:-1],
+    "a body that is longer": BUY + b"}" + LOOK,
+    "chunks, then calls": CHUNKED + BUY + LOOK,
+    "an older version": OLD + LOOK + BUY,
+    "the last of its connection": BUY.replace(b"shop", b"shop\r\nConnection: close") + LOOK,
+    "a call in a value": LOOK + b"GET /api/x HTTP/1.1\r\nHost: a\r\nX-A: " + HALF + b"\r\n" + BUY,
+}
+
+
+@pytest.mark.parametrize("stream", TOGETHER.values(), ids=TOGETHER)
+def test_a_stream_is_read_the_same_wherever_it_is_cut(stream: bytes) -> None:
+    for place in range(len(stream) + 1):
+        assert not differs([stream[:place], stream[place:]])
+    assert not differs([bytes([byte]) for byte in stream])
+
+
+@pytest.mark.parametrize("take", [0, 2])
+def test_what_an_application_leaves_of_a_body_is_not_read_as_a_request(take: int) -> None:
+    for stream in TOGETHER.values():
+        assert not differs([stream], take)
+
+
+def test_an_unusual_line_is_read_the_same_between_calls() -> None:
+    unusual = [BUY.replace(b"Host: shop", line) for line in LINES]
+    unusual += [BUY.replace(b"Host: shop", b"Host: shop\r\n" + line) for line in LINES]
+    unusual += [BUY.replace(b"POST /api/v1/sales/1/orders HTTP/1.1", line) for line in STARTS]
+    for each in unusual:
+        assert not differs([LOOK + each + LOOK])
+        assert not differs([LOOK + each[: len(each) // 2], each[len(each) // 2 :] + LOOK])
+
+
+def test_random_streams_are_read_the_same() -> None:
+    assert streams.search(CASES, seed=7) == []
