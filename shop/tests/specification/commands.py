@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
 
@@ -25,11 +25,14 @@ class Commands:
         self.world, self.model = world, world.model
 
     def audit(self, *options: str) -> dict[str, Any]:
-        """Run the audit; return what it prints."""
-        out = StringIO()
-        with suppress(SystemExit):  # there is a problem, and it is in the output
+        """Run the audit; return what it prints. It fails if the books do not balance."""
+        out, code = StringIO(), None
+        try:
             call_command("audit", "--json", *options, stdout=out)
+        except SystemExit as end:
+            code = end.code
         found: dict[str, Any] = json.loads(out.getvalue())
+        assert code == (None if found["balanced"] else 1)
         return found
 
     def check_audit(self, late: list[str]) -> None:

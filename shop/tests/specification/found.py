@@ -48,6 +48,11 @@ def later(seconds: int) -> tuple[str, dict[str, Any]]:
     return "time_passes", {"towards": (1, 61, 301, 901).index(seconds), "edge": 0}
 
 
+def waits(seconds: int) -> tuple[str, dict[str, Any]]:
+    """Return the step of any number of seconds that go by."""
+    return "seconds_pass", {"seconds": seconds}
+
+
 Step = tuple[str, dict[str, Any]]
 ENDS: Step = ("the_clock_ends_orders", {"task": "expire_due", "times": 2})
 FOLLOWS: Step = ("the_shop_follows_up", {"times": 2})
@@ -170,6 +175,38 @@ TOURS: dict[str, Steps] = {
         ("the_provider_finishes", {"which": 0, "well": True}),
         ("news_arrive", {"which": 0, "times": 1, "age": 0, "other": False}),
     ],
+    "every deadline, to the second": [
+        opening(hold=30, opens=120, eyes=True),
+        bought("Ann", 0),
+        bought("Bob", 0),
+        provider("silent"),
+        changed("payment"),
+        waits(29),
+        ("visits", {"who": "Ann", "where": 7}),
+        waits(1),  # both orders are to be paid before this second
+        ("visits", {"who": "Ann", "where": 7}),
+        changed("payment", 1),
+        waits(60),
+        WATCHES,
+        waits(1),
+        WATCHES,
+        waits(28),
+        bought("Ann", 2),
+        waits(1),  # Gamma opens
+        bought("Ann", 2),
+        waits(180),
+        WATCHES,
+        waits(1),
+        WATCHES,
+        waits(98),
+        bought("Ann", 1),
+        waits(1),  # Phone ends
+        bought("Ann", 1),
+        waits(500),
+        WATCHES,
+        waits(1),
+        WATCHES,
+    ],
     "two sales to come, and a payment that nobody answered": [
         opening(opens=300),
         ("visits", {"who": "Ann", "where": 4}),
@@ -235,6 +272,7 @@ FOUND: dict[str, Steps] = {
         ("the_provider_contradicts_itself", {"which": 0}),
         provider("answers"),
         changed("payment"),
+        WATCHES,
         REPAIRS,
         WATCHES,
         some("refund", 0),

@@ -39,6 +39,12 @@ class OthersActs(ProviderActs):
         self.world.pass_time(passed)
         return f"{passed} s go by"
 
+    @act(1, seconds=st.sampled_from([1, 60, 300, 600]))
+    def seconds_pass(self, seconds: int) -> str:
+        """Let so much time go by."""
+        self.world.pass_time(seconds)
+        return f"{seconds} s go by"
+
     @act(2, task=st.sampled_from(["expire_orders", "expire_due"]), times=st.integers(1, 2))
     def the_clock_ends_orders(self, task: str, times: int) -> str:
         """Run the sweep; or go through the delay queue, whose clock is fast: all seem to be due."""
