@@ -42,7 +42,7 @@ PROVIDER: dict[str, dict[str, Any]] = {
     "lost": {"lost": 0.3},
     "repeats": {"copies": 3, "shuffle": 2000},
 }
-"""How the payment provider can behave, by the button's name: see `lab/psp/behaviour.py`."""
+"""How the payment provider can behave, by the button's name: see `lab/psp/books.py`."""
 
 
 class Watch(Struct, forbid_unknown_fields=True):

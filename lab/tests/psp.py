@@ -59,7 +59,7 @@ class Psp:
         release(self._port)
 
     def behave(self, **how: Any) -> None:
-        """Configure its behaviour (see lab/psp/behaviour.py); by default, no faults."""
+        """Configure its behaviour (see lab/psp/books.py); by default, no faults."""
         self.call("behaviour", how)
 
     def call(self, path: str, body: Any = None) -> bytes:
