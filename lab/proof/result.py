@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -11,84 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker import Rate, Verdict
-from loadtest.checker.properties.recovery import RIGHTLY_REFUSED, WRITES
+from loadtest.checker.verdict import Aftermath
 from loadtest.faults import Injected
-from loadtest.history import NEVER, OK, operations
+from loadtest.history import OK, operations
 from loadtest.report.headline import Pace, Speed, headline
 from loadtest.steps import RunPlan
-
-
-@dataclass(slots=True)
-class RunStatistics:
-    """What is known afterwards.
-
-    Attributes:
-        operations: calls in the history.
-        last_sale: when the last purchase was accepted, in ns of the monotonic clock; 0 if none was.
-        sold_out: when the main sale was sold out: the last answer to an accepted purchase that was
-            sent before a buyer heard "sold out", in ns; 0 if there was none.
-        speed: of the answers while the sale was on; None if nothing was sold.
-        recoveries: of each fault, seconds to the next ok as P12 counts them: from its end, or from
-            when a buyer then asked for units that were available; None if there was none.
-        after_loss: of each fault that takes a server away, seconds from then to the end of the
-            first accepted purchase that began after it; None if there was none.
-    """
-
-    operations: int = 0
-    last_sale: int = 0
-    sold_out: int = 0
-    speed: Speed | None = None
-    recoveries: list[float | None] = field(default_factory=list)
-    after_loss: list[float | None] = field(default_factory=list)
-
-
-def run_statistics(
-    histories: Sequence[Path], injected: Sequence[Injected], main: str
-) -> RunStatistics:
-    """Read the history once.
-
-    Args:
-        main: id of the main sale.
-    """
-    seen, pace, oks, asked, sold_out, accepted = RunStatistics(), Pace(), [], [], NEVER, []
-    bought: list[tuple[int, int]] = []
-    for call in operations(*histories):
-        seen.operations += 1
-        pace.add(call)
-        if call.op in WRITES and call.code not in RIGHTLY_REFUSED:
-            asked.append(call.start)
-        if call.outcome == OK and call.op in WRITES:
-            oks.append(call.end)  # finished calls come in the order of their ends
-            if call.op == "order":
-                seen.last_sale = call.end
-                bought.append((call.start, call.end))
-                if call.sale == main and call.status == HTTPStatus.CREATED:
-                    accepted.append((call.start, call.end))
-        if call.code == "sold_out" and call.sale == main:
-            sold_out = min(sold_out, call.end)
-    # Who was told "sold out" may hear it before the last buyers hear that they were in time.
-    in_time = [end for start, end in accepted if start < sold_out != NEVER]
-    seen.sold_out = max(in_time, default=0)
-    seen.speed = pace.speed()
-    asked.sort()
-    for fault in injected:
-        served, since = _first(oks, fault.end), _first(asked, fault.end)
-        wait = None if served is None else max(0, served - max(fault.end, since or 0))
-        seen.recoveries.append(None if wait is None else round(wait / 1e9, 2))
-        seen.after_loss.append(_after_loss(bought, fault.lost_at))
-    return seen
-
-
-def _after_loss(bought: Sequence[tuple[int, int]], lost_at: int | None) -> float | None:
-    ends = (end for start, end in bought if lost_at is not None and start >= lost_at)
-    first = min(ends, default=None)
-    return None if first is None or lost_at is None else round((first - lost_at) / 1e9, 2)
-
-
-def _first(moments: Sequence[int], end: int) -> int | None:
-    place = bisect_left(moments, end)
-    return moments[place] if place < len(moments) else None
-
 
 NEED_SERVERS = frozenset({"P10", "P12", "P13", "P19"})
 """Properties that no shop can have while its servers stay broken."""
@@ -108,7 +35,6 @@ class Result:
         speed: of the answers while the sale was on; None if nothing was sold.
         operations: calls of the buyers.
         faults: what was injected, as in the fault log.
-        recoveries: of each of these, seconds to the first ok; None if no buyer was served again.
         after_loss: of each of these, seconds from the loss of a server to the first accepted
             purchase that began after it; None if it takes none away.
         not_injected: what could not be, and why.
@@ -120,7 +46,7 @@ class Result:
 
     sale: int
     verdict: Verdict | None
-    seconds: float
+    seconds: float = 0.0
     reason: str = ""
     unsettled: str = ""
     rebuilt: list[str] = field(default_factory=list)
@@ -128,7 +54,6 @@ class Result:
     speed: Speed | None = None
     operations: int = 0
     faults: list[Injected] = field(default_factory=list)
-    recoveries: list[float | None] = field(default_factory=list)
     after_loss: list[float | None] = field(default_factory=list)
     not_injected: list[Injected] = field(default_factory=list)
     late: int | None = None
@@ -136,16 +61,41 @@ class Result:
     problems: list[str] = field(default_factory=list)
     log: Path | None = None
 
-    def rates(self, fault: Injected, *, during: bool = False) -> dict[str, Rate]:
-        """The rates of good answers after a fault, of the API and of pages; empty if not judged.
+    def count(self, histories: Sequence[Path], opening: float) -> None:
+        """Fill in the figures that the history tells; the injected faults are known.
 
         Args:
-            during: from the fault's begin until the shop should have recovered, instead of after.
+            histories: of the buyers, without the calls that ask again.
+            opening: of the main sale, in seconds on the monotonic clock.
         """
-        for each in self.verdict.aftermaths if self.verdict else []:
-            if each.start == fault.start:
-                return each.during if during else each.rates
-        return {}
+        pace, sold_out = Pace(), math.inf
+        bought: list[tuple[int, int]] = []
+        from_stock: list[tuple[int, int]] = []
+        for call in operations(*histories):
+            self.operations += 1
+            pace.add(call)
+            of_main = call.sale == str(self.sale)
+            if call.op == "order" and call.outcome == OK:
+                bought.append((call.start, call.end))
+                if of_main and call.status == HTTPStatus.CREATED:
+                    from_stock.append((call.start, call.end))
+            if call.code == "sold_out" and of_main:
+                sold_out = min(sold_out, call.end)
+        self.speed = pace.speed()
+        self.seconds = max(max((end for _, end in bought), default=0) / 1e9 - opening, 0.0)
+        if sold_out < math.inf:
+            # Some hear "sold out" before the last buyers hear that they were in time.
+            in_time = [end for start, end in from_stock if start < sold_out]
+            self.sold_out_after = max(max(in_time, default=0) / 1e9 - opening, 0.0)
+        for fault in self.faults:
+            lost_at = fault.lost_at if fault.lost_at is not None else math.inf
+            after = min((end for start, end in bought if start >= lost_at), default=None)
+            self.after_loss.append(None if after is None else round((after - lost_at) / 1e9, 2))
+
+    def aftermath(self, fault: Injected) -> Aftermath | None:
+        """What followed a fault; None if it was not judged."""
+        found = self.verdict.aftermaths if self.verdict else []
+        return next((each for each in found if each.start == fault.start), None)
 
     @property
     def outcome(self) -> str:
@@ -185,16 +135,8 @@ class Result:
             "stock": plan.stock,
             "sale": self.sale,
             "faults": [
-                {
-                    **fault.to_json(),
-                    "recovery": recovery,
-                    "after_loss": after_loss,
-                    "during": _document(self.rates(fault, during=True)),
-                    "aftermath": _document(self.rates(fault)),
-                }
-                for fault, recovery, after_loss in zip_longest(
-                    self.faults, self.recoveries, self.after_loss
-                )
+                {**fault.to_json(), "after_loss": after_loss, **_document(self.aftermath(fault))}
+                for fault, after_loss in zip_longest(self.faults, self.after_loss)
             ],
             "not_injected": [fault.to_json() for fault in self.not_injected],
             "left_out": dict(plan.left_out),
@@ -216,5 +158,13 @@ class Result:
         }
 
 
-def _document(rates: dict[str, Rate]) -> dict[str, dict[str, int]]:
+def _document(found: Aftermath | None) -> dict[str, Any]:
+    return {
+        "recovery": found.recovery if found else None,
+        "during": _by_kind(found.during if found else {}),
+        "aftermath": _by_kind(found.rates if found else {}),
+    }
+
+
+def _by_kind(rates: dict[str, Rate]) -> dict[str, dict[str, int]]:
     return {kind: rate._asdict() for kind, rate in rates.items()}

@@ -14,12 +14,10 @@ from django.db import Error, connection
 from development.errors import StackError
 from development.signals import leave_if_asked
 from lab.proof import processes, snapshot
-from lab.proof.deadline import STALLED, Deadline
-from lab.proof.direct import direct_buyers
 from lab.proof.fault_run import FaultRun
-from lab.proof.load import LONGEST, Load
-from lab.proof.progress import Progress, Tally
-from lab.proof.result import Result, run_statistics
+from lab.proof.load import LONGEST, Load, direct_buyers
+from lab.proof.progress import STALLED, Deadline, Progress, Tally
+from lab.proof.result import Result
 from lab.proof.server_errors import ServerErrors
 from lab.proof.testbed import Testbed
 from lab.strategies import CLASSES
@@ -179,25 +177,18 @@ class Proof(SaleRun):
         judged = Judged(None, self.reason)
         if not self.reason:
             judged = judge_run(self.files, self.histories(), self.plan.not_judged)
-        injected = self._fault_run.injected
-        during = [each for each in self.files.histories() if each != self.files.again]
-        statistics = run_statistics(during, injected, self.plan.sale)
         self.result = Result(
             sale=self._ids[MAIN],
             verdict=judged.verdict,
-            seconds=max(statistics.last_sale / 1e9 - self.opening, 0.0),
-            sold_out_after=max(statistics.sold_out / 1e9 - self.opening, 0.0),
-            speed=statistics.speed,
             reason=judged.reason or self._fault_run.shortcoming(),
             unsettled=self._fault_run.unsettled,
-            operations=statistics.operations,
-            faults=injected,
-            recoveries=statistics.recoveries,
-            after_loss=statistics.after_loss,
+            faults=self._fault_run.injected,
             not_injected=self._fault_run.failed,
             late=self._totals.get("late"),
             unstarted=self._totals.get("unstarted"),
         )
+        during = [each for each in self.files.histories() if each != self.files.again]
+        self.result.count(during, self.opening)
         self._errors.close()
         if self.result.outcome != "pass":
             self.result.problems = self._errors.told()

@@ -15,9 +15,9 @@ from rich.text import Text
 from lab.proof.control_run import Outcome
 from lab.proof.progress import Progress
 from lab.proof.result import Result
-from loadtest.checker import Verdict
+from loadtest.checker import Rate, Verdict
 from loadtest.checker.properties.recovery import KINDS as RATES
-from loadtest.faults import Injected
+from loadtest.checker.verdict import Aftermath
 from loadtest.report.headline import meanings, why_not, wrapped
 from loadtest.steps import RunPlan
 
@@ -130,20 +130,17 @@ def faults(plan: RunPlan, came_out: Result) -> Table:
     for heading in headings:
         # A word per line: at 80 columns rich would cut words instead.
         table.add_column("\n".join(heading.split()), justify="right", vertical="bottom")
-    figures = zip(came_out.faults, came_out.recoveries, came_out.after_loss, strict=True)
-    found: dict[str, list[tuple[Injected, float | None, float | None]]] = {}
-    for row in figures:
-        found.setdefault(row[0].fault, []).append(row)
     for name in plan.faults:
-        times = found.get(name, [])
-        injected = [fault for fault, *_ in times]
-        of_bed = [_longest(loss for *_, loss in times), _failed(came_out, injected)]
+        numbers = [at for at, fault in enumerate(came_out.faults) if fault.fault == name]
+        found = [came_out.aftermath(came_out.faults[at]) for at in numbers]
+        judged = [each for each in found if each is not None]
+        losses = _longest(came_out.after_loss[at] for at in numbers)
         table.add_row(
             name,
-            str(len(times)) if times else Text("0", style="yellow"),
-            *(of_bed if plan.bed else []),
-            _longest(wait for _, wait, _ in times),
-            *(_worst(came_out, kind, injected) for kind in RATES),
+            str(len(numbers)) if numbers else Text("0", style="yellow"),
+            *([losses, _failed(judged)] if plan.bed else []),
+            _longest(each.recovery for each in judged),
+            *(_worst(each.rates[kind] for each in judged) for kind in RATES),
         )
     return table
 
@@ -153,18 +150,16 @@ def _longest(waits: Iterable[float | None]) -> str:
     return f"{max(known):.2f}" if known else "-"
 
 
-def _failed(came_out: Result, faults: Sequence[Injected]) -> str:
+def _failed(aftermaths: Sequence[Aftermath]) -> str:
     """Return how many requests that began during these faults were not served."""
-    during = [came_out.rates(fault, during=True) for fault in faults]
-    rates = [rate for each in during for rate in each.values()]
+    rates = [rate for each in aftermaths for rate in each.during.values()]
     if not rates:
         return "-"
     return f"{sum(rate.bad for rate in rates)}/{sum(rate.answers for rate in rates)}"
 
 
-def _worst(came_out: Result, kind: str, faults: Sequence[Injected]) -> str:
-    """Return the lowest share of good answers after these faults."""
-    rates = [rates[kind] for fault in faults if (rates := came_out.rates(fault))]
+def _worst(rates: Iterable[Rate]) -> str:
+    """Return the lowest share of good answers."""
     known = [rate for rate in rates if rate.answers]
     return str(max(known, key=lambda rate: rate.bad / rate.answers)) if known else "-"
 

@@ -95,7 +95,6 @@ def soak(
             lines.write(json.dumps(rounds[-1]) + "\n")
         if result["verdict"] == "pass":
             shutil.rmtree(own)
-        (folder / "summary.json").write_text(json.dumps(summary(rounds), indent=2) + "\n")
         (folder / "summary.md").write_text(markdown(summary(rounds)))
         tell(line(rounds))
     return summary(rounds)

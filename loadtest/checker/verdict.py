@@ -108,12 +108,15 @@ class Aftermath:
     Attributes:
         fault: its name.
         start: when it began, in ns.
+        recovery: seconds from its end, or from when a buyer then asked for units that were
+            available, to the next ok; None if no buyer was served again.
         rates: of the API's answers and of pages, from its recovery time on.
         during: the same until then.
     """
 
     fault: str
     start: int
+    recovery: float | None
     rates: dict[str, Rate]
     during: dict[str, Rate]
 

@@ -65,7 +65,10 @@ def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
         for op in ("payment", "page"):
             world.call(9 * SECOND, int(first_ok * SECOND), op, 200)
             ask(world, first_ok + 3, op, 200, times=20, each=0.01)
-    assert recovered(world, tmp_path, ("redis killed", 0, 9)).verdict == expected
+    verdict = recovered(world, tmp_path, ("redis killed", 0, 9))
+    assert verdict.verdict == expected
+    [after] = verdict.aftermaths
+    assert after.recovery == (None if first_ok is None else first_ok - 9)
 
 
 @pytest.mark.parametrize(("earlier", "expected"), [(True, PASS), (False, UNKNOWN)])

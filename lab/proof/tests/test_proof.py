@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
+import pytest
+
+from development.errors import StackError
+from lab import environment
 from lab.proof import controls
+from lab.proof.controls import CONTROLS
+from lab.proof.load import only_guarded
+from lab.proof.processes import misbehave
 from lab.proof.progress import Tally
-from lab.proof.result import run_statistics
+from lab.proof.result import Result
 from lab.proof.sabotage import SABOTAGE
+from lab.tests.psp import Psp
+from loadtest.checker import Finding, Verdict
+from loadtest.checker.tables import rewrite
 from loadtest.faults import FAULTS, Injected
 from loadtest.history import Recorder, operations
 from loadtest.scenarios import MIXES
 from loadtest.shops.flash_sale.answers import classify
+
+pytestmark = pytest.mark.django_db
 
 
 def call(recorder: Recorder, number: int, op: str, status: int, order: str | None = None) -> None:
@@ -37,37 +51,43 @@ def test_the_tally_counts_whole_lines_as_they_come(tmp_path: Path) -> None:
     recorder.close()
 
 
-def test_run_statistics_find_how_soon_the_shop_sold_again(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "a.jsonl")
-    call(recorder, 1, "order", 201, "1")
-    call(recorder, 2, "look", 200)
-    call(recorder, 3, "order", 409)
-    call(recorder, 4, "order", 201, "2")
-    recorder.close()
-    ends = {each.call: each.end for each in operations(recorder.path)}
-    before, after = Injected("x", 0, ends["c#1"] - 10**9), Injected("x", 0, ends["c#4"] + 1)
-    between = Injected("x", 0, ends["c#1"] + 1)
-    seen = run_statistics([recorder.path], [before, between, after], "7")
-    assert (seen.operations, seen.last_sale) == (4, ends["c#4"])
-    assert seen.sold_out == ends["c#1"]
-    assert run_statistics([recorder.path], [], "8").sold_out == 0
-    first, second, third = seen.recoveries
-    # Nobody asked for a second after the first fault, which the shop is not blamed for.
-    assert (first is not None and first < 1, third) == (True, None)
-    assert second is not None
-    assert 0 <= second < 1
+def counted(history: Path, sale: int, *faults: Injected) -> Result:
+    result = Result(sale, None, faults=list(faults))
+    result.count([history], 0.0)
+    return result
 
 
-def test_a_sale_is_sold_out_with_the_last_answer_to_who_came_in_time(tmp_path: Path) -> None:
+def test_the_history_tells_how_soon_a_sale_was_sold_out_and_sold_again(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "a.jsonl")
     recorder.invoke("c#1", "order", client="c", buyer="c", key="c#1", quantity=1, sale="7")
     call(recorder, 2, "order", 201, "2")
     call(recorder, 3, "order", 409)
-    recorder.complete("c#1", "ok", status=201, order="1")
-    call(recorder, 4, "order", 201, "4")  # a unit that came back
+    recorder.complete("c#1", "ok", status=201, order="1")  # it came in time, and hears it late
+    call(recorder, 4, "look", 200)
+    call(recorder, 5, "order", 201, "5")  # a unit that came back
     recorder.close()
-    ends = {each.call: each.end for each in operations(recorder.path)}
-    assert run_statistics([recorder.path], [], "7").sold_out == ends["c#1"]
+    calls = {each.call: each for each in operations(recorder.path)}
+    first, last = calls["c#1"], calls["c#5"]
+    faults = [Injected("x", 0, 1, lost_at=at) for at in (first.end, last.end + 1, None)]
+    seen = counted(recorder.path, 7, *faults)
+    assert (seen.operations, seen.seconds) == (5, last.end / 1e9)
+    assert seen.sold_out_after == first.end / 1e9
+    assert seen.after_loss == [round((last.end - first.end) / 1e9, 2), None, None]
+    assert counted(recorder.path, 8).sold_out_after == 0
+
+
+def outcome(*failed: str, unsettled: str = "", reason: str = "") -> str:
+    findings = [Finding(each, "", "fail", "") for each in failed]
+    verdict = Verdict([Finding("P1", "", "pass", ""), *findings], {})
+    return Result(1, verdict, 1.0, reason, unsettled).outcome
+
+
+def test_servers_that_never_recover_leave_the_verdict_unknown_but_for_what_is_lost():
+    still = "no log of db1 reaches db3"
+    assert outcome(unsettled=still, reason=still) == "unknown"
+    assert outcome("P12", "P10", unsettled=still, reason=still) == "unknown"
+    assert outcome("P12", "P3", unsettled=still, reason=still) == "fail"
+    assert outcome("P12") == "fail"
 
 
 def test_the_controls_name_what_they_switch_off_and_what_must_turn_red() -> None:
@@ -83,3 +103,66 @@ def test_the_controls_name_what_they_switch_off_and_what_must_turn_red() -> None
         assert control.mix in MIXES
         assert not control.sabotage or control.sabotage in SABOTAGE
     assert {control.sabotage for control in controls.CONTROLS} - {""} == set(SABOTAGE)
+
+
+@pytest.mark.parametrize(
+    ("of_the_shop", "of_the_process"),
+    [("admission,guard,lock", "guard"), ("admission,lock", "connections")],
+)
+def test_nothing_but_the_guard_is_on(
+    of_the_shop: str, of_the_process: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INVENTORY_FEATURE_FLAGS", of_the_shop)
+    assert only_guarded(None)["INVENTORY_FEATURE_FLAGS"] == of_the_process
+
+
+def test_the_provider_misbehaves_until_it_is_told_to_behave(psp: Psp) -> None:
+    misbehave(psp.url, decline=0.05, copies=2)
+    told = json.loads(psp.call("behaviour"))
+    assert (told["decline"], told["copies"], told["lost"]) == (0.05, 2, 0)
+    misbehave(psp.url, lost=0.03)
+    assert json.loads(psp.call("behaviour"))["decline"] == 0, "replaced, not added to"
+    misbehave(psp.url)
+    assert json.loads(psp.call("behaviour"))["lost"] == 0
+
+
+def test_a_misbehaviour_that_there_is_not_is_refused(psp: Psp) -> None:
+    with pytest.raises(StackError, match="generosity"):
+        misbehave(psp.url, generosity=1)
+
+
+def test_a_provider_that_is_away_is_told() -> None:
+    with pytest.raises(StackError, match="does not answer"):
+        misbehave("http://127.0.0.1:1", lost=0.1)
+
+
+PAGE = (environment.PROJECT / "docs" / "correctness.md").read_text()
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table under a heading."""
+    part = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in part.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_table_of_properties_is_the_one_of_their_classes():
+    assert rewrite(PAGE) == PAGE
+
+
+def test_every_fault_is_listed_with_what_is_expected():
+    expected = [[f"`{name}`", fault.what, fault.expected] for name, fault in FAULTS.items()]
+    assert rows("Faults") == expected
+
+
+def test_every_control_is_listed_with_what_it_must_turn_red():
+    listed = {row[0].strip("`"): row[2] for row in rows("Has the checker ever failed?")}
+    assert listed == {
+        control.name: " or ".join(control.reddens) or "nothing: all must hold"
+        for control in CONTROLS
+    }
+
+
+@pytest.mark.parametrize("picture", re.findall(r"\]\((\w+\.png)\)", PAGE))
+def test_every_picture_is_there(picture):
+    assert (environment.PROJECT / "docs" / picture).exists()

@@ -71,10 +71,8 @@ def test_evidence_of_a_pass_is_deleted_and_the_sums_are_written(tmp_path: Path) 
     assert kept == ["0002", "0003", "0004"], "all but the first, and the one that was interrupted"
     assert "FAIL (P1 fail: 2 too many)" in lines[1]
     assert "no result" in lines[2]
-    summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["verdicts"] == {"pass": 1, "fail": 1, "unknown": 1}
-    assert (summary["operations"], summary["faults"]) == (2000, 4)
     page = (tmp_path / "summary.md").read_text()
+    assert "3 rounds in 0 minutes: 1 pass, 1 fail, 1 unknown" in page
     assert "2,000 operations recorded, 4 faults injected" in page
     assert "round 2: fail" in page
     assert len((tmp_path / "rounds.jsonl").read_text()) < 3000

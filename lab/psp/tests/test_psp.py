@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import chain, repeat
+from typing import Any
 from urllib.request import urlopen
 from uuid import uuid4
 
@@ -18,10 +19,13 @@ from inventory.tests.helpers import at_once
 from lab.proof import final_read
 from lab.proof import snapshot as shops
 from loadtest.checker import snapshot
+from shop.orders.models import Order
 from shop.payments.http_provider import HttpProvider, ledger_lines
-from shop.payments.models import Payment
+from shop.payments.models import Payment, Refund
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown
 from shop.tests.processes import wait_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
 
 TEN = 1000
 
@@ -285,3 +289,42 @@ def test_a_refund_beyond_the_capture_is_refused_by_the_ledger_itself(psp):
     give_back(1)
     with pytest.raises(sqlite3.IntegrityError, match="refunds_within_captures"):
         give_back(2)
+
+
+def status_of(order: int) -> str:
+    return Order.objects.values_list("status", flat=True).get(pk=order)
+
+
+def insist(buyer: Any, order: int, what: str, until: str) -> None:
+    """Repeat the request until its outcome is known."""
+
+    def there() -> bool:
+        buyer.post(f"orders/{order}/{what}")
+        return status_of(order) == until
+
+    wait_for(there)
+
+
+def test_lost_answers_charge_no_buyer_twice(psp, sale_of, ann):
+    psp.behave(lost=0.5, seed=7)
+    sale = sale_of(limit=10)
+    bought = [ann.order(sale) for _ in range(8)]
+    for order in bought:
+        insist(ann, order, "payment", until=Order.Status.PAID)
+        assert psp.ledger(order) == [(order, "capture", 99900)]
+
+
+def test_webhooks_alone_settle_what_the_provider_took_its_time_for(
+    psp, live_server, sale, ann, bob
+):
+    psp.behave(
+        webhook_url=f"{live_server.url}/api/v1/webhooks/psp", processing=100, copies=2, shuffle=200
+    )
+    order, declined = ann.order(sale), bob.order(sale)
+    assert ann.post(f"orders/{order}/payment").status_code in {200, 202, 503}
+    wait_for(lambda: status_of(order) == Order.Status.PAID)
+    ann.post(f"orders/{order}/refund")
+    wait_for(lambda: status_of(order) == Order.Status.REFUNDED)
+    wait_for(psp.quiet)
+    assert Refund.objects.get(payment__order=order).amount == 99_900
+    assert psp.ledger(order, declined) == [(order, "capture", 99900), (order, "refund", 99900)]

@@ -1,10 +1,13 @@
-"""The shop's processes, as demo, proof and benchmark start them."""
+"""The shop's processes, as demo, proof and benchmark start them, and what the system refuses."""
+
+from __future__ import annotations
 
 import os
 import subprocess
 import sys
 import threading
 from functools import partial
+from pathlib import Path
 
 import psutil
 import psycopg
@@ -16,11 +19,16 @@ from development.embedded import ServerUrls, private_servers
 from development.errors import StackError
 from development.folder import private_temporary, taken
 from development.private import private_folder
+from development.tests.test_system_errors import (
+    MANAGE,
+    is_one_line,
+    names_a_read_only_folder,
+    refuses_a_small_disk,
+    variables,
+)
 from lab import environment
 from lab.stack.stack import Stack, serves
 from shop.tests.processes import wait_for
-
-pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +63,7 @@ def runs_anew(stack: Stack, name: str, old_pid: int) -> bool:
     return stack.supervisor.state(name).pid not in {0, old_pid}
 
 
+@pytest.mark.long
 def test_ports_stay_claimed_while_their_servers_may_restart(urls, folder):
     with Stack(folder, urls) as stack:
         stack.start("mail")
@@ -64,6 +73,7 @@ def test_ports_stay_claimed_while_their_servers_may_restart(urls, folder):
             assert taken(claim)
 
 
+@pytest.mark.long
 def test_a_killed_gunicorn_master_and_a_killed_worker_come_back(urls, folder):
     with Stack(folder, urls) as stack:
         stack.start("web", "celery")
@@ -78,6 +88,7 @@ def test_a_killed_gunicorn_master_and_a_killed_worker_come_back(urls, folder):
             stack.wait_until_ready(name)
 
 
+@pytest.mark.long
 def test_a_worker_that_waits_for_the_database_goes_on_serving_others(urls, folder):
     """The point of a gevent worker; lost if psycopg is imported too early."""
     migrate(urls)
@@ -106,9 +117,85 @@ def test_a_worker_that_waits_for_the_database_goes_on_serving_others(urls, folde
         assert answers == [200]
 
 
+@pytest.mark.long
 def test_a_shop_that_cannot_start_says_why_at_once(urls, folder):
     with (
         Stack(folder, urls, extra={"WEB_CONNECTIONS": "many"}) as stack,
         pytest.raises(StackError, match=r"(?s)web does not start.*WEB_CONNECTIONS must be"),
     ):
         stack.start("web")
+
+
+FILL = """
+import os, sys
+from pathlib import Path
+from random import Random
+import psycopg
+from loadtest.faults import FAULTS, Target
+from development import postgres
+from development.embedded import private_servers
+from lab.stack.proxies import small_disk
+
+with private_servers(disk=small_disk) as servers:
+    if servers.disk is None:
+        print("no disk")
+        sys.exit()
+    url = servers.urls.database
+    data = str(postgres.data_folder(servers.folder, servers.disk))
+    target = Target("", 0, url, data, "", "", disk=str(servers.disk))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE big (value text)")
+        insert = "INSERT INTO big SELECT repeat('x', 999) FROM generate_series(1, 999)"
+        fault = FAULTS["disk-full"](target, Random(1))
+        fault.inject()
+        print(fault.did["a write"])
+        try:
+            connection.execute(insert)
+        except psycopg.Error as error:
+            print(type(error).__name__)
+    fault.heal()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("INSERT INTO big VALUES ('fits')")
+        print(*connection.execute("SELECT count(*) FROM big").fetchone())
+"""
+
+
+def test_a_full_disk_refuses_what_does_not_fit_and_takes_it_when_healed(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FILL],
+        cwd=environment.PROJECT,
+        env={**os.environ, "SHOP_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    said = done.stdout.split()
+    assert said in (["DiskFull", "DiskFull", "1"], ["no", "disk"])
+    assert os.geteuid() != 0 or sys.platform != "linux" or said[0] == "DiskFull"
+    assert str(tmp_path) not in Path("/proc/mounts").read_text(), "other processes do not see it"
+
+
+@pytest.mark.parametrize("words", [("demo",), ("prove", "--buyers", "9")], ids=str)
+def test_a_disk_with_too_little_room_is_refused_before_anything_is_written(tmp_path, words):
+    refuses_a_small_disk(tmp_path, *words)
+
+
+@pytest.mark.parametrize("words", [("demo",), ("reset",), ("lesson",)], ids=str)
+def test_a_read_only_folder_is_named(tmp_path, words):
+    names_a_read_only_folder(tmp_path, *words)
+
+
+@pytest.mark.parametrize(("port", "told"), [("x", "a whole number"), ("65536", "from 1 to 65535")])
+def test_a_wrong_port_is_reported_before_anything_starts(tmp_path, port, told):
+    done = subprocess.run(
+        (*MANAGE, "demo"),
+        cwd=environment.PROJECT,
+        env=variables(SHOP_DATA=str(tmp_path / "data"), SHOP_PORT=port),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert is_one_line(done), done.stderr
+    assert told in done.stderr
+    assert not (tmp_path / "data").exists()

@@ -112,9 +112,12 @@ def aftermaths(evidence: Evidence) -> list[Aftermath]:
     found = []
     for name, start, end, until in windows:
         wait = _wait(evidence, end)
-        since = end + SETTLED + (0 if wait in (None, NEVER) else wait)
-        rates = _rates(evidence, since, until)
-        found.append(Aftermath(name, start, rates, during=_rates(evidence, start, since)))
+        if wait == NEVER:
+            wait = None
+        since = end + SETTLED + (wait or 0)
+        recovery = None if wait is None else round(wait / 1e9, 2)
+        rates, during = _rates(evidence, since, until), _rates(evidence, start, since)
+        found.append(Aftermath(name, start, recovery, rates, during))
     return found
 
 
