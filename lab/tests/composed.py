@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import subprocess
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from development.ports import next_free
 from lab import environment
+from lab.tests.whole_shop import Answer, ask
 
 LIMIT = 1200
 """Seconds for the longest command, an image's build."""
@@ -73,34 +70,3 @@ class Shop:
             return self.ask("GET", "/healthz").status == 200
         except OSError:
             return False
-
-
-class Answer:
-    """A response: status, headers, and the body, parsed if it is JSON."""
-
-    def __init__(self, response: http.client.HTTPResponse) -> None:
-        self.status, self.headers = response.status, response.headers
-        text = response.read()
-        self.body: Any = json.loads(text) if "json" in response.headers["Content-Type"] else text
-
-
-class Client:
-    """A persistent connection to nginx."""
-
-    def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-
-    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
-        text = None if body is None else json.dumps(body)
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self._connection.request(method, path, text, {"Content-Type": "application/json", **named})
-        return Answer(self._connection.getresponse())
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def ask(port: int, *words: Any, **headers: str) -> Answer:
-    """Send a request on a new connection."""
-    with closing(Client(port)) as client:
-        return client.ask(*words, **headers)

@@ -22,8 +22,9 @@ from uuid import uuid4
 import pytest
 
 from development.ports import release
-from lab.tests.composed import Client, Shop, ask
+from lab.tests.composed import Shop
 from lab.tests.needs import ENGINE
+from lab.tests.whole_shop import Client, ask
 from locking.tests.needs import require
 from shop.tests.processes import wait_for
 

@@ -16,7 +16,7 @@ from development.ports import next_free, release
 from development.private import private_folder
 from lab import environment
 from lab.stack.stack import WITHOUT_LOAD, Stack, serves
-from lab.stack.tests.test_stack import migrate
+from lab.tests.whole_shop import manage
 from loadtest.checker.snapshot import Terms, read
 from loadtest.history import FAIL, OK, operations
 from loadtest.roles import roles_for
@@ -35,7 +35,7 @@ def shop() -> Iterator[Stack]:
         private_folder() as folder,
         Stack(folder / "shop", servers.urls, extra={"SHOP_DATA": str(folder)}) as stack,
     ):
-        migrate(servers.urls)
+        manage(servers.urls, "migrate", "--verbosity", "0")
         stack.start(*WITHOUT_LOAD)
         yield stack
 

@@ -1,16 +1,103 @@
-"""The packages' metadata: versions, and extras that bring what their backends import."""
+"""The packages: their installation here, their metadata, and their release."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab import environment
+from shop.tests.mounts import run_on
+
+INSTALL = (sys._base_executable, ".ci/environment.py")  # type: ignore[attr-defined]
+WHEELS = 12
+
+
+def install(
+    folder: Path | str, requirements: Path, links: Path
+) -> subprocess.CompletedProcess[str]:
+    """Install from wheels in the folder `links` and from no index."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    return subprocess.run(
+        [*INSTALL, str(folder), str(requirements)],
+        cwd=environment.PROJECT,
+        env={**inherited, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(links)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
+    )
+
+
+@pytest.fixture
+def requirements(tmp_path: Path) -> Path:
+    """A requirements file of small packages, with their wheels beside it."""
+    for number in range(WHEELS):
+        name = f"shop_test_{number}-1.dist-info"
+        with zipfile.ZipFile(tmp_path / f"shop_test_{number}-1-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"shop_test_{number}.py", "")
+            wheel.writestr(
+                f"{name}/METADATA", f"Metadata-Version: 2.1\nName: shop-test-{number}\nVersion: 1\n"
+            )
+            wheel.writestr(
+                f"{name}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
+            wheel.writestr(f"{name}/RECORD", "")
+    listed = [f"shop-test-{number}==1" for number in range(WHEELS)]
+    other_system = "not-here==1 ; sys_platform == 'none'"
+    path = tmp_path / "requirements.txt"
+    path.write_text("\n".join([*listed, other_system]) + "\n")
+    return path
+
+
+@pytest.mark.long
+def test_packages_are_counted_and_a_broken_environment_is_made_again(tmp_path, requirements):
+    folder = tmp_path / "venv"
+    done = install(folder, requirements, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"downloading: 10 of {WHEELS}\n" in done.stdout
+    [site] = folder.glob("lib/*/site-packages")
+    assert len(list(site.glob("shop_test_*.py"))) == WHEELS
+
+    for part in site.glob("pip*"):  # as after Ctrl-C in the first seconds
+        shutil.rmtree(part)
+    again = install(folder, requirements, tmp_path)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "Making a virtual environment" in again.stdout
+
+
+def test_a_package_that_cannot_be_had_is_named(tmp_path):
+    path = tmp_path / "requirements.txt"
+    path.write_text("no-such-package==1\n")
+    done = install(sys.prefix, path, tmp_path)
+    assert done.returncode == 1
+    *reasons, last = done.stderr.splitlines()
+    assert all(line.startswith("ERROR: ") for line in reasons)
+    assert "no-such-package==1" in done.stderr
+    assert last.startswith("error: the packages could not be installed")
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    command = (*INSTALL, str(tmp_path / "venv"), "requirements.txt")
+    if os.geteuid() == 0:
+        done = run_on(tmp_path, "ro", command, dict(os.environ), environment.PROJECT)
+    else:
+        tmp_path.chmod(0o555)
+        done = subprocess.run(
+            command, cwd=environment.PROJECT, capture_output=True, text=True, check=False
+        )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {tmp_path} cannot be written")
+    assert done.stderr.count("\n") == 1
+
 
 BACKENDS = {
     "redis": "redis*",
@@ -70,3 +157,69 @@ def test_all_packages_have_one_version():
     version = project("locking")["version"]
     assert project("inventory")["version"] == project("loadtest")["version"] == version
     assert f"fenced-locking[redis]=={version}" in project("inventory")["dependencies"]
+
+
+FILES = (
+    *("CHANGELOG.md", "packaging/release.py"),
+    *(f"packaging/{name}/pyproject.toml" for name in ("locking", "inventory", "loadtest")),
+)
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of the files that a release changes."""
+    for kind in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{kind}_NAME", "A")
+        monkeypatch.setenv(f"GIT_{kind}_EMAIL", "a@example.com")
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(environment.PROJECT / name, tmp_path / name)
+    # Whatever is released already, the next change is not.
+    changes = (tmp_path / "CHANGELOG.md").read_text()
+    head = changes.partition("## [Unreleased]\n")[0]
+    (tmp_path / "CHANGELOG.md").write_text(f"{head}## [Unreleased]\n\n### Added\n\n- A thing.\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "Begin")
+    return tmp_path
+
+
+def release(folder: Path, version: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "packaging/release.py", version]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_a_release_has_one_version_in_all_packages_and_in_the_tag(repository):
+    assert release(repository, "7.1.0").returncode == 0
+    assert git(repository, "describe") == "v7.1.0"
+    assert git(repository, "status", "--porcelain") == ""
+    locking, inventory, loadtest = (
+        tomllib.loads((repository / name).read_text())["project"] for name in FILES[2:]
+    )
+    assert {each["version"] for each in (locking, inventory, loadtest)} == {"7.1.0"}
+    assert "fenced-locking[redis]==7.1.0" in inventory["dependencies"]
+    changes = (repository / "CHANGELOG.md").read_text()
+    assert re.search(r"## \[Unreleased\]\n\n## \[7\.1\.0\] - \d{4}-\d\d-\d\d\n\n### Added", changes)
+
+
+@pytest.mark.parametrize(
+    ("version", "told"), [("1.0", "three numbers"), ("v8.0.0", "three numbers"), ("0.0.1", "older")]
+)
+def test_a_version_that_cannot_follow_is_refused(repository, version, told):
+    done = release(repository, version)
+    assert (done.returncode, git(repository, "tag")) == (1, "")
+    assert told in done.stderr
+
+
+def test_nothing_is_released_twice_or_without_a_change_or_with_a_dirty_tree(repository):
+    release(repository, "7.1.0")
+    assert "tagged already" in release(repository, "7.1.0").stderr
+    assert "nothing under" in release(repository, "7.2.0").stderr
+    (repository / "CHANGELOG.md").write_text("## [Unreleased]\n\n- More.\n")
+    assert "not committed" in release(repository, "7.2.0").stderr
+    assert git(repository, "tag") == "v7.1.0"

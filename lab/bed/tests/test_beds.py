@@ -8,11 +8,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from lab import environment
 from lab.tests.needs import of_bed
+from loadtest.faults.fault import lives, wait_until
+from loadtest.faults.hosts import Host, ip
 from locking.tests.needs import require
+from shop.tests.processes import wait_for
 
 pytestmark = [
     pytest.mark.long,
@@ -76,3 +80,61 @@ def test_the_checker_finds_the_orders_that_an_asynchronous_standby_has_lost(tmp_
     assert code == 1
     assert judged(result, "P3") == {"P3": "fail"}
     assert result["counts"]["lost"] > 0
+
+
+def test_a_standby_that_its_agent_calls_healthy_and_that_receives_nothing_is_rebuilt():
+    command = [sys.executable, "-m", "lab.bed.tests.standing_still"]
+    done = subprocess.run(
+        command, cwd=environment.PROJECT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = json.loads(done.stdout)
+    assert said["unsettled"]
+    assert all("reaches" in reason for reason in said["unsettled"])
+    assert all("received nothing for 5 s and was rebuilt" in each for each in said["done"])
+    assert said["done"]
+
+
+ENDED = 143
+"""Exit code after SIGTERM."""
+
+
+def test_a_terminated_proof_removes_its_hosts_and_does_not_heal_its_fault_first(tmp_path: Path):
+    command = [sys.executable, "manage.py", "prove", "--bed", "patroni", "--buyers", "20"]
+    files, said = tmp_path / "files", tmp_path / "said"
+    command += ["--seed", "7", "--fault", "postgres-primary-lost", "--jsonl", str(files)]
+    with said.open("w") as file:
+        process = subprocess.Popen(
+            command, cwd=environment.PROJECT, stdout=file, stderr=subprocess.STDOUT
+        )
+    with process:
+        try:
+            wait_until("the shop sells", lambda: "selling" in said.read_text(), 200)
+            # Seen at the host itself: the next line of the output may come when it is healed.
+            wait_until("the primary's host dies", lambda: a_database_is_dead(process.pid))
+            there = processes(process.pid)
+            process.terminate()
+            assert process.wait(120) == ENDED, said.read_text()
+        finally:
+            process.kill()
+    assert there
+    wait_for(lambda: not any(map(lives, there)))
+    assert namespaces(process.pid) == []
+    assert (files / "faults.log").read_text() == "", "nobody waited until it was healed"
+
+
+def a_database_is_dead(pid: int) -> bool:
+    """Whether nothing runs on one of a bed's hosts of PostgreSQL."""
+    databases = [name for name in namespaces(pid) if "-db" in name]
+    return not all(Host(name, name, "").processes() for name in databases)
+
+
+def processes(pid: int) -> list[psutil.Process]:
+    """Return what runs on the hosts of a process' bed."""
+    return [each for name in namespaces(pid) for each in Host(name, name, "").processes()]
+
+
+def namespaces(pid: int) -> list[str]:
+    """Return the namespaces that a process has made."""
+    names = [line.split()[0] for line in ip("netns", "list").splitlines()]
+    return [name for name in names if name.startswith(f"bed-{pid}-")]

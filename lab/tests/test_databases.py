@@ -1,7 +1,10 @@
-"""Items on two databases: every constraint of an item holds there, and ids tell the database.
+"""Items on two databases, and a primary whose synchronous standby never comes.
 
-The layout of docs/scaling.md: a complete shop per database, ids that are even in one and odd in the
-other, and the same accounts in both.
+Two databases are the layout of docs/scaling.md: a complete shop per database, ids that are even in
+one and odd in the other, and the same accounts in both. There, every constraint of an item holds.
+
+A commit that waits for a standby returns only when that has it, and no time-out of the server ends
+the wait: a write is answered, and its truth found later.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from development.private import private_folder
 from lab.bench import client
 from lab.bench.run import purchases
 from lab.stack.stack import Stack
-from lab.tests.composed import Answer, ask
-from lab.tests.managed import manage
+from lab.tests.whole_shop import Answer, ask, manage, whole_shop
+from shop.tests.processes import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -130,3 +133,83 @@ def test_items_on_two_databases_sell_exactly_their_stock() -> None:
             assert [{order % 2 for order in each} for each in numbers] == [{0}, {1}]
             for each, stack in zip(urls, found.stacks, strict=True):
                 manage(each, "audit", "--sale", str(sales[urls.index(each)]), PSP_URL=stack.psp_url)
+
+
+BOUNDS = {"DB_COMMIT_SECONDS": "1", "PGOPTIONS": "-c lock_timeout=1s", "WEB_CONCURRENCY": "1"}
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+
+class Buyer:
+    """A signed-in buyer, at a sale of a shop on a server that can be told to wait."""
+
+    def __init__(self, shop: Stack) -> None:
+        self._port, self._database = shop.port, shop.urls.database
+        terms = {"stock": 10, "limit": 5}
+        self.sale = ask(self._port, "POST", "/api/v1/demo/sales", terms).body["sale"]
+        made = ask(self._port, "POST", "/api/v1/demo/buyers", {"count": 1})
+        [self._token] = made.body["tokens"]
+
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
+        """Send a request in the buyer's name."""
+        path = f"/api/v1/{path}"
+        headers["Authorization"] = f"Bearer {self._token}"
+        return ask(self._port, method, path, body, **headers)
+
+    def buy(self, key: str) -> Answer:
+        """Buy one unit."""
+        named = {"Idempotency-Key": key}
+        return self.ask("POST", f"sales/{self.sale}/orders", {"quantity": 1}, **named)
+
+    def sql(self, statement: str) -> object:
+        """Return the one value of a statement."""
+        with psycopg.connect(self._database, autocommit=True) as connection:
+            row = connection.execute(statement.encode()).fetchone()
+        return row[0] if row else None
+
+    @contextmanager
+    def without_standby(self) -> Iterator[None]:
+        """Let every commit wait for a standby that does not exist."""
+        self._confirm_with("nobody")
+        try:
+            yield
+        finally:
+            self._confirm_with("")
+        wait_for(lambda: self.sql(WAITING) == 0)
+
+    def _confirm_with(self, standby: str) -> None:
+        with psycopg.connect(self._database, autocommit=True) as connection:
+            connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{standby}'".encode())
+            connection.execute("SELECT pg_reload_conf()")
+        wait_for(lambda: self.sql("SHOW synchronous_standby_names") == standby)
+
+
+@pytest.fixture(scope="module")
+def buyer() -> Iterator[Buyer]:
+    with whole_shop(**BOUNDS) as stack:
+        yield Buyer(stack)
+
+
+def said(answer: Answer) -> tuple[int, str]:
+    return answer.status, answer.body["code"]
+
+
+def test_a_purchase_that_waits_for_a_standby_is_unknown_and_its_key_finds_the_order(buyer):
+    key = str(uuid4())
+    with buyer.without_standby():
+        assert said(buyer.buy(key)) == (503, "outcome_unknown")
+        assert buyer.sql(WAITING) == 1, "the first attempt is undecided, and its retries wait"
+        again = buyer.buy(key)
+        assert said(again) in {(503, "outcome_unknown"), (503, "busy")}
+    found = buyer.buy(key)
+    assert (found.status, found.body["quantity"]) == (200, 1)
+    [before, after] = [buyer.buy(each) for each in (key, str(uuid4()))]
+    assert before.body == found.body
+    assert (after.status, buyer.sql("SELECT count(*) FROM shop_order")) == (201, 2)
+
+
+def test_a_cancellation_that_waits_for_a_standby_is_unknown_and_the_order_tells_later(buyer):
+    order = buyer.buy(str(uuid4())).body["id"]
+    with buyer.without_standby():
+        assert said(buyer.ask("POST", f"orders/{order}/cancel")) == (503, "outcome_unknown")
+        assert buyer.ask("GET", f"orders/{order}").body["status"] == "awaiting_payment"
+    assert buyer.ask("GET", f"orders/{order}").body["status"] == "cancelled"
