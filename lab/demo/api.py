@@ -19,7 +19,7 @@ from inventory import services
 from inventory.models import Reservation
 from lab.demo import schemas
 from lab.demo.data import create_synthetic_buyers
-from lab.proof import final_read, sales, snapshot
+from lab.proof import snapshot
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import chosen, open_sale
 from shop.accounts.models import User
@@ -129,7 +129,7 @@ def make_sale(request: HttpRequest, *, body: schemas.SaleWanted) -> Result:
             limit=body.limit,
             strategy=body.strategy,
             starts_in=timedelta(seconds=body.starts_in),
-            lasts=sales.LASTS,
+            lasts=snapshot.LASTS,
             hold=timedelta(seconds=body.hold),
             restock_cancelled=body.restock_cancelled,
             restock_returned=body.restock_returned,
@@ -168,7 +168,7 @@ def change_terms(request: HttpRequest, sale: int, *, body: schemas.TermsWanted) 
     Without any member, only show the terms.
     """
     try:
-        after = sales.change(_sale(sale).pk, **body.changes())
+        after = snapshot.change(_sale(sale).pk, **body.changes())
     except ValidationError:
         raise Refusal("invalid_request") from None
     return 200, schemas.Terms(**{**asdict(after), "sale": sale})
@@ -246,7 +246,7 @@ def show_ledger(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Re
     sales = _sales(sale, query)
     orders = Order.objects.filter(lines__sale__in=sales).values_list("pk", flat=True)
     try:
-        lines = final_read.ledger_rows(set(orders))
+        lines = snapshot.ledger_rows(set(orders))
     except PaymentUnknown:
         raise Refusal("busy") from None
     return StreamingHttpResponse(lines, content_type=JSON_LINES)
@@ -266,8 +266,8 @@ def show_deliveries(request: HttpRequest, sale: int, *, query: schemas.Beside) -
     the shop's mails go elsewhere.
     """
     try:
-        lines = final_read.delivery_lines(_sales(sale, query))
-    except final_read.NoMailServer:
+        lines = snapshot.delivery_lines(_sales(sale, query))
+    except snapshot.NoMailServer:
         raise Refusal("not_found") from None
     return StreamingHttpResponse(lines, content_type=JSON_LINES)
 

@@ -13,13 +13,13 @@ from django.db import Error, connection
 
 from development.errors import StackError
 from development.signals import leave_if_asked
-from lab.proof import processes, snapshot
+from lab.proof import snapshot
 from lab.proof.fault_run import FaultRun
 from lab.proof.load import LONGEST, Load, direct_buyers
 from lab.proof.progress import STALLED, Deadline, Progress, Tally
 from lab.proof.result import Result
 from lab.proof.server_errors import ServerErrors
-from lab.proof.testbed import Testbed
+from lab.proof.testbed import Testbed, behaviour_for, misbehave, restart
 from lab.strategies import CLASSES
 from loadtest import steps
 from loadtest.address import address_of
@@ -102,7 +102,7 @@ class Proof(SaleRun):
         plan, stack, folder = self.plan, self._testbed.stack, self.files.path
         if stack is not None:
             # Also where it is to behave: the run before may have had another one.
-            processes.misbehave(stack.psp_url, **processes.behaviour_for(plan))
+            misbehave(stack.psp_url, **behaviour_for(plan))
         with ExitStack() as cleanup:
             self._load = Load(plan, self._testbed.url, folder)
             cleanup.callback(self._load.stop)
@@ -150,7 +150,7 @@ class Proof(SaleRun):
             StackError: a process did not come up again.
         """
         if self.plan.lasts and self._testbed.stack is not None:
-            processes.restart(self._testbed.stack, lambda phase: self._say(phase))
+            restart(self._testbed.stack, lambda phase: self._say(phase))
 
     def books(self, since: float) -> Books | None:
         """Look at the sale's figures and what is pending."""

@@ -6,12 +6,15 @@ run under a clock of their own: as far as the chosen faults need it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import urllib3
 from django.conf import settings
+from urllib3.exceptions import HTTPError
 
 from development import postgres
 from development.embedded import ServerUrls
@@ -24,6 +27,7 @@ from lab.stack.proxies import libfaketime, under_clock
 from lab.stack.stack import WITHOUT_LOAD, Stack
 from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 from loadtest.faults import FAULTS, Target
+from loadtest.steps import RunPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +119,73 @@ def started(
                 disk=str(servers.disk or ""),
             )
         yield Testbed(stack.url, stack, target, stack.supervisor.log_file("web"))
+
+
+READY = 90
+"""Seconds for everything to come up again before the final read."""
+
+
+def restart(stack: Stack, tell: Callable[[str], None]) -> None:
+    """Wait until every process serves, and none still works on requests of the run.
+
+    Raises:
+        StackError: one does not come up again.
+    """
+    # The buyers were stopped in the middle of their calls. A web process may still be working on
+    # one, which would take effect after the final read.
+    for name in stack.web_nodes:
+        stack.supervisor.stop_program(name)
+        stack.supervisor.start_program(name)
+    for name in stack.without_load:
+        tell(f"waiting for {name}")
+        stack.wait_until_ready(name, READY)
+
+
+PAYING = frozenset({"holds", "parts", "walkers", "all"})
+"""Mixes in which the payment provider misbehaves."""
+
+PROVIDER: Mapping[str, Any] = {
+    "processing": 250,
+    "decline": 0.1,
+    "lost": 0.05,
+    "copies": 2,
+    "shuffle": 400,
+}
+"""It takes its time, declines some, answers some not at all, repeats and shuffles its events."""
+
+
+def behaviour_for(plan: RunPlan) -> Mapping[str, Any]:
+    """How the payment provider misbehaves; not at all while faults break the shop."""
+    return {} if plan.faults or plan.mix not in PAYING else {**PROVIDER, "seed": plan.seed}
+
+
+TIMEOUT = 10.0
+"""Seconds for an answer, which the configured delay is part of."""
+
+
+def misbehave(url: str, **behaviour: Any) -> None:
+    """Let the payment provider misbehave from now on; see ``lab/psp/books.py``.
+
+    A healthy shop bears everything but `bounce`: a refund that the provider refuses for good waits
+    for a person, so that money stays owed.
+
+    Args:
+        url: of the provider.
+        behaviour: by field; what is not named is as the provider's environment has it. So without
+            any it behaves again.
+
+    Raises:
+        StackError: it does not answer, or knows no such behaviour.
+    """
+    try:
+        answer = urllib3.request(
+            *("POST", f"{url}/v1/behaviour"),
+            json=behaviour,
+            headers={"Authorization": f"Bearer {settings.PSP_KEY}", "Connection": "close"},
+            timeout=TIMEOUT,
+        )
+    except HTTPError as error:
+        raise StackError(f"The payment provider does not answer: {error}") from error
+    if answer.status != 200:
+        said = answer.data.decode(errors="replace")
+        raise StackError(f"The payment provider refuses {behaviour}: {said}")

@@ -18,8 +18,8 @@ from msgspec import Meta, Struct
 from development.errors import StackError
 from inventory import services
 from inventory.outcomes import Busy
-from lab.proof import sales
-from lab.proof.processes import misbehave
+from lab.proof import snapshot
+from lab.proof.testbed import misbehave
 from lab.room.duel import Duels
 from lab.room.faults import FaultControl
 from lab.room.room import Room
@@ -187,7 +187,7 @@ class Actions:
         services.restock(Sale.objects.get(pk=wanted.sale).item_id, wanted.units)
 
     def _pause(self, wanted: Pause) -> None:
-        sales.change(wanted.sale, paused=wanted.paused)
+        snapshot.change(wanted.sale, paused=wanted.paused)
 
     def _change_strategy(self, wanted: StrategyWanted) -> None:
         choose(Sale.objects.get(pk=wanted.sale), wanted.strategy)

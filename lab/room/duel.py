@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from copy import deepcopy
@@ -26,7 +25,7 @@ from lab.proof.result import Result
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from lab.room.recorder import recording
-from lab.room.timeline import Timeline
+from lab.room.room import Task, Timeline
 from lab.strategies.choice import chosen
 from loadtest.replay import Mark, compose, dump, first_beyond, read_served
 from loadtest.steps import RunFiles, RunPlan
@@ -229,37 +228,19 @@ class Duels:
     ) -> None:
         self._url, self._folder = url, folder
         self._timeline, self._show = timeline, show
-        self._lock = threading.Lock()
+        self._task = Task("duel")
         self._process: subprocess.Popen[str] | None = None
-        self._thread: threading.Thread | None = None
 
     def start(self, strategies: tuple[str, ...], buyers: int, stock: int) -> bool:
         """Start a duel; return False if there is one already."""
-        with self._lock:
-            if self._thread is not None and self._thread.is_alive():
-                return False
-            command = [
-                *(sys.executable, str(environment.PROJECT / "manage.py"), "duel", "--lines"),
-                *("--first", strategies[0], "--second", strategies[1]),
-                *("--buyers", str(buyers), "--stock", str(stock)),
-                *("--folder", str(self._folder)),
-            ]
-            variables = {**os.environ, "SHOP_URL": self._url}
-            self._process = subprocess.Popen(
-                command, env=variables, stdout=subprocess.PIPE, text=True
-            )
-            self._thread = threading.Thread(
-                target=self._follow, args=[self._process, strategies], name="duel"
-            )
-            self._thread.start()
-            return True
+        return self._task.start(self._run, strategies, buyers, stock)
 
     def stop(self) -> None:
         """End the duel, and return when it has."""
+        self._task.end.set()
         if self._process is not None:
             self._process.terminate()
-        if self._thread is not None:
-            self._thread.join()
+        self._task.stop()
 
     def report(self, path: str) -> Path | None:
         """Return the report for a path such as ``3/first``, if it exists."""
@@ -275,7 +256,18 @@ class Duels:
         found = [run.path / RECORDING for run in Runs(self._folder)]
         return next((path for path in reversed(found) if path.exists()), SHIPPED)
 
-    def _follow(self, process: subprocess.Popen[str], strategies: tuple[str, ...]) -> None:
+    def _run(self, strategies: tuple[str, ...], buyers: int, stock: int) -> None:
+        command = [
+            *(sys.executable, str(environment.PROJECT / "manage.py"), "duel", "--lines"),
+            *("--first", strategies[0], "--second", strategies[1]),
+            *("--buyers", str(buyers), "--stock", str(stock)),
+            *("--folder", str(self._folder)),
+        ]
+        variables = {**os.environ, "SHOP_URL": self._url}
+        process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
+        self._process = process
+        if self._task.end.is_set():  # by a `stop` that saw no process yet
+            process.terminate()
         sides: list[dict[str, Any]] = [{"strategy": name} for name in strategies]
         duel: dict[str, Any] = {"going": True, "run": 0, "sides": sides}
         self._timeline.add("duel", first=strategies[0], second=strategies[1])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from lab.room.timeline import Timeline
+from lab.room.room import Task, Timeline
 from loadtest.fault_needs import DISK
 from loadtest.faults import FAULTS, Target, left_out
 from loadtest.ui.faults import ALL, NONE, offered
@@ -37,9 +36,7 @@ class FaultControl:
         self, target: Path, timeline: Timeline, show: Callable[[str | None], None]
     ) -> None:
         self._target, self._timeline, self._show = target, timeline, show
-        self._lock = threading.Lock()
-        self._heal = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._task = Task("fault")
 
     def offered(self) -> list[str]:
         """Return the names of the faults that are possible here."""
@@ -63,24 +60,16 @@ class FaultControl:
         ]
 
     def inject(self, name: str, sale: int) -> bool:
-        """Start a fault in a thread of its own; return False if there is one already."""
-        with self._lock:
-            if self._thread is not None and self._thread.is_alive():
-                return False
-            self._heal.clear()
-            self._thread = threading.Thread(target=self._run, args=[name, sale], name="fault")
-            self._thread.start()
-            return True
+        """Start a fault; return False if there is one already."""
+        return self._task.start(self._run, name, sale)
 
     def heal(self) -> None:
         """Let the fault end."""
-        self._heal.set()
+        self._task.end.set()
 
     def stop(self) -> None:
         """Heal the fault, and return when everything works again."""
-        self.heal()
-        if self._thread is not None:
-            self._thread.join()
+        self._task.stop()
 
     def _run(self, name: str, sale: int) -> None:
         fault, injected, started = None, False, time.monotonic()
@@ -91,7 +80,7 @@ class FaultControl:
             fault.inject()
             injected = True
             self._timeline.add("fault", fault=name)
-            self._heal.wait(LONGEST)
+            self._task.end.wait(LONGEST)
         except Exception as error:  # noqa: BLE001  # any error is told and healed
             self._timeline.add("fault_failed", fault=name, problem=str(error))
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,7 +14,7 @@ from django.db import Error, connection
 from lab.proof.load import Load, LoadFailed
 from lab.room.duel import Replays
 from lab.room.recorder import recording
-from lab.room.timeline import Timeline
+from lab.room.room import Task, Timeline
 from loadtest.steps import RunPlan
 
 POLL = 0.25
@@ -43,25 +42,15 @@ class Rush:
     ) -> None:
         self._url, self._timeline, self._show = url, timeline, show
         self._replays, self._recorded = replays, recorded
-        self._lock = threading.Lock()
-        self._end = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._task = Task("rush")
 
     def start(self, plan: RunPlan, *, record: bool = False) -> bool:
         """Let buyers at a sale; return False while others are still there."""
-        with self._lock:
-            if self._thread is not None and self._thread.is_alive():
-                return False
-            self._end.clear()
-            self._thread = threading.Thread(target=self._run, args=[plan, record], name="rush")
-            self._thread.start()
-            return True
+        return self._task.start(self._run, plan, record)
 
     def stop(self) -> None:
         """Send the buyers away, and return when they have gone."""
-        self._end.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._task.stop()
 
     def _run(self, plan: RunPlan, record: bool) -> None:
         sale = int(plan.sale)
@@ -85,7 +74,7 @@ class Rush:
         # for slow motion only, and the books are judged.
         load = Load(plan, self._url, folder, records=record)
         try:
-            while load.running() and not self._end.wait(POLL):
+            while load.running() and not self._task.end.wait(POLL):
                 pass
         finally:
             load.stop()

@@ -42,7 +42,7 @@ EVENTS: dict[str, Promise] = {
     "duel_over": _("The duel has been judged"),
     "duel_failed": _("The duel could not be finished"),
 }
-"""By the event's code; see `lab/room/timeline.py`."""
+"""By the event's code; see `lab/room/room.py`."""
 
 SERVERS: dict[str, Promise | str] = {
     "postgres": "PostgreSQL",

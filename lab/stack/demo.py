@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import psutil
 from django.conf import settings
 from django.core.management import call_command
 from django.db import Error, connection
@@ -26,12 +27,12 @@ from development.errors import StackError
 from development.folder import alone, make_folder, write_private
 from development.ports import asked_or_free
 from development.signals import shielded
+from development.supervisor import ProcessState, Supervisor
 from lab import environment
 from lab.demo.data import RENEWAL, fill_catalogue
 from lab.stack import entry, proxies
 from lab.stack.proxies import libfaketime, under_clock
 from lab.stack.stack import ALL, TARGET, Stack
-from lab.stack.watch import Watch
 from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 from loadtest.faults import Target
 from loadtest.report.headline import wrapped
@@ -275,3 +276,65 @@ class Demo:
 
     def _done(self, text: str) -> None:
         self.console.print(f"[green]✓[/] {text}")
+
+
+# The children of these processes are workers, which live until they are killed. PostgreSQL's
+# children are connections, which come and go.
+WITH_WORKERS = {"psp", "web", "celery"}
+
+
+class News(NamedTuple):
+    """What became of a process.
+
+    Attributes:
+        text: one line; more if a process no longer starts.
+        good: it runs again.
+    """
+
+    text: str
+    good: bool = False
+
+
+class Watch:
+    """Compares a supervisor's processes with the previous poll.
+
+    A process that died and restarted has a new pid, so no death is missed in between.
+    """
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self.supervisor = supervisor
+        self._states = {state.name: state for state in supervisor.states()}
+        self._workers = {name: _workers(state) for name, state in self._states.items()}
+
+    def news(self) -> Iterator[News]:
+        """Yield what became of processes since the previous call.
+
+        Raises:
+            StackError: supervisord does not answer.
+        """
+        for now in self.supervisor.states():
+            before, self._states[now.name] = self._states[now.name], now
+            workers_before, self._workers[now.name] = self._workers[now.name], _workers(now)
+            if before.pid and before.pid != now.pid:
+                yield self._died(f"{now.name} (pid {before.pid})", now.name)
+            elif dead := workers_before - self._workers[now.name]:
+                pids = ", ".join(map(str, sorted(dead)))
+                yield self._died(f"{now.name}: worker {pids}", now.name)
+            if now.state == "RUNNING" and (before.state, before.pid) != (now.state, now.pid):
+                yield News(f"{now.name} is running again (pid {now.pid})", good=True)
+            if now.state == "FATAL" and before.state != "FATAL":
+                log = self.supervisor.log_tail(now.name)
+                yield News("\n    ".join([f"{now.name} no longer starts:", *log.splitlines()]))
+
+    def _died(self, who: str, name: str) -> News:
+        return News(f"{who} died; its log: {self.supervisor.log_file(name)}")
+
+
+def _workers(state: ProcessState) -> set[int]:
+    if state.name not in WITH_WORKERS or not state.pid:
+        return set()
+    try:
+        children = psutil.Process(state.pid).children()
+        return {child.pid for child in children if child.status() != psutil.STATUS_ZOMBIE}
+    except psutil.NoSuchProcess:
+        return set()

@@ -13,10 +13,10 @@ from lab import environment
 from lab.proof import controls
 from lab.proof.controls import CONTROLS
 from lab.proof.load import only_guarded
-from lab.proof.processes import misbehave
 from lab.proof.progress import Tally
 from lab.proof.result import Result
 from lab.proof.sabotage import SABOTAGE
+from lab.proof.testbed import misbehave
 from lab.tests.psp import Psp
 from loadtest.checker import Finding, Verdict
 from loadtest.checker.tables import rewrite

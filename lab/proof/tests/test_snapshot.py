@@ -14,7 +14,7 @@ import pytest
 from django.core.mail import EmailMessage, get_connection
 from django.db import connection, transaction
 
-from lab.proof import final_read, sales, snapshot
+from lab.proof import snapshot
 from lab.tests.mail_server import mail_server
 from loadtest.checker import snapshot as rows
 from shop import orders
@@ -41,9 +41,9 @@ def test_a_snapshot_shows_terms_times_and_the_life_of_an_order(tmp_path: Path) -
     buyer = User.objects.create(username="ann", email="ann@example.com")
     order = an_order(sale, buyer, quantity=5)
     orders.cancel(order, orders.Part(2, uuid4()))
-    before = (time.monotonic_ns(), sales.clock())
+    before = (time.monotonic_ns(), snapshot.clock())
     (tmp_path / "final").write_text("".join(snapshot.lines([sale.pk])))
-    after = (time.monotonic_ns(), sales.clock())
+    after = (time.monotonic_ns(), snapshot.clock())
     header, found = rows.read(tmp_path / "final")
     of = {type(row): row for row in found}
 
@@ -112,8 +112,8 @@ def an_order_of(name: str) -> Order:
 
 def delivered(*orders: Order) -> list[rows.Delivery]:
     sales = [line.sale_id for order in orders for line in order.lines.all()]
-    path = Path(final_read.settings.MAIL_FOLDER) / "deliveries"
-    path.write_text("".join(final_read.delivery_lines(sales)))
+    path = Path(snapshot.settings.MAIL_FOLDER) / "deliveries"
+    path.write_text("".join(snapshot.delivery_lines(sales)))
     _, found = rows.read(path)
     return [row for row in found if isinstance(row, rows.Delivery)]
 
@@ -177,5 +177,5 @@ def test_the_envelope_decides_whom_a_mail_went_to(port: int) -> None:
 
 def test_without_a_folder_of_mails_there_is_nothing_to_judge(settings: Any, tmp_path: Path) -> None:
     settings.MAIL_FOLDER = tmp_path / "nowhere"
-    with pytest.raises(final_read.NoMailServer):
-        final_read.delivery_lines([a_sale().pk])
+    with pytest.raises(snapshot.NoMailServer):
+        snapshot.delivery_lines([a_sale().pk])

@@ -16,7 +16,6 @@ import pytest
 from msgspec.structs import asdict
 
 from inventory.tests.helpers import at_once
-from lab.proof import final_read
 from lab.proof import snapshot as shops
 from loadtest.checker import snapshot
 from shop.orders.models import Order
@@ -239,7 +238,7 @@ def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_ord
     lost = bought + 1_000_000  # the shop does not know it
     for order in (other, bought, lost):
         captured(order)
-    (tmp_path / "ledger").write_text("".join(final_read.ledger_rows([bought])))
+    (tmp_path / "ledger").write_text("".join(shops.ledger_rows([bought])))
     _, rows = snapshot.read(tmp_path / "ledger")
     assert [(type(row), *list(asdict(row).values())[1:]) for row in rows] == [
         (snapshot.Payment, str(bought), "capture", 1000, "CNY"),
@@ -266,7 +265,7 @@ def test_a_proof_waits_for_money_that_is_under_way(transactional_db, psp, sale, 
 def test_a_ledger_that_is_not_to_be_had_is_unknown(psp, settings):
     settings.PSP_KEY = "wrong"
     with pytest.raises(PaymentUnknown, match="401"):
-        final_read.ledger_rows([1])
+        shops.ledger_rows([1])
 
 
 @pytest.mark.parametrize("end", [b"", b'{"lines": 2}\n'])

@@ -9,7 +9,7 @@ import pytest
 
 from lab import environment
 from lab.room.duel import Duels
-from lab.room.timeline import Timeline
+from lab.room.room import Timeline
 
 pytestmark = pytest.mark.long
 
