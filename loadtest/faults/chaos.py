@@ -100,6 +100,10 @@ class Injected:
         }
 
 
+RESTOCKED = 1.0
+"""Seconds in which an empty sale gets units, before a fault that shows something only while the
+shop sells."""
+
 TRIES = 3
 """Attempts per required injection: perhaps no process reached the failpoint, or the server is still
 down after the previous fault."""
@@ -206,6 +210,9 @@ class Chaos:
         fault = None
         try:
             fault = self.current = kind(self._target, random)
+            if kind.wants_stock:
+                self._end.wait(RESTOCKED)
+                start = time.monotonic_ns()
             fault.inject()
             self._end.wait(random.uniform(*fault.lasts))
         except Exception as error:  # noqa: BLE001  # any error is healed and reported

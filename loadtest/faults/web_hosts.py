@@ -56,6 +56,8 @@ class WebHostLost(BedFault):
     name = "web-host-lost"
     what = "the host of one web node dies"
     expected = "its requests are unknown; the others go on"
+    # A node that answers "sold out" at once has no request under way when it dies.
+    wants_stock = True
     leaves_doubt = True
     settles = 30
 

@@ -86,6 +86,20 @@ def test_what_is_injected_is_healed_and_logged_as_the_checker_reads_it(
         assert evidence.value('SELECT count(*) FROM fault WHERE start <= "end"') == len(lines)
 
 
+def test_a_fault_that_wants_stock_is_current_before_it_strikes(
+    planted: type[Planted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is the current one, an empty sale is restocked at once."""
+    monkeypatch.setattr(planted, "wants_stock", True)
+    monkeypatch.setattr(chaos, "RESTOCKED", 60.0)
+    trouble = Chaos(["planted"], TARGET, 3, tmp_path / "faults.log")
+    trouble.start()
+    wait_until("it is current", lambda: trouble.current is not None)
+    assert planted.happened == []
+    trouble.stop()
+    assert planted.happened == ["injected", "healed"]
+
+
 def test_a_fault_that_cannot_be_injected_is_healed_and_tried_again(
     planted: type[Planted], tmp_path: Path
 ) -> None:
