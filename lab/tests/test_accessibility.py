@@ -17,7 +17,7 @@ from lab.room.tests.conftest import chromium, open_page, room, serve_room
 from loadtest.checker import judge
 from loadtest.replay import compose, marks_of
 from loadtest.report import Story, gather, write
-from loadtest.tests.planted_stock import PLANTS
+from loadtest.tests.planted_orders import PLANTS
 from loadtest.tests.test_replay import a_run
 from shop.accounts.models import User
 from shop.orders.models import Order

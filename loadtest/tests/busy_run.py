@@ -10,9 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from loadtest.checker import snapshot as s
-from loadtest.tests.simulated_order import clock
 from loadtest.tests.simulated_run import Simulation
-from loadtest.tests.simulated_world import Line, World
+from loadtest.tests.simulated_world import Line, World, clock
 
 SECOND = 1_000_000
 

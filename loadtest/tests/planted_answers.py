@@ -18,9 +18,8 @@ from loadtest.tests.busy_run import (
     reservation_of,
     tick_of,
 )
-from loadtest.tests.simulated_order import CURRENCY, clock
 from loadtest.tests.simulated_run import PRICE
-from loadtest.tests.simulated_world import SALE, Line, World
+from loadtest.tests.simulated_world import CURRENCY, SALE, Line, World, clock
 
 
 def part_of_a_cart_opened(world: World) -> None:

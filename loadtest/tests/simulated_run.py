@@ -18,9 +18,21 @@ from msgspec.structs import replace
 
 from loadtest.checker import snapshot as s
 from loadtest.shops.flash_sale.answers import classify
-from loadtest.tests.simulated_order import CURRENCY, Order, Part, Reply, Sale, clock
 from loadtest.tests.simulated_shop import Shop
-from loadtest.tests.simulated_world import ITEM, SALE, Line, World, ending, invocation
+from loadtest.tests.simulated_world import (
+    CURRENCY,
+    ITEM,
+    SALE,
+    Line,
+    Order,
+    Part,
+    Reply,
+    Sale,
+    World,
+    clock,
+    ending,
+    invocation,
+)
 
 PRICE = 999
 NEVER = clock(10**6)

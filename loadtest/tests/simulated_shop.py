@@ -13,10 +13,10 @@ from random import Random
 
 from loadtest.checker import snapshot as s
 from loadtest.shops.flash_sale.specification import LIFECYCLE
-from loadtest.tests.simulated_order import (
+from loadtest.tests.simulated_world import (
     CURRENCY,
-    Line,
     Order,
+    OrderLine,
     Part,
     Reply,
     Sale,
@@ -80,7 +80,7 @@ class Shop:
             self._move(sale, -quantity, "sell")
             line_key = f"{key}.{place}" if place else key
             price = sale.terms_at(self.now).price
-            bought.append(Line(str(next(self.numbers)), sale, line_key, quantity, price))
+            bought.append(OrderLine(str(next(self.numbers)), sale, line_key, quantity, price))
         pay_before = self.began + min(sale.hold for sale, _ in lines)
         amount = sum(line.price * line.quantity for line in bought)
         order = Order(f"o{bought[0].number}", buyer, bought, self.began, pay_before, amount)
@@ -154,7 +154,7 @@ class Shop:
         self._give_up_part(found, line, part, step)
         return self._shown(found)
 
-    def _give_up_part(self, order: Order, line: Line, part: Part, step: str) -> None:
+    def _give_up_part(self, order: Order, line: OrderLine, part: Part, step: str) -> None:
         order.parts[part.key] = (step, part)
         line.in_parts += part.quantity
         worth = line.price * part.quantity
@@ -275,7 +275,7 @@ class Shop:
             to = f"{order.buyer}@example.com"
             self.deliveries.append(s.Delivery(message, to, subject, text, name, order.id))
 
-    def _back(self, line: Line, quantity: int, step: str) -> None:
+    def _back(self, line: OrderLine, quantity: int, step: str) -> None:
         self._move(line.sale, quantity, "return")
         again = {
             "cancelled": line.sale.restock_cancelled,

@@ -17,13 +17,12 @@ from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.evidence import ALLOWED
 from loadtest.checker.verdict import overall
-from loadtest.tests import planted_answers, planted_orders, planted_stock
+from loadtest.tests import planted_answers, planted_orders
 from loadtest.tests.busy_run import SEEDS, busy_run
-from loadtest.tests.simulated_order import clock
 from loadtest.tests.simulated_run import Simulation
-from loadtest.tests.simulated_world import ITEM, SALE, World
+from loadtest.tests.simulated_world import ITEM, SALE, World, clock
 
-PLANTS = planted_stock.PLANTS | planted_orders.PLANTS | planted_answers.PLANTS
+PLANTS = planted_orders.STOCK_PLANTS | planted_orders.PLANTS | planted_answers.PLANTS
 
 # What every simulated run can be judged by; P12 needs faults, P13 luck, P21 walkers, and
 # P22 and P23 vouchers and bills.
@@ -44,7 +43,7 @@ def sold_out_run(seed: int) -> World:
 
 def run_for(plant: str, seed: int) -> World:
     """The run that a violation is planted in."""
-    return sold_out_run(seed) if plant in planted_stock.PLANTS else busy_run(seed)
+    return sold_out_run(seed) if plant in planted_orders.STOCK_PLANTS else busy_run(seed)
 
 
 @pytest.mark.parametrize(("refused", "returned", "verdict"), [(1, 3, PASS), (3, 1, FAIL)])
@@ -221,7 +220,7 @@ def test_a_planted_violation_turns_its_property_red(plant: str, seed: int) -> No
 def test_the_runs_that_violations_are_planted_in_pass(seed: int) -> None:
     verdict = judged(busy_run(seed))
     assert [each.verdict for each in verdict.properties] == [PASS] * len(JUDGED), verdict
-    of_stock = sorted({plant.partition(":")[0] for plant in planted_stock.PLANTS})
+    of_stock = sorted({plant.partition(":")[0] for plant in planted_orders.STOCK_PLANTS})
     verdict = judged(sold_out_run(seed), properties=[*of_stock, "P13"])
     assert [each.verdict for each in verdict.properties] == [PASS] * 12, verdict
 

@@ -20,7 +20,7 @@ from loadtest.replay import (
     read_served,
     units_for_sale,
 )
-from loadtest.tests.planted_stock import PLANTS
+from loadtest.tests.planted_orders import STOCK_PLANTS
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import World
 
@@ -127,7 +127,7 @@ def test_a_violation_is_marked_at_the_call_that_its_evidence_is_about(
     plant: str, op: str, key: str, status: int, tmp_path: Path
 ) -> None:
     world = a_run()
-    PLANTS[plant](world)
+    STOCK_PLANTS[plant](world)
     files = world.write(tmp_path / "run")
     histories = files["histories"]
     verdict = judge(**files, properties=JUDGED)
@@ -154,7 +154,7 @@ def test_an_oversell_is_marked_at_the_answer_that_promised_too_much(tmp_path: Pa
 
 def test_books_are_marked_at_the_first_snapshot_that_shows_them_wrong(tmp_path: Path) -> None:
     world = a_run()
-    PLANTS["P1: below zero during the run"](world)
+    STOCK_PLANTS["P1: below zero during the run"](world)
     files = world.write(tmp_path / "run")
     verdict = judge(**files, properties=["P1"])
     during = files["during"]
@@ -177,7 +177,7 @@ def test_a_long_run_is_cut_to_the_calls_around_its_first_violation(tmp_path: Pat
     document = compose([path], title="t", units=50, most=8)
     assert (len(document["calls"]["sent"]), document["all"], document["units"]) == (8, 100, 50)
     world = a_run()
-    PLANTS["P3: order lost"](world)
+    STOCK_PLANTS["P3: order lost"](world)
     files = world.write(tmp_path / "run")
     verdict = judge(**files, properties=["P3"])
     marks = marks_of(verdict)

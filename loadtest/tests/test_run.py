@@ -1,4 +1,4 @@
-"""What the users of a process share, and when those of an open loop come."""
+"""What the users of a process share: sales in their roles, carts, times of arrival."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 from random import Random
 
@@ -14,11 +15,27 @@ import pytest
 
 from loadtest.address import ALLOWED_HOST, RunImpossible, address_of
 from loadtest.client import file_shortage, raise_file_limit
-from loadtest.purchases import Sale
-from loadtest.roles import CART_A, CART_B, roles_for
-from loadtest.run import Arrivals, find_sale
+from loadtest.purchases import WITH_ANOTHER, Cart, Sale
+from loadtest.roles import (
+    BRIEF,
+    CART_A,
+    CART_B,
+    LIMITED,
+    MAIN,
+    OWN,
+    OWN_ROLES,
+    TIMED,
+    SaleTerms,
+    format_sales,
+    parse_sales,
+    roles_for,
+    terms_of,
+)
+from loadtest.run import NEXT_USER, Arrivals, find_sale
 from loadtest.scenarios import BEHAVIOURS, MIXES, choose, parse_weights
-from loadtest.shops.flash_sale.answers import SaleUnusable, sale_of
+from loadtest.shopper import KEPT, KnownOrders, OwnSales
+from loadtest.shops.flash_sale import requests
+from loadtest.shops.flash_sale.answers import Answer, SaleUnusable, sale_of
 from loadtest.tests.fake_shop import FakeShop, serving
 
 
@@ -196,3 +213,103 @@ def test_buyers_that_were_due_and_never_began_are_counted_up_to_those_who_would_
     assert arrivals.overdue(17) == 17
     assert arrivals.overdue(None) > 1_000
     assert Arrivals(0.001, Random(1), 0.0).overdue(None) == 0
+
+
+def sale(identity: str) -> Sale:
+    return Sale(identity, f"item {identity}", 1, 0.0)
+
+
+def test_lines_are_numbered_in_the_order_of_their_sales_whatever_the_buyers() -> None:
+    cart = Cart.of({sale("10"): 2, sale("9"): 1})
+    assert [line.sale.id for line in cart.lines] == ["9", "10"]
+    assert cart.lines[0].key == cart.key
+    assert cart.lines[1].key == str(uuid.uuid5(uuid.UUID(cart.key), "1"))
+    assert (
+        requests.cart(cart).body
+        == b'{"lines": [{"sale": 9, "quantity": 1}, {"sale": 10, "quantity": 2}]}'
+    )
+
+
+def test_a_refusal_is_about_the_line_that_it_names() -> None:
+    cart = Cart.of({sale("1"): 1, sale("2"): 1})
+    answer = Answer(409, "sold_out", {"code": "sold_out", "sale": 2}, 0.0, 0)
+    assert [cart.code_of(line, answer.code, answer.about) for line in cart.lines] == [
+        WITH_ANOTHER,
+        "sold_out",
+    ]
+
+
+def test_a_refusal_that_names_no_line_is_about_all_of_them() -> None:
+    cart = Cart.of({sale("1"): 1, sale("2"): 1})
+    answer = Answer(503, "busy", {"code": "busy"}, 1.0, 0)
+    assert [cart.code_of(line, answer.code, answer.about) for line in cart.lines] == [
+        "busy",
+        "busy",
+    ]
+
+
+MAIN_TERMS = SaleTerms(40, 2, "guard")
+
+
+def test_the_terms_of_a_role_are_those_of_the_main_sale_but_for_its_own() -> None:
+    assert terms_of(MAIN, MAIN_TERMS) == MAIN_TERMS
+    brief = terms_of(BRIEF, MAIN_TERMS)
+    assert (brief.stock, brief.limit, brief.hold, brief.strategy) == (16, 3, 3.0, "guard")
+    assert (brief.restock_cancelled, brief.restock_returned) == (False, True)
+    assert terms_of(BRIEF, SaleTerms(1, 1, "guard")).stock == 1
+    assert terms_of(LIMITED, MAIN_TERMS).limit == 10
+
+
+def test_own_sales_are_as_small_whatever_the_main_sale_is() -> None:
+    for main in (MAIN_TERMS, SaleTerms(100_000, 1, "guard")):
+        own = [terms_of(role, main) for role in OWN_ROLES]
+        assert [(each.stock, each.limit) for each in own] == [(3, 2), (5, 3)] * len(OWN)
+
+
+def test_a_pair_of_own_sales_has_one_user_at_a_time() -> None:
+    sales = {role: Sale(role, None, 1, 0.0) for role in (MAIN, *OWN_ROLES)}
+    own = OwnSales(sales)
+    with own.use() as one, own.use() as other, own.use() as none:
+        assert none is None
+        assert {one, other} == {(f"{a}+{b}", (sales[a], sales[b])) for a, b in OWN}
+    with own.use() as again:
+        assert again in (one, other)
+    with OwnSales({MAIN: sales[MAIN]}).use() as none:
+        assert none is None
+
+
+def test_every_mix_begins_with_the_main_sale_and_all_has_every_role() -> None:
+    assert all(roles_for(mix)[0] == MAIN for mix in MIXES)
+    assert set(roles_for("all")) == {role for mix in MIXES for role in roles_for(mix)}
+    assert TIMED in roles_for("windows")
+
+
+def test_sales_are_named_by_their_roles() -> None:
+    sales = {LIMITED: "7", BRIEF: "8"}
+    assert parse_sales(format_sales(sales)) == sales
+    assert parse_sales("") == {}
+
+
+@pytest.mark.parametrize("text", ["7", "limited=", "nothing=7", "main=7", "brief=7,brief=8"])
+def test_sales_without_a_role_of_their_own_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a role and a sale's id"):
+        parse_sales(text)
+
+
+@pytest.mark.parametrize("first", [Random(seed).random() for seed in range(20)])
+def test_sixty_buyers_play_every_behaviour_that_is_a_fortieth_of_a_mix(first: float) -> None:
+    mix = {str(number): 1 for number in range(40)}
+    places = [(first + user * NEXT_USER) % 1.0 for user in range(60)]
+    assert {choose(mix, {}, place) for place in places} == set(mix)
+
+
+def test_orders_of_others_are_found_and_old_ones_forgotten() -> None:
+    known = KnownOrders()
+    known.add("a", "0")
+    assert known.of_others("a", Random(1), 3) == []
+    assert known.of_others("b", Random(1), 3) == ["0"]
+    assert known.is_of("a", "0")
+    for number in range(1, KEPT + 1):
+        known.add("b", str(number))
+    assert known.of_others("b", Random(1), 3) == []
+    assert not known.is_of("b", "0")

@@ -12,7 +12,7 @@ import pytest
 from loadtest.checker import FAIL, Broken, judge, judge_so_far
 from loadtest.checker import snapshot as s
 from loadtest.history import INVOKE
-from loadtest.tests import planted_stock
+from loadtest.tests import planted_orders
 from loadtest.tests.busy_run import busy_run
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import ITEM, World
@@ -119,7 +119,7 @@ def test_what_is_broken_so_far_is_broken_in_the_verdict(plant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "plant", [each for each in planted_stock.PLANTS if each[:3] in ("P5:", "P8:")]
+    "plant", [each for each in planted_orders.STOCK_PLANTS if each[:3] in ("P5:", "P8:")]
 )
 def test_what_is_broken_at_any_record_is_broken_in_the_verdict(plant: str) -> None:
     world = sold_out_run(7)
