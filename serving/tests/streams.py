@@ -12,6 +12,7 @@ import argparse
 import random
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gunicorn.config import Config
@@ -20,10 +21,6 @@ from gunicorn.http.errors import InvalidHeader
 
 from serving.calls import Call, Parser
 from serving.lane import LaneWorker
-
-PEER = ("127.0.0.1", 40000)
-SERVER = ("127.0.0.1", 8000)
-CONFIG = Config()  # trusts a proxy on this machine
 
 BUY = (
     b"POST /api/v1/sales/1/orders HTTP/1.1\r\nHost: shop\r\nAuthorization: Bearer 1.2:a\r\n"
@@ -188,6 +185,10 @@ def cut(data: bytes, chance: random.Random) -> list[bytes]:
     return [data[a:b] for a, b in zip([0, *places], [*places, len(data)], strict=True)]
 
 
+PEER = ("127.0.0.1", 40000)
+SERVER = ("127.0.0.1", 8000)
+CONFIG = Config()  # trusts a proxy on this machine
+
 Read = tuple[list[dict[str, Any]], str]
 """Requests in their order, and what ended the stream."""
 
@@ -213,23 +214,19 @@ class Peer:
         self.sends += 1
 
     def send(self, data: bytes) -> int:
-        return self.send_some(data, len(data))
-
-    def send_some(self, data: bytes, most: int) -> int:
-        """Take at most that many bytes."""
-        self.sendall(data[:most])
-        return min(most, len(data))
+        self.sendall(data)
+        return len(data)
 
     def settimeout(self, seconds: float | None) -> None:
         """Do nothing: all is here."""
 
 
-def worker(application: Any = None, config: Config = CONFIG) -> LaneWorker:
+def worker(application: Any = None) -> LaneWorker:
     """Make a worker that has no process of its own."""
     made = LaneWorker.__new__(LaneWorker)
-    made.cfg, made.wsgi, made.alive = config, application, True
+    made.cfg, made.wsgi, made.alive = CONFIG, application, True
     made.nr, made.max_requests = 0, 10**9
-    made._environ = {**wsgi.base_environ(config), "wsgi.multithread": True, "SCRIPT_NAME": ""}
+    made._environ = {**wsgi.base_environ(CONFIG), "wsgi.multithread": True, "SCRIPT_NAME": ""}
     return made
 
 
@@ -306,14 +303,11 @@ def differs(packets: Sequence[bytes], take: int = -1) -> str:
 
 def calls_in(packets: Sequence[bytes]) -> int:
     """Return how many requests of a stream are read as calls of the lane."""
-    return sum(isinstance(each, Call) for each in _until_it_fails(parser(*packets)))
-
-
-def _until_it_fails(requests: Parser) -> Iterator[Any]:
-    try:
-        yield from requests
-    except Exception:  # noqa: BLE001  # as above
-        return
+    count = 0
+    with suppress(Exception):  # whatever it refuses with
+        for request in parser(*packets):
+            count += isinstance(request, Call)
+    return count
 
 
 def main() -> None:

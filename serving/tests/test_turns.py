@@ -86,15 +86,6 @@ def test_while_an_urgent_request_is_under_way_others_leave_the_processor_to_othe
     assert get_hub().loop.iteration - first < 4 * MANY
 
 
-def test_requests_that_waited_for_an_urgent_one_begin_when_it_is_over(turns: Turns) -> None:
-    turns.urgent += 1
-    requests = Requests(turns)
-    gevent.sleep(0)
-    turns.urgent -= 1
-    requests.finish()
-    assert requests.began == list(range(MANY))
-
-
 def test_a_request_that_is_killed_while_waiting_leaves_the_line(turns: Turns) -> None:
     requests = Requests(turns)
     gevent.sleep(0)
