@@ -2,8 +2,7 @@
 
 from django.urls import include, path
 
-from lab.demo import api, mails, site
-from lab.demo.stage import stage
+from lab.demo import api, pages
 from lab.room import views
 
 urlpatterns = [
@@ -24,16 +23,16 @@ urlpatterns = [
             ]
         ),
     ),
-    path("orders/<int:order>/mails/", mails.about, name="mails"),
-    path("orders/<int:order>/mails/<slug:kind>/", mails.one, name="mail"),
-    path("docs/site/<path:path>", site.page),
-    path("docs/site/", site.page, {"path": ""}),
+    path("orders/<int:order>/mails/", pages.mails, name="mails"),
+    path("orders/<int:order>/mails/<slug:kind>/", pages.mail, name="mail"),
+    path("docs/site/<path:path>", pages.documentation),
+    path("docs/site/", pages.documentation, {"path": ""}),
     path("locks/", include("course.urls")),
     path("room/", views.room, name="room"),
     path("room/token", views.token, name="room-token"),
     path("room/replay/", views.replay, name="room-replay"),
     path("duel/", views.duel, name="duel"),
-    path("stage/", stage, name="stage"),
+    path("stage/", pages.stage, name="stage"),
     path("", include("shop.urls")),
 ]
 

@@ -14,8 +14,7 @@ from uuid import uuid4
 import psutil
 
 from lab.bench import client
-from lab.bench.bars import Panel, draw
-from lab.bench.report import Benchmark, Document, about, interleaved
+from lab.bench.report import Benchmark, Document, Panel, about, draw, interleaved
 from lab.bench.rows import RATIOS, Row, Server
 from lab.bench.targets import Target
 from lab.stack.stack import Stack

@@ -91,7 +91,7 @@ SABOTAGE: Mapping[str, Sabotage] = {
     "left": Sabotage("shop.checkout.purchase", "_refusal", one_more_left),
     "hint": Sabotage("inventory.services", "restock", silent_restock),
     "busy": Sabotage("inventory.services", "reserve", busy_after_commit),
-    "lease": Sabotage("lab.strategies.redis_lock", "LEASE", lambda seconds: 6 * seconds),
+    "lease": Sabotage("lab.strategies.textbook", "LEASE", lambda seconds: 6 * seconds),
 }
 
 

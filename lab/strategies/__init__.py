@@ -11,9 +11,15 @@ from functools import cache
 from inventory import conf
 from lab.strategies.combining import Combining, Guard
 from lab.strategies.preload import Preload
-from lab.strategies.redis_lock import RedisPyLock
 from lab.strategies.single import Strategy
-from lab.strategies.textbook import GuardOrm, Naive, RowLock, Unguarded, Version
+from lab.strategies.textbook import (
+    GuardOrm,
+    Naive,
+    RedisPyLock,
+    RowLock,
+    Unguarded,
+    Version,
+)
 
 ALL: tuple[type[Strategy], ...] = (
     Combining,

@@ -1,0 +1,126 @@
+"""The demo's own pages: the stage, the mails about an order, and the documentation's site."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from django.contrib.staticfiles import finders
+from django.test import Client
+from django.urls import resolve, reverse
+
+from lab.demo import pages
+from lab.demo.data import LOGINS, create_logins
+from shop.background.follow_up import follow_up
+from shop.operating import headers
+from shop.tests.catalogue import a_buyer, a_sale, an_order
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ELSEWHERE = {"locust": "http://127.0.0.1:8089", "provider": "http://127.0.0.1:8090"}
+"""Scenes that other processes serve."""
+
+
+@pytest.fixture(autouse=True)
+def _addresses(settings, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    settings.LOCUST_URL, settings.PSP_URL = ELSEWHERE["locust"], ELSEWHERE["provider"]
+    settings.ROOM_URL = "http://127.0.0.1:8091"
+    monkeypatch.setattr(pages, "SITE", tmp_path)
+
+
+def links(text: str) -> dict[str, str]:
+    """Return where each scene on the page leads to."""
+    cards = re.findall(r'data-scene="(\w+)".*?</article>', text, re.DOTALL)
+    found = re.findall(r'data-scene="(\w+)".*?<h3><a href="([^"]+)"', text, re.DOTALL)
+    assert len(cards) == len(found)
+    return dict(found)
+
+
+def test_every_scene_is_there_with_its_picture(client: Client):
+    found = links(client.get("/stage/").content.decode())
+    assert found.items() >= ELSEWHERE.items()
+    for picture, url in found.items():
+        assert finders.find(f"lab/stage/{picture}.jpg"), picture
+        assert picture in ELSEWHERE or resolve(url), url
+
+
+def test_the_accounts_that_it_names_may_sign_in(client: Client):
+    create_logins()
+    text = client.get("/stage/").content.decode()
+    for login in LOGINS:
+        assert login.username in text
+        assert login.password in text
+        assert client.login(username=login.username, password=login.password)
+
+
+def test_what_does_not_run_has_no_link_and_says_why(
+    client: Client, settings, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(pages, "SITE", tmp_path / "not built")
+    text = client.get("/stage/").content.decode()
+    assert "<h3>Documentation</h3>" in text
+    assert "make site" in text
+
+
+@pytest.mark.parametrize("path", ["/", "/cart/", "/sign-in/", "/api/docs", "/locks/"])
+def test_every_page_leads_to_the_stage(client: Client, path: str):
+    assert f'href="{reverse("stage")}"' in client.get(path).content.decode()
+
+
+def test_buyers_and_staff_see_an_orders_mails(admin_client: Client) -> None:
+    order = an_order(a_sale())
+    follow_up()
+    own, other = Client(), Client()
+    own.force_login(order.buyer)
+    other.force_login(a_buyer())
+    paths = [f"/orders/{order.pk}/mails/", f"/orders/{order.pk}/mails/confirmation/"]
+    for page in paths:
+        assert [client.get(page).status_code for client in (own, admin_client, other)] == [
+            *(200, 200, 404),
+        ]
+    assert paths[0] in own.get(f"/orders/{order.pk}/").content.decode()
+    assert own.get(f"/orders/{order.pk}/mails/paid/").status_code == 404, "there is none yet"
+
+
+def test_a_mail_may_load_nothing_and_is_framed_by_the_shop_only() -> None:
+    order, client = an_order(a_sale()), Client()
+    follow_up()
+    client.force_login(order.buyer)
+    sent = client.get(f"/orders/{order.pk}/mails/confirmation/").headers
+    assert sent[headers.POLICY] == pages.MAIL_POLICY
+    assert sent["X-Frame-Options"] == "SAMEORIGIN"
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "index.html").write_text("the start")
+    (tmp_path / "locks" / "index.html").write_text("the course")
+    monkeypatch.setattr(pages, "SITE", tmp_path)
+    return tmp_path
+
+
+def content(path: str) -> str:
+    answer = Client().get(path)
+    assert answer.status_code == 200
+    assert "script-src" not in answer.headers["Content-Security-Policy"]
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'; ")
+    return answer.getvalue().decode()
+
+
+def test_folders_are_their_pages(built):
+    assert content("/docs/site/") == "the start"
+    assert content("/docs/site/locks/") == "the course"
+    assert Client().get("/docs/site/locks").headers["Location"] == "/docs/site/locks/"
+
+
+def test_what_is_not_in_the_site_is_not_served(built):
+    (built.parent / "secret.txt").write_text("a secret")
+    for path in ("no-such-page/", "../secret.txt", "%2e%2e/secret.txt"):
+        assert Client().get(f"/docs/site/{path}").status_code == 404
+
+
+def test_a_site_that_was_not_built_is_not_found(monkeypatch, tmp_path):
+    monkeypatch.setattr(pages, "SITE", tmp_path / "none")
+    assert Client().get("/docs/site/").status_code == 404
