@@ -131,7 +131,7 @@ TOURS: dict[str, Steps] = {
         ASKS,
         WATCHES,
         provider("answers"),
-        ("the_operator_asks_for_a_refund_again", {"which": 0}),
+        *(("the_operator_asks_for_a_refund_again", {"which": 0}),) * 2,
         some("refund", 1),
         ("visits", {"who": "Ann", "where": 7}),
         bought("Bob", 0, 2),
@@ -255,6 +255,7 @@ TOURS: dict[str, Steps] = {
         REPAIRS,
         WATCHES,
         bought("Ann", 2),
+        ("visits", {"who": "Ann", "where": 5}),
         bought("Bob", 2),
         later(301),  # alerts that are closed are opened once more
         ("the_clock_ends_orders", {"task": "expire_orders", "times": 1}),  # two at once
