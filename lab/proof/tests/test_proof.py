@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from development.errors import StackError
+from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED
 from lab import environment
-from lab.proof import controls
+from lab.proof import controls, progress, sabotage
 from lab.proof.controls import CONTROLS
+from lab.proof.fault_run import FaultRun
 from lab.proof.load import only_guarded
-from lab.proof.progress import Tally
+from lab.proof.progress import Deadline, Stalled, Tally
 from lab.proof.result import Result
-from lab.proof.sabotage import SABOTAGE
+from lab.proof.sabotage import SABOTAGE, FailpointOrders
 from lab.proof.testbed import misbehave
 from lab.tests.psp import Psp
 from loadtest.checker import Finding, Verdict
 from loadtest.checker.tables import rewrite
-from loadtest.faults import FAULTS, Injected
+from loadtest.faults import FAULTS, Fault, Injected, Target, chaos
+from loadtest.faults.fault import wait_until
 from loadtest.history import Recorder, operations
 from loadtest.scenarios import MIXES
 from loadtest.shops.flash_sale.answers import classify
+from loadtest.steps import RunFiles, RunPlan
 
 pytestmark = pytest.mark.django_db
 
@@ -166,3 +179,134 @@ def test_every_control_is_listed_with_what_it_must_turn_red():
 @pytest.mark.parametrize("picture", re.findall(r"\]\((\w+\.png)\)", PAGE))
 def test_every_picture_is_there(picture):
     assert (environment.PROJECT / "docs" / picture).exists()
+
+
+@pytest.mark.parametrize("name", SABOTAGE)
+def test_what_a_sabotage_replaces_is_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That its bug turns the property red, its control shows."""
+    found = SABOTAGE[name]
+    module = import_module(found.module)
+    original = getattr(module, found.name)
+    monkeypatch.setattr(module, found.name, original)  # restored afterwards
+    sabotage.commit(name)
+    assert getattr(module, found.name) != original
+
+
+HIT = """
+import sys
+from inventory.hooks import hooks
+from lab.proof.sabotage import obey
+obey(sys.argv[1])
+for failpoint in sys.argv[2:]:
+    hooks.failpoint(failpoint)
+"""
+
+
+def passes(folder: Path, *points: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", HIT, str(folder), *points])
+
+
+def test_without_an_order_nothing_happens(tmp_path):
+    FailpointOrders(tmp_path)(BEFORE_COMMIT)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_two_processes_one_is_killed_and_the_file_names_it(tmp_path):
+    (tmp_path / AFTER_COMMIT).write_text("kill")
+    both = [passes(tmp_path, BEFORE_COMMIT, AFTER_COMMIT) for _ in range(2)]
+    codes = {process.pid: process.wait(30) for process in both}
+    assert sorted(codes.values()) == [-signal.SIGKILL, 0]
+    [taken] = tmp_path.iterdir()
+    assert codes[int(taken.suffix[1:])] == -signal.SIGKILL
+
+
+def test_a_stopped_process_goes_on_when_continued(tmp_path):
+    (tmp_path / LOCKED).write_text("stop")
+    process = passes(tmp_path, LOCKED)
+    pid, status = os.waitpid(process.pid, os.WUNTRACED)
+    assert (pid, os.WIFSTOPPED(status)) == (process.pid, True)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(30) == 0
+
+
+SOON = 0.1
+
+
+def take_too_long(step: str, wait: Callable[[], object]) -> None:
+    with Deadline() as limit:
+        limit.begin(step, SOON)
+        wait()
+
+
+def test_a_step_that_takes_too_long_is_interrupted_and_named():
+    over = threading.Event()
+    other = threading.Thread(target=over.wait)
+    other.start()
+    with pytest.raises(Stalled, match=r"within 0\.1 s: waiting"):
+        take_too_long("waiting", other.join)
+    over.set()
+    other.join()
+
+
+def test_a_clean_up_that_hangs_is_interrupted_too(monkeypatch):
+    monkeypatch.setattr(progress, "AGAIN", SOON)
+    silent, other = socket.socketpair()
+
+    def wait_and_clean_up() -> None:
+        try:
+            silent.recv(1)
+        finally:
+            silent.recv(1)
+
+    with silent, other, pytest.raises(Stalled):
+        take_too_long("reading", wait_and_clean_up)
+
+
+def test_each_step_has_its_own_time_and_the_same_step_does_not_begin_anew():
+    with Deadline() as limit:
+
+        def repeat_the_last() -> None:
+            while True:
+                limit.begin("the last", SOON)
+
+        for number in range(3):
+            limit.begin(f"step {number}", 60)
+        with pytest.raises(Stalled, match="the last"):
+            repeat_the_last()
+
+
+class NeverHealed(Fault):
+    """A fault whose heal waits for something that does not come."""
+
+    name = "never-healed"
+    what = expected = "nothing"
+    lasts = (0.0, 0.0)
+    heals: ClassVar[threading.Event] = threading.Event()
+    over: ClassVar[threading.Event] = threading.Event()
+
+    def inject(self) -> None:
+        """Inject nothing."""
+
+    def heal(self) -> None:
+        self.heals.set()
+        self.over.wait()
+
+
+def test_a_proof_whose_fault_is_never_healed_ends_and_does_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FAULTS, NeverHealed.name, NeverHealed)
+    monkeypatch.setattr(chaos, "BETWEEN", (0.0, 0.0))
+    plan = RunPlan(buyers=1, seed=1, faults=(NeverHealed.name,), bed="planted")
+    run = FaultRun(plan, Target("", 0, "", "", "", ""), RunFiles(tmp_path))
+
+    def prove() -> None:
+        with run.open("1"):
+            run.begin()
+            wait_until("it is being healed", NeverHealed.heals.is_set)
+            take_too_long("selling, fault 1", threading.Event().wait)
+
+    with pytest.raises(Stalled, match="fault 1"):
+        prove()
+    assert run.failed == run.injected == []
+    NeverHealed.over.set()

@@ -216,12 +216,6 @@ def test_an_alert_is_open_once_while_its_problem_lasts_and_then_closed(admin_cli
     assert Alert.objects.count() == 3
 
 
-def test_an_alert_about_a_count_stays_one_while_the_count_moves():
-    for count in (3, 9):
-        raise_alerts(Report(overdue=[f"{count} mails wait"]))
-    assert [alert.text for alert in Alert.objects.all()] == ["9 mails wait"]
-
-
 def test_the_job_of_beat_raises_an_alert_and_closes_it_when_the_message_went_through():
     an_order(a_sale())
     OutboxMessage.objects.update(dead="2020-01-01T00:00Z")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from uuid import uuid4
 
 import pytest
@@ -9,11 +13,13 @@ import pytest
 from inventory import services
 from inventory.hooks import hooks
 from inventory.redis import ITEM_LOCK, circuit, client
+from lab import environment
 from lab.models import UnenforcedItem
 from lab.room import readings
+from lab.room.duel import Duels
 from lab.room.processes import Counted, Processes, percentile, rates
 from lab.room.recorder import Recorder, recording
-from lab.room.room import HISTORY, Room, curves
+from lab.room.room import HISTORY, Room, Timeline, curves
 from lab.strategies.choice import choose
 from loadtest.faults.fault import free_port
 from loadtest.replay import read_served
@@ -212,3 +218,45 @@ def test_an_order_that_a_killed_room_has_left_records_nothing(tmp_path):
     order.write_text(str(tmp_path / "gone"))
     assert Recorder(order).look() == 0.0
     assert (services.reserve, hooks.batch) == before
+
+
+@pytest.mark.long
+def test_naive_oversells_and_combining_does_not_to_the_same_buyers(tmp_path):
+    words = ("--buyers", "80", "--stock", "20", "--seed", "7", "--folder", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "manage.py", "duel", "--lines", *words],
+        cwd=environment.PROJECT,
+        # Not among the mails of other databases' shops, whose orders have the same numbers.
+        env={**os.environ, "SHOP_DATA": str(tmp_path / "data")},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert told[0] == {"run": 1}
+    sides = [each["side"] for each in told if "side" in each]
+    assert sides == sorted(sides)  # one after the other
+    assert set(sides) == {0, 1}
+    naive, combining = told[-1]["results"]
+    assert (naive["outcome"], naive["oversold"] > 0) == ("fail", True)
+    assert (combining["outcome"], combining["orders"], combining["oversold"]) == ("pass", 20, 0)
+    duels = Duels("", tmp_path, Timeline(), lambda _: None)
+    recorded = json.loads(duels.recording().read_bytes())
+    assert (recorded["buyers"], recorded["units"], recorded["seed"]) == (80, 20, 7)
+    for side, ended in zip(recorded["sides"], (naive, combining), strict=True):
+        replay = side.pop("replay")
+        assert side == {"strategy": replay["title"], **ended}
+        assert replay["units"] == 20
+        assert [mark["property"] for mark in replay["marks"]] == ["P1"] * (ended["oversold"] > 0)
+        # Of each order it is known what the web processes did.
+        orders, committed = replay["calls"]["order"], replay["served"]["committed"]
+        served = {order for order, at in zip(orders, committed, strict=True) if at is not None}
+        assert served >= set(orders) - {None}
+    for side in ("first", "second"):
+        report = duels.report(f"1/{side}")
+        assert report is not None
+        assert "<html" in report.read_text(encoding="utf-8")
+    for path in ("1/third", "2/first", "1/../1/first", "", "1/first/x"):
+        assert duels.report(path) is None

@@ -199,19 +199,15 @@ def test_what_cannot_be_done_is_refused_with_a_reason(name, values, status, room
 
 
 @pytest.mark.parametrize("name", ["restock", "pause", "strategy"])
-def test_an_action_without_its_value_is_refused_and_changes_nothing(name, room, sale):
+def test_an_action_without_its_value_or_with_a_wrong_one_changes_nothing(name, room, sale):
     Sale.objects.update(paused=True)
     before = Sale.objects.values().get(pk=sale.pk), Item.objects.values().get(pk=sale.item_id)
     assert act(room, name, sale=sale.pk)[0] == 400
     assert act(room, name, units=5, paused=False, strategy="guard")[0] == 400
+    answered, told = act(room, "strategy", sale=sale.pk, strategy="none")
+    assert (answered, "'none'" in told["detail"], chosen(sale.pk)) == (400, True, "combining")
     after = Sale.objects.values().get(pk=sale.pk), Item.objects.values().get(pk=sale.item_id)
     assert after == before
-
-
-def test_an_unknown_strategy_changes_nothing(room, sale):
-    answered, told = act(room, "strategy", sale=sale.pk, strategy="none")
-    assert (answered, "'none'" in told["detail"]) == (400, True)
-    assert chosen(sale.pk) == "combining"
 
 
 def test_a_fault_that_cannot_be_injected_is_told_and_the_next_one_may_follow(room, sale, tmp_path):
@@ -267,6 +263,9 @@ def test_only_staff_of_a_demo_with_a_room_find_the_pages(path, settings):
     assert client.get(path).status_code == 404
     User.objects.update(is_staff=True)
     assert client.get(path).status_code == 200
+    told = client.get("/room/token").json()
+    tokens.verify(told["token"])
+    assert told["lifetime"] == tokens.LIFETIME
     assert client.post(path).status_code in {403, 405}
     settings.ROOM_URL = ""
     assert client.get(path).status_code == 404
@@ -283,12 +282,6 @@ def test_a_page_may_ask_the_rooms_process_and_nothing_else(staff):
         assert all("src=" in each or "application/json" in each for each in scripts)
         assert ROOM_URL in page
     assert ROOM_URL not in staff.get("/")["Content-Security-Policy"]
-
-
-def test_the_token_of_a_page_is_valid(staff):
-    told = staff.get("/room/token").json()
-    tokens.verify(told["token"])
-    assert told["lifetime"] == tokens.LIFETIME
 
 
 @pytest.mark.parametrize(

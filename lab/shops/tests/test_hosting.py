@@ -40,37 +40,29 @@ def shop_of(setup: Setup, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None
     monkeypatch.setattr(hosting, "setup_of", lambda name: setup)
 
 
-def host(tell: list[str]) -> None:
-    with hosting.hosted("flask_example", workers=1, tell=tell.append):
+def python(code: str) -> tuple[str, ...]:
+    return sys.executable, "-c", code
+
+
+@pytest.mark.parametrize(
+    ("setup", "told"),
+    [
+        (Setup(serve={}, steps=(python("raise SystemExit('no such table')"),)), "no such table"),
+        (Setup(serve={}, steps=(python("import time; time.sleep(600)"),)), "took more than 1 s"),
+        (Setup(serve={"web": python("raise SystemExit('port in use')")}), "port in use"),
+    ],
+    ids=["a step fails", "a step takes too long", "a server ends at once"],
+)
+def test_what_goes_wrong_is_shown_with_its_last_lines_and_leaves_nothing(
+    setup: Setup, told: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+):
+    shop_of(setup, monkeypatch, folder)
+    monkeypatch.setattr(hosting, "STEP_SECONDS", 1 if "took" in told else 60)
+    with (
+        pytest.raises(StackError, match=told),
+        hosting.hosted("flask_example", workers=1, tell=print),
+    ):
         raise AssertionError("it must not start")
-
-
-def test_a_step_that_fails_is_shown_with_its_last_lines_and_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch, folder: Path
-):
-    broken = Setup(serve={}, steps=((sys.executable, "-c", "raise SystemExit('no such table')"),))
-    shop_of(broken, monkeypatch, folder)
-    with pytest.raises(StackError, match="no such table"):
-        host([])
-    assert leftovers.find(folder) == []
-
-
-def test_a_step_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch, folder: Path):
-    slow = Setup(serve={}, steps=((sys.executable, "-c", "import time; time.sleep(600)"),))
-    shop_of(slow, monkeypatch, folder)
-    monkeypatch.setattr(hosting, "STEP_SECONDS", 1)
-    with pytest.raises(StackError, match="took more than 1 s"):
-        host([])
-    assert leftovers.find(folder) == []
-
-
-def test_a_server_that_ends_at_once_is_shown_with_its_last_lines(
-    monkeypatch: pytest.MonkeyPatch, folder: Path
-):
-    dying = Setup(serve={"web": (sys.executable, "-c", "raise SystemExit('port in use')")})
-    shop_of(dying, monkeypatch, folder)
-    with pytest.raises(StackError, match="port in use"):
-        host([])
     assert leftovers.find(folder) == []
 
 
@@ -78,8 +70,11 @@ def test_a_shop_is_hosted_once_at_a_time(monkeypatch: pytest.MonkeyPatch, folder
     shop_of(Setup(serve={}), monkeypatch, folder)
     with alone(make_folder(folder / "shops" / "flask_example") / "command.lock") as free:
         assert free
-        with pytest.raises(StackError, match="in use by another command"):
-            host([])
+        with (
+            pytest.raises(StackError, match="in use by another command"),
+            hosting.hosted("flask_example", workers=1, tell=print),
+        ):
+            raise AssertionError("it must not start")
 
 
 @pytest.mark.parametrize("version", ["", "v18.1.0"])
