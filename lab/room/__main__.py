@@ -53,9 +53,8 @@ def serving(port: int, shop: str, target: Path) -> Iterator[RoomServer]:
     """Yield the server of a room that reads; afterwards end what its actions have begun."""
     from lab.room.actions import Actions
     from lab.room.duel import Duels, Replays
-    from lab.room.faults import FaultControl
     from lab.room.room import Room
-    from lab.room.rush import Rush
+    from lab.room.rush import FaultControl, Rush
     from lab.room.server import RoomServer
 
     room = Room()

@@ -21,9 +21,8 @@ from inventory.outcomes import Busy
 from lab.proof import snapshot
 from lab.proof.testbed import misbehave
 from lab.room.duel import Duels
-from lab.room.faults import FaultControl
 from lab.room.room import Room
-from lab.room.rush import Rush
+from lab.room.rush import FaultControl, Rush
 from lab.room.server import Refused
 from lab.room.texts import MIX_NAMES
 from lab.strategies import CLASSES, DEFAULT

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from django.core.signing import BadSignature
 from django.db import connection
 
 from lab.room import tokens
@@ -149,7 +150,7 @@ class Handler(BaseHTTPRequestHandler):
             return False
         try:
             tokens.verify(token)
-        except tokens.BadToken:
+        except BadSignature:
             self._tell(HTTPStatus.UNAUTHORIZED, "the token is invalid or has expired")
             return False
         return True
