@@ -1,4 +1,5 @@
-"""Stock in Django's admin, to look at and to restock; and the outbox, to try again what failed.
+"""Stock in Django's admin, to look at and to restock; an item's lock, to see who has it
+and to break it; and the outbox, to try again what failed.
 
 Only services write stock. What they keep is read-only here, also for a superuser: a number typed
 over a counter would be refused by the database anyway, or worse, would not.
@@ -20,8 +21,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from inventory import outbox, services
-from inventory.admin_lock import WithLock
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
+from inventory.redis import ITEM_LOCK, circuit
+from locking.backends.redis_status import LockStatus, status_of
+
+NO_ANSWER = "Redis does not answer"
 
 MAX_UNITS = 1_000_000_000
 """Units per restock; stops a typing error from overflowing the column."""
@@ -59,8 +63,14 @@ class RestockForm(forms.Form):
     total = forms.IntegerField(widget=forms.HiddenInput)
 
 
+class BreakForm(forms.Form):
+    """Why the lock is broken."""
+
+    reason = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"size": 80}))
+
+
 @admin.register(Item)
-class ItemAdmin(WithLock):
+class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Items: created with their stock, restocked by a separate form, and otherwise only renamed."""
 
     list_display = (
@@ -85,6 +95,11 @@ class ItemAdmin(WithLock):
     def balanced(self, item: Item) -> bool:
         """Whether the item's counters agree."""
         return item.available + item.reserved == item.total and item.ledger == item.available
+
+    @admin.display(description="lock")
+    def lock(self, item: Item) -> SafeString:
+        """Return the state of the item's lock in a few words, with a link to its page."""
+        return format_html('<a href="{}">{}</a>', _lock_page(item.pk), _summary(_status(item)))
 
     @admin.display(description="")
     def restock_link(self, item: Item) -> SafeString:
@@ -127,9 +142,15 @@ class ItemAdmin(WithLock):
         return False
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the restock form."""
-        view = self.admin_site.admin_view(self.restock)
-        return [path("<int:pk>/restock/", view, name="inventory_item_restock"), *super().get_urls()]
+        """Add the restock form and the page of an item's lock."""
+        own = {"restock": self.restock, "lock": self.lock_page}
+        urls = [
+            path(
+                f"<int:pk>/{name}/", self.admin_site.admin_view(view), name=f"inventory_item_{name}"
+            )
+            for name, view in own.items()
+        ]
+        return [*urls, *super().get_urls()]
 
     def restock(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Ask for the units, then add them.
@@ -143,14 +164,12 @@ class ItemAdmin(WithLock):
         form = RestockForm(request.POST or None, initial={"total": item.total})
         if request.method == "POST" and form.is_valid():
             return self._add(request, item, form.cleaned_data)
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "title": f"Restock {item.name}",
-            "item": item,
-            "form": form,
-        }
-        return TemplateResponse(request, "admin/inventory/item/restock.html", context)
+        return self._page(request, "restock", f"Restock {item.name}", item=item, form=form)
+
+    def _page(self, request: HttpRequest, name: str, title: str, **more: Any) -> HttpResponse:
+        site = self.admin_site.each_context(request)
+        context = {**site, "opts": self.opts, "title": title, **more}
+        return TemplateResponse(request, f"admin/inventory/item/{name}.html", context)
 
     def _add(self, request: HttpRequest, item: Item, form: dict[str, int]) -> HttpResponse:
         if item.total != form["total"]:
@@ -166,6 +185,39 @@ class ItemAdmin(WithLock):
             self.log_change(request, item, text)
             self.message_user(request, text, messages.SUCCESS)
         return redirect("admin:inventory_item_change", item.pk)
+
+    def lock_page(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Show who holds and who waits for an item's lock; break it on a POST with a reason."""
+        item = self.get_object(request, str(pk))
+        if item is None or not self.has_view_permission(request, item):
+            raise PermissionDenied
+        may_break = self.has_change_permission(request, item)
+        form = BreakForm(request.POST or None)
+        if request.method == "POST":
+            if not may_break:
+                raise PermissionDenied
+            if form.is_valid():
+                return self._break(request, item, form.cleaned_data["reason"])
+        shown = {"status": _status(item), "form": form if may_break else None}
+        return self._page(request, "lock", f"Lock of {item.name}", item=item, **shown)
+
+    def _break(self, request: HttpRequest, item: Item, reason: str) -> HttpResponse:
+        """Revoke the lock, and record who did and why."""
+        lock = ITEM_LOCK.make(item.pk)
+        seen = _status(item)
+        by = f"{request.user.get_username()}: {reason}"
+        broken = circuit().ask(lambda: lock.force_release(by), otherwise=None)
+        if broken:
+            # It may have changed hands between the two calls, hence "last seen".
+            held = seen and seen.owner
+            last = f", last seen with {held}, token {seen.token}" if seen and held else ""
+            self.log_change(request, item, f"Broke the lock{last}: {reason}")
+            self.message_user(request, f"Broke the lock{last}.", messages.SUCCESS)
+        elif broken is None:
+            self.message_user(request, f"{NO_ANSWER}. Please try again.", messages.ERROR)
+        else:
+            self.message_user(request, "Nobody held the lock.", messages.WARNING)
+        return redirect(_lock_page(item.pk))
 
 
 @admin.register(Reservation)
@@ -261,3 +313,20 @@ class OutboxMessageAdmin(ReadOnly):
 
 def _restock_page(item: int) -> str:
     return reverse("admin:inventory_item_restock", args=[item])
+
+
+def _status(item: Item) -> LockStatus | None:
+    """Return the state of an item's lock; None if Redis does not answer."""
+    lock = ITEM_LOCK.make(item.pk)
+    return circuit().ask(lambda: status_of(lock), otherwise=None)
+
+
+def _summary(status: LockStatus | None) -> str:
+    if status is None:
+        return NO_ANSWER
+    waiting = f", {len(status.waiters)} waiting" if status.waiters else ""
+    return (f"held by {status.owner}" if status.owner else "free") + waiting
+
+
+def _lock_page(item: Any) -> str:
+    return reverse("admin:inventory_item_lock", args=[item])
