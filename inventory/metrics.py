@@ -61,12 +61,7 @@ class Declared:
 
 
 class Distribution:
-    """Observed values, counted in buckets.
-
-    Attributes:
-        counts: observations per bucket, the last without an upper bound.
-        total: sum of the values.
-    """
+    """Observed values, counted in buckets, of which the last has no upper bound."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -77,11 +72,7 @@ class Distribution:
 
 
 class Metrics:
-    """The metrics of one process.
-
-    Attributes:
-        declared: all metrics by name.
-    """
+    """The metrics of one process."""
 
     def __init__(self) -> None:
         self.declared: dict[str, Declared] = {}
@@ -136,11 +127,7 @@ class Metrics:
 
 
 def totals(snapshot: dict[str, Any]) -> dict[str, float]:
-    """Return counters by name, histograms as `_count` and `_sum`, summed over labels.
-
-    Args:
-        snapshot: of `Metrics.snapshot`, in this process or read from another.
-    """
+    """Return a snapshot's counters, and histograms as `_count` and `_sum`, summed over labels."""
     sums: defaultdict[str, float] = defaultdict(int)
     for (name, *_), value in snapshot["counters"]:
         sums[name] += value

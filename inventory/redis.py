@@ -70,12 +70,7 @@ class Circuit:
         return self._broken
 
     def ask(self, question: Callable[[], T], otherwise: T) -> T:
-        """Ask Redis, unless it has just failed.
-
-        Args:
-            question: a call to Redis.
-            otherwise: the result if Redis does not answer.
-        """
+        """Ask Redis a question; return `otherwise` if it does not answer or has just failed to."""
         if self._broken:
             if time.monotonic() < self._retry_at:
                 return otherwise

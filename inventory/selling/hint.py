@@ -56,9 +56,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return known[2] == '0' and 2 or 1
 """
 
-
 REPLACED_SOLD_OUT = 2
-"""Of `PUBLISH`."""
 
 
 class Sighting(NamedTuple):
@@ -190,10 +188,8 @@ class BuyersOfItem:
     def of(self, item: int, level: Level) -> frozenset[int] | None:
         """Return the buyers with a reservation, released ones included; None if too many.
 
-        Args:
-            item: id of the item.
-            level: the level, zero, at which the item was seen before this call: the read then
-                includes every reservation made until that change.
+        The item was seen at this level, zero, before the call: the read then includes every
+        reservation made until that change.
         """
         version, buyers = self._known.get(item, (None, None))
         if version != level.version:
@@ -227,9 +223,6 @@ class Refusing:
 
 class SoldOutItems:
     """The items that this process has seen sold out.
-
-    Args:
-        hint: the sold-out hints.
 
     Attributes:
         ran_out: the items that were sold out when this process last saw their levels; only these
