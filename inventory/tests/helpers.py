@@ -32,24 +32,14 @@ T = TypeVar("T")
 TIMEOUT = 30.0
 """Seconds that a thread waits for another one before the test fails."""
 
-_buyers = itertools.count(1)
+_buyers = itertools.count(1_000_001)
 
 
 def new_purchase(item: int, buyer: int | None = None, quantity: int = 1, **other: Any) -> Purchase:
     """Return a purchase, by default of a new buyer without a limit."""
-    settings: dict[str, Any] = {
-        "scope": item,
-        "key": uuid4(),
-        "limit": 1_000_000,
-        "hold": timedelta(minutes=15),
-        **other,
-    }
-    return Purchase(
-        item=item,
-        buyer=next(_buyers) + 1_000_000 if buyer is None else buyer,
-        quantity=quantity,
-        **settings,
-    )
+    buyer = next(_buyers) if buyer is None else buyer
+    given = {"scope": item, "key": uuid4(), "limit": 1_000_000, "hold": timedelta(minutes=15)}
+    return Purchase(item=item, buyer=buyer, quantity=quantity, **{**given, **other})
 
 
 @contextmanager
@@ -216,15 +206,9 @@ def books_not_enforced() -> Iterator[None]:
 @contextmanager
 def outsider() -> Iterator[psycopg.Connection]:
     """A connection outside Django, which sees committed data only."""
-    settings = connection.settings_dict
-    with psycopg.connect(
-        host=settings["HOST"],
-        port=settings["PORT"],
-        user=settings["USER"],
-        password=settings["PASSWORD"],
-        dbname=settings["NAME"],
-        autocommit=True,
-    ) as session:
+    given = connection.settings_dict
+    server = {name: given[name.upper()] for name in ("host", "port", "user", "password")}
+    with psycopg.connect(**server, dbname=given["NAME"], autocommit=True) as session:
         yield session
 
 

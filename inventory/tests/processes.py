@@ -43,25 +43,24 @@ class _Shop:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
 
-    def _stand_still(self, at: str) -> None:
-        """Report the point and wait to be told to go on."""
-        self._pipe.send(at)
-        self._pipe.recv()
+    def _stand_still(self, at: str, stop: str) -> None:
+        """At the point to stop at, report it and wait to be told to go on."""
+        if at == stop:
+            self._pipe.send(at)
+            self._pipe.recv()
 
     def sell(self, purchases: Sequence[Any], by: str, threads: int, stop: str) -> list[Any]:
         """Sell by the seller of that dotted path; return the answers in any order."""
 
         def on_granted(granted: Sequence[Any]) -> list[str]:
-            if stop == "before_commit":
-                self._stand_still(stop)
+            self._stand_still("before_commit", stop)
             return open_nothing(granted)
 
         real = batch.sell
 
         def sell_and_stop(*arguments: Any, **how: Any) -> Any:
             sold = real(*arguments, **how)
-            if stop == "after_commit":
-                self._stand_still(stop)
+            self._stand_still("after_commit", stop)
             return sold
 
         sold_by = override_settings(INVENTORY_SELLER=by)
@@ -77,8 +76,7 @@ class _Shop:
 
         def handle(payload: Any) -> None:
             outbox.emit("effect", payload)
-            if stop == "before_commit":
-                self._stand_still(stop)
+            self._stand_still("before_commit", stop)
 
         return outbox.deliver({"cause": handle})
 

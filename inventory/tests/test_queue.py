@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
@@ -22,28 +22,19 @@ Drain = Callable[[], Sequence[Ticket[int, int]]]
 Handler = Callable[[Hashable, Drain], object]
 
 
-class Served:
+class Served(CombiningQueue[int, int]):
     """A queue whose leaders call a handler with its name and the function that drains it."""
 
-    def __init__(self, handler: Handler, queue: CombiningQueue[int, int]) -> None:
+    def __init__(self, handler: Handler, max_batch: int, max_waiting: int, max_wait: float) -> None:
+        super().__init__(max_batch=max_batch, max_waiting=max_waiting, max_wait=max_wait)
         self.handler = handler
-        self.queue = queue
 
     def submit(self, name: Hashable, request: int) -> int:
-        turn = self.queue.enter(name, request)
+        turn = self.enter(name, request)
         if turn.leads:
             with turn:
                 self.handler(name, turn.drain)
-        answered = turn.result()
-        assert answered is not None
-        return answered
-
-    def waiting(self, name: Hashable) -> int:
-        return self.queue.waiting(name)
-
-    @property
-    def lines(self) -> Collection[Hashable]:
-        return self.queue.lines
+        return turn.result()
 
 
 def answer(
@@ -93,12 +84,7 @@ def negate(name: Hashable, drain: Drain) -> None:
 
 
 def make(handler=negate, *, max_batch=100, max_waiting=100, max_wait=TIMEOUT) -> Served:
-    limits = {"max_batch": max_batch, "max_waiting": max_waiting, "max_wait": max_wait}
-    return Served(handler, CombiningQueue(**limits))
-
-
-def reached(queue: Served, length: int) -> bool:
-    return queue.waiting(ITEM) >= length
+    return Served(handler, max_batch, max_waiting, max_wait)
 
 
 def queue_up(queue, requests, pool):
@@ -106,7 +92,7 @@ def queue_up(queue, requests, pool):
     waits = []
     for place, request in enumerate(requests, queue.waiting(ITEM) + 1):
         waits.append(pool.enter_context(in_thread(partial(queue.submit, ITEM, request))))
-        eventually(partial(reached, queue, place))
+        eventually(lambda place=place: queue.waiting(ITEM) >= place)
     return waits
 
 
@@ -123,13 +109,17 @@ def test_a_lone_request_is_served_at_once_and_its_queue_is_gone():
     assert not queue.lines
 
 
-def test_requests_before_the_drain_are_in_the_batch_in_order_of_arrival(pool):
+@pytest.mark.parametrize(("max_batch", "sizes"), [(20, [20]), (8, [8, 8, 4])])
+def test_requests_before_the_drain_are_in_the_batch_in_order_of_arrival(max_batch, sizes, pool):
+    """No batch is larger than the bound; the next request leads the next."""
     gated = GatedHandler()
-    queue = make(gated)
-    waits = queue_up(queue, range(1, 21), pool)
-    gated.go_on.release()
-    assert [wait() for wait in waits] == [-request for request in range(1, 21)]
-    assert gated.batches == [list(range(1, 21))]
+    queue = make(gated, max_batch=max_batch)
+    requests = range(1, 21)
+    waits = queue_up(queue, requests, pool)
+    gated.go_on.release(len(sizes))
+    assert [wait() for wait in waits] == [-request for request in requests]
+    assert [len(batch) for batch in gated.batches] == sizes
+    assert list(chain.from_iterable(gated.batches)) == list(requests)
     assert not queue.lines
 
 
@@ -151,23 +141,12 @@ def test_requests_after_the_drain_are_in_the_next_batch(pool):
     assert batches == [[1], [2, 3]]
 
 
-def test_no_batch_is_larger_than_the_bound_and_the_next_request_leads_the_next(pool):
-    gated = GatedHandler()
-    queue = make(gated, max_batch=3)
-    waits = queue_up(queue, range(1, 9), pool)
-    for _ in range(3):
-        gated.go_on.release()
-    assert [wait() for wait in waits] == [-request for request in range(1, 9)]
-    assert gated.batches == [[1, 2, 3], [4, 5, 6], [7, 8]]
-
-
-def test_taking_twice_does_not_exceed_the_bound(pool):
+def test_draining_twice_does_not_exceed_the_bound():
     def handle(name, drain):
         first = answer(drain)
         assert answer(drain) == first
 
-    queue = make(handle, max_batch=1)
-    assert queue.submit(ITEM, 5) == -5
+    assert make(handle, max_batch=1).submit(ITEM, 5) == -5
 
 
 def test_a_full_queue_refuses_at_once_and_serves_the_waiting(pool):
