@@ -31,8 +31,6 @@ WRITTEN_IN_SQL = {
 }
 """Models whose rows are written in SQL that names these fields only."""
 
-POOLED = 'DATABASES["default"]["OPTIONS"]["pool"] = True'
-
 
 @register("inventory")
 def check_settings(**_: Any) -> Iterator[CheckMessage]:
@@ -76,7 +74,8 @@ def check_database(**_: Any) -> Iterator[CheckMessage]:
     if not options.get("pool"):
         yield checks.Warning(
             "The default database has no connection pool, so each purchase opens a connection.",
-            hint=f"Set {POOLED} and CONN_MAX_AGE to 0; install psycopg[pool].",
+            hint='Set DATABASES["default"]["OPTIONS"]["pool"] to True and CONN_MAX_AGE to 0; '
+            "install psycopg[pool].",
             id="inventory.W002",
         )
     elif configured["CONN_MAX_AGE"] != 0:

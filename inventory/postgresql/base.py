@@ -125,14 +125,6 @@ def is_alive(connection: psycopg.Connection[Any]) -> bool:
     return True
 
 
-def execute_bounded(
-    wrapper: BaseDatabaseWrapper, cursor: psycopg.ClientCursor, message: bytes
-) -> psycopg.ClientCursor:
-    """Execute a message that commits, and bound the wait for its answer."""
-    with commit_bounded(wrapper):
-        return cursor.execute(message)
-
-
 @contextmanager
 def commit_bounded(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
     """Bound the wait for each answer of the server inside the block, which commits.

@@ -26,7 +26,7 @@ from psycopg_pool import PoolTimeout
 
 from inventory.metrics import metrics
 from inventory.outcomes import Busy, OutcomeUnknown, StaleToken
-from inventory.postgresql.base import execute_bounded
+from inventory.postgresql.base import commit_bounded
 
 REFUSED = "IN001"
 """The SQLSTATE by which the SQL function `inventory_require` ends a message before its COMMIT."""
@@ -111,8 +111,8 @@ def execute_and_commit(
     if not connection.savepoint_ids:  # else a test's transaction is around it, which never commits
         message.append("COMMIT")
     try:
-        with connection.wrap_database_errors:
-            return execute_bounded(connection, cursor, ";".join(message).encode())
+        with connection.wrap_database_errors, commit_bounded(connection):
+            return cursor.execute(";".join(message).encode())
     except (OperationalError, InterfaceError) as error:
         raise CommitUnknown(str(error), locked=locked) from error
     except DatabaseError as error:

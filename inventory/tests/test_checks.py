@@ -177,7 +177,8 @@ def test_settings_are_read_when_they_are_used(settings):
     settings.REDIS_URL = "redis://127.0.0.1:1/7"
     assert seller() is not before[0]
     assert client() is not before[1]
-    assert client().connection_pool.connection_kwargs["port"] == 1
+    made: Any = client()
+    assert made.connection_pool.connection_kwargs["port"] == 1
     assert conf.MAX_BATCH.get() == 3
 
 

@@ -16,6 +16,7 @@ from psycopg.pq import Trace
 from psycopg_pool import PoolTimeout
 
 from inventory import services
+from inventory.metrics import metrics
 from inventory.models import Reservation
 from inventory.outcomes import (
     Busy,
@@ -139,35 +140,40 @@ def test_what_an_attempt_itself_raises_is_passed_on(error, clock):
         complete(attempts(clock, 1, AWAY, error))
 
 
-def test_a_server_that_has_become_a_standby_is_left_for_the_primary(stock, monkeypatch):
-    item, standbys, look = stock(1), [True], batch.look
+@pytest.fixture
+def meanwhile(monkeypatch) -> Callable[[Callable[[], object]], None]:
+    """Let something happen once, after a purchase has looked and before it writes."""
 
-    def look_at_a_standby_first(*arguments, **how):
-        if standbys:
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION READ ONLY")
-            standbys.clear()
-        return look(*arguments, **how)
+    def arrange(act: Callable[[], object]) -> None:
+        look, acts = batch.look, [act]
 
-    monkeypatch.setattr(batch, "look", look_at_a_standby_first)
+        def look_and_act(*arguments, **how):
+            seen = look(*arguments, **how)
+            if acts:
+                acts.pop()()
+            return seen
+
+        monkeypatch.setattr(batch, "look", look_and_act)
+
+    return arrange
+
+
+def test_a_server_that_has_become_a_standby_is_left_for_the_primary(stock, meanwhile):
+    item, before = stock(1), metrics.read()["tried_again"]
+    meanwhile(lambda: connection.cursor().execute("SET TRANSACTION READ ONLY"))
     assert isinstance(sell(new_purchase(item)), Granted)
-    assert (standbys, book(item).held) == ([], 1)
+    assert metrics.read()["tried_again"] == before + 1
+    assert book(item).held == 1
 
 
-def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
+def test_a_raced_limit_is_decided_anew(stock, meanwhile):
     """The batch is rolled back and retried, and all buyers get that attempt's answers."""
+
+    def lose_the_race() -> None:
+        raise RACED
+
     item = stock(10)
-    raced: list[bool] = []
-    look = batch.look
-
-    def look_and_race(*arguments, **how):
-        seen = look(*arguments, **how)
-        if not raced:
-            raced.append(True)
-            raise RACED
-        return seen
-
-    monkeypatch.setattr(batch, "look", look_and_race)
+    meanwhile(lose_the_race)
     answers = at_once([partial(sell, new_purchase(item)) for _ in range(12)])
     assert kinds(answers) == {"Granted": 10, "SoldOut": 2}
     assert book(item).held == 10
@@ -175,21 +181,13 @@ def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
     assert told == set(Reservation.objects.values_list("pk", flat=True))
 
 
-def test_a_limit_that_is_used_up_at_another_item_meanwhile_is_told_as_reached(stock, monkeypatch):
+def test_a_limit_that_is_used_up_at_another_item_meanwhile_is_told_as_reached(stock, meanwhile):
     first, second = stock(1), stock(1)
-    look, meanwhile = batch.look, [new_purchase(second, 1, scope=1, limit=1)]
-
-    def look_and_race(*arguments, **how):
-        seen = look(*arguments, **how)
-        if meanwhile:
-            other = partial(sell, meanwhile.pop())
-            assert kinds(at_once([other])) == {"Granted": 1}
-        return seen
-
-    monkeypatch.setattr(batch, "look", look_and_race)
-    mine = new_purchase(first, 1, scope=1, limit=1)
-    assert sell(mine) == LimitReached(0)
-    assert book(first).available == 1
+    other = partial(sell, new_purchase(second, 1, scope=1, limit=1))
+    answers: list[object] = []
+    meanwhile(lambda: answers.extend(at_once([other])))
+    assert sell(new_purchase(first, 1, scope=1, limit=1)) == LimitReached(0)
+    assert (kinds(answers), book(first).available) == ({"Granted": 1}, 1)
 
 
 @pytest.mark.parametrize(("method", "error"), [("set_autocommit", UNKNOWN), ("commit", None)])

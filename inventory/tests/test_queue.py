@@ -87,12 +87,16 @@ def make(handler=negate, *, max_batch=100, max_waiting=100, max_wait=TIMEOUT) ->
     return Served(handler, max_batch, max_waiting, max_wait)
 
 
+def reached(queue: Served, length: int) -> bool:
+    return queue.waiting(ITEM) >= length
+
+
 def queue_up(queue, requests, pool):
     """Queue requests in order, each on a thread; return functions that wait for the answers."""
     waits = []
     for place, request in enumerate(requests, queue.waiting(ITEM) + 1):
         waits.append(pool.enter_context(in_thread(partial(queue.submit, ITEM, request))))
-        eventually(lambda place=place: queue.waiting(ITEM) >= place)
+        eventually(partial(reached, queue, place))
     return waits
 
 

@@ -62,9 +62,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     return take
 
 
-def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(
-    server: Valkey, warnings: Callable[[], list[str]]
-) -> None:
+def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(server, warnings):
     lock = DegradableLock("logged", lease=PATIENCE, timeout=PATIENCE)
 
     def use(number: int) -> None:
@@ -89,9 +87,7 @@ def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(
             assert ended.startswith("Redis answers again")
 
 
-def test_what_was_asked_before_the_outage_began_or_ended_does_not_change_it(
-    warnings: Callable[[], list[str]],
-) -> None:
+def test_what_was_asked_before_the_outage_began_or_ended_does_not_change_it(warnings):
     breaker = Circuit()
 
     def fail() -> str:
@@ -115,9 +111,7 @@ def test_what_was_asked_before_the_outage_began_or_ended_does_not_change_it(
     assert [each[:17] for each in warnings()] == ["Redis does not an", "Redis answers aga"]
 
 
-def test_an_outage_that_lasts_is_logged_again(
-    warnings: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_outage_that_lasts_is_logged_again(warnings, monkeypatch):
     def down() -> None:
         raise redis.ConnectionError
 
