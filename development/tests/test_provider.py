@@ -9,9 +9,12 @@ import pytest
 from development.provider import SaysYes
 from shop import payments
 from shop.checkout.purchase import buy
+from shop.conftest import ann, fake_provider, sale, sale_of
 from shop.orders.models import Order
 from shop.payments.models import Payment
 from shop.payments.provider import provider
+
+__all__ = ["ann", "fake_provider", "sale", "sale_of"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,6 +2,8 @@
 
 The test reads the page's steps and executes them: in this environment, and, as a long test, from
 the wheels in a fresh virtual environment. docs/changing.md changes the result.
+
+examples/oscar runs its own tests in an environment that has django-oscar and nothing else.
 """
 
 from __future__ import annotations
@@ -226,3 +228,60 @@ def test_the_guide_names_every_setting_and_its_default():
     [(*_, added)] = BLOCK.findall(settings_step)
     assert len(re.findall(r"^\w+ \+?= ", added, re.MULTILINE)) == 2
     assert "INVENTORY" not in added
+
+
+EXAMPLE = environment.PROJECT / "examples" / "oscar"
+
+
+@pytest.fixture(scope="module")
+def oscars_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python that has what examples/oscar needs, and nothing else."""
+    folder = tmp_path_factory.mktemp("oscar")
+    requirements = EXAMPLE / "requirements.txt"
+    uv = Path(sys.executable).with_name("uv")
+    for command in (
+        [uv, "venv", "-q", folder],
+        [uv, "pip", "install", "-q", "--python", folder, "-r", requirements],
+    ):
+        subprocess.run([str(each) for each in command], check=True)
+    return folder / "bin" / "python"
+
+
+def run_oscar(python: Path, *tests: str, guarded: bool) -> str:
+    """Run tests of examples/oscar; return what was printed."""
+    server = connection.settings_dict
+    variables = {
+        "PGHOST": server["HOST"],
+        "PGPORT": str(server["PORT"]),
+        "PGUSER": server["USER"],
+        "PGPASSWORD": server["PASSWORD"],
+        # Its test database has a name of its own, so that it disturbs no other test.
+        "PGDATABASE": f"oscar_{server['NAME']}",
+        "REDIS_URL": settings.REDIS_URL,
+        "GUARDED": str(int(guarded)),
+    }
+    done = subprocess.run(
+        [str(python), "manage.py", "test", *tests],
+        cwd=EXAMPLE,
+        env={**os.environ, **variables, "DJANGO_SETTINGS_MODULE": "project.settings"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.django_db
+def test_a_guarded_oscar_shop_sells_exactly_its_stock_and_keeps_oscars_ways(oscars_python):
+    told = run_oscar(oscars_python, "tests", guarded=True)
+    assert re.search(r"^Ran \d\d? tests .*\n\nOK$", told, re.MULTILINE), told
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.django_db
+def test_without_the_guard_the_same_buyers_get_more_than_there_is(oscars_python):
+    told = run_oscar(oscars_python, "tests.test_guarded.Rush", guarded=False)
+    assert re.search(r"^Ran 1 test .*\n\nOK$", told, re.MULTILINE), told

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 from collections import Counter
 
 import pytest
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
 
 from course.lesson import lessons
 from course.tests.command import lesson as command
@@ -18,7 +21,6 @@ from lab.bench.locks.report import LOCKS
 from lab.bench.rows import rows
 from lab.bench.run import PURCHASES, Measured, Sample
 from lab.management.commands import walk as walk_command
-from lab.tests.screens import WIDTHS, assert_whole, screen
 from lab.walk import Walk
 from shop.audit import Report
 from shop.management.commands import audit as audit_command
@@ -30,6 +32,26 @@ MAX_FILE = max(
     ),
     key=len,
 )
+
+
+WIDTHS = (80, 120)
+
+
+def assert_whole(text: str, width: int, *words: str) -> None:
+    """Assert that no line is too long, no cell is cut, and these texts' words are all there."""
+    long = [line for line in text.splitlines() if cell_len(line) > width]
+    there = text.split()
+    cut = [word for word in there if word.endswith("…") and word != "…"]  # SQL has one of its own
+    missing = [word for each in words for word in each.split() if word not in there]
+    assert (long, cut, missing) == ([], [], []), text
+
+
+def screen(width: int, *shown: RenderableType) -> str:
+    """Return what a terminal of this width shows."""
+    console = Console(file=io.StringIO(), width=width)
+    console.print(*shown, sep="\n")
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
 
 
 @pytest.fixture(params=WIDTHS)

@@ -14,7 +14,10 @@ from lab import environment
 from lab.bench.locks import contenders, measure, report
 from lab.bench.locks.contenders import CEILING, OURS
 from locking.backends.redis_transport import Spinner
+from locking.tests.conftest import valkey_server
 from locking.tests.servers import Valkey
+
+__all__ = ["valkey_server"]
 
 pytestmark = pytest.mark.long
 

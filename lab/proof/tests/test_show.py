@@ -15,7 +15,7 @@ from lab.proof.controls import CONTROLS
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.server_errors import MOST, ServerErrors
-from lab.tests.screens import WIDTHS, assert_whole, screen
+from lab.tests.test_eighty_columns import WIDTHS, assert_whole, screen
 from loadtest.checker import PROPERTIES, Finding, Verdict
 from loadtest.checker.verdict import Aftermath, Problem, Rate
 from loadtest.faults import BED_FAULTS, FAULTS, Injected

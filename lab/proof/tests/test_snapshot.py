@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import smtplib
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,8 +17,10 @@ import pytest
 from django.core.mail import EmailMessage, get_connection
 from django.db import connection, transaction
 
+from development.ports import next_free, release
+from lab import environment
 from lab.proof import snapshot
-from lab.tests.mail_server import mail_server
+from lab.stack.stack import listens
 from loadtest.checker import snapshot as rows
 from shop import orders
 from shop.accounts.models import User
@@ -24,6 +29,7 @@ from shop.mails import sending
 from shop.mails.rendering import Kind
 from shop.orders.models import Order
 from shop.tests.catalogue import a_buyer, a_sale, an_order, mail
+from shop.tests.processes import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -93,6 +99,21 @@ def test_what_expires_before_the_final_read_is_owed_until_its_mail_is_sent() -> 
     assert snapshot.owed([brief.pk]) == 1, "the mail"
     expired.update(dead=Order.objects.get(pk=order.pk).created)
     assert snapshot.owed([brief.pk]) == 0, "nobody tries it again"
+
+
+@contextmanager
+def mail_server(folder: Path) -> Iterator[int]:
+    """Run the lab's mail server over a folder; yield its port."""
+    port = next_free(environment.MAIL_PORT)
+    command = ["-m", "lab.mail_server", "--port", str(port), "--folder", str(folder)]
+    process = subprocess.Popen([sys.executable, *command], cwd=environment.PROJECT)
+    try:
+        wait_for(lambda: listens(port))
+        release(port)
+        yield port
+    finally:
+        process.terminate()
+        assert process.wait(timeout=10) == 0
 
 
 @pytest.fixture
