@@ -1,4 +1,4 @@
-"""The control room and the duel in a real browser, as a presenter meets them."""
+"""The control room, the duel and the player in a real browser, as a presenter meets them."""
 
 from __future__ import annotations
 

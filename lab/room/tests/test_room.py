@@ -1,4 +1,4 @@
-"""What the room reads, from real servers, and what it makes of it."""
+"""What the room reads from real servers, what web processes record for it, and a duel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The room's process as a page meets it: the stream, its tokens, and the actions."""
+"""The room's pages, and its process as a page meets it: stream, tokens and actions."""
 
 import json
 import re
@@ -241,6 +241,7 @@ MOST = 150_000
 
 @pytest.fixture(autouse=True)
 def process(settings):
+    """Let the pages name a room's process; a test with a `room` has its own."""
     settings.ROOM_URL = ROOM_URL
 
 
