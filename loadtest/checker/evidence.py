@@ -223,22 +223,9 @@ class Evidence:
         self._database.execute("INSERT INTO snapshot VALUES (?, ?, ?)", row)
         self._load_rows(path, rows, number)
 
-    def load_ledger(self, path: Path) -> None:
-        """Read the payment provider's ledger, in the form of a snapshot."""
-        _, rows = snapshots.read(path)
-        self._load_rows(path, rows, FINAL)
-        self.has_ledger = True
-
-    def load_deliveries(self, path: Path) -> None:
-        """Read what the mail server took, in the form of a snapshot."""
-        _, rows = snapshots.read(path)
-        self._load_rows(path, rows, FINAL)
-        self.has_deliveries = True
-
-    def load_terms(self, path: Path) -> None:
-        """Read how the sales' terms changed, in the form of a snapshot."""
-        _, rows = snapshots.read(path)
-        self._load_rows(path, rows, FINAL)
+    def load_rows(self, path: Path) -> None:
+        """Read a provider's ledger, received mails or the sales' terms. Raises `SnapshotError`."""
+        self._load_rows(path, snapshots.read(path)[1], FINAL)
 
     def load_faults(self, path: Path) -> None:
         """Read the log of injected faults. Raises `FaultLogError`.

@@ -57,12 +57,10 @@ def judge(
             evidence.load_snapshot(Path(snapshot), FINAL)
         for number, path in enumerate(during, start=FINAL + 1):
             evidence.load_snapshot(Path(path), number)
-        if ledger is not None:
-            evidence.load_ledger(Path(ledger))
-        if deliveries is not None:
-            evidence.load_deliveries(Path(deliveries))
-        if terms is not None:
-            evidence.load_terms(Path(terms))
+        for found in (ledger, deliveries, terms):
+            if found is not None:
+                evidence.load_rows(Path(found))
+        evidence.has_ledger, evidence.has_deliveries = ledger is not None, deliveries is not None
         if faults is not None:
             evidence.load_faults(Path(faults))
         evidence.derive()

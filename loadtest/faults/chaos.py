@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any
 
 from loadtest.faults import (
-    background,
     machine,
     postgres,
     postgres_hosts,
@@ -39,7 +38,7 @@ def _named(*families: ModuleType) -> dict[str, type[Fault]]:
     }
 
 
-FAULTS = _named(web, redis, postgres, background, machine)
+FAULTS = _named(web, redis, postgres, machine)
 """Those of one machine."""
 
 BED_FAULTS = _named(redis_hosts, postgres_hosts, rabbitmq_hosts, web_hosts)

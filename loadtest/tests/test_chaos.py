@@ -139,28 +139,23 @@ def test_a_target_that_does_not_recover_gets_no_further_fault(
     assert failed.error.endswith("NotRecovered: a standby stands still")
 
 
-def test_an_abandoned_fault_is_not_healed(
-    planted: type[Planted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("abandoned", "healed"), [(True, []), (False, ["healed"])])
+def test_stopping_waits_for_the_healing_alone_and_an_abandoned_fault_is_not_healed(
+    abandoned: bool,
+    healed: list[str],
+    planted: type[Planted],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Healing starts servers, on hosts that are being removed."""
     monkeypatch.setattr(planted, "lasts", (60.0, 60.0))
     trouble = Chaos(["planted"], TARGET, 3, tmp_path / "faults.log")
     trouble.start()
     wait_until("it is on", lambda: planted.happened == ["injected"])
-    trouble.abandon()
-    wait_until("it is through", lambda: trouble.done)
-    assert planted.happened == ["injected"]
-
-
-def test_stopping_waits_for_nothing_but_the_healing(
-    planted: type[Planted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(planted, "lasts", (60.0, 60.0))
-    trouble = Chaos(["planted"], TARGET, 3, tmp_path / "faults.log")
-    trouble.start()
-    wait_until("it is on", lambda: planted.happened == ["injected"])
+    if abandoned:
+        trouble.abandon()
     trouble.stop()
-    assert planted.happened == ["injected", "healed"]
+    assert planted.happened == ["injected", *healed]
     assert trouble.current is None
 
 

@@ -19,7 +19,7 @@ from loadtest.replay import compose, marks_of
 from loadtest.report import Story, gather, write
 from loadtest.report.charts import ticks
 from loadtest.report.gather import BINS, Latencies, Timeline
-from loadtest.report.headline import Pace, Speed, headline, meanings, wrapped
+from loadtest.report.headline import Pace, Speed, headline, wrapped
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import World
 
@@ -290,10 +290,3 @@ def test_the_closing_line_names_the_outcome_first():
 def test_a_long_line_is_broken_between_its_parts():
     assert list(wrapped(["aa", "bb", "cc"], 7)) == ["aa · bb", "cc"]
     assert list(wrapped(["aa", "bb", "cc"], 12)) == ["aa · bb · cc"]
-
-
-def test_every_count_says_what_it_counts():
-    counts = {**COUNTS, "orders": 1, "ok": 2, "fail": 3, "sold_out": 4, "info": 5}
-    found = {meaning: number for number, meaning in meanings(counts)}
-    assert len(found) == 7
-    assert found["units reserved or paid for"] == 100

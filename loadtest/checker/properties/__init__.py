@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from loadtest.checker.properties.carts import AllOrNothing, PaidFor, VoucherLimit
 from loadtest.checker.properties.contract import AsPromised
 from loadtest.checker.properties.delivery import DeliveredMails, FollowUpComplete
 from loadtest.checker.properties.hold import Hold, Window
-from loadtest.checker.properties.orders import NoDuplicate, NoLostOrder, NoPhantomOrder, Privacy
+from loadtest.checker.properties.orders import (
+    AllOrNothing,
+    NoDuplicate,
+    NoLostOrder,
+    NoPhantomOrder,
+    PaidFor,
+    Privacy,
+    VoucherLimit,
+)
 from loadtest.checker.properties.price import AtMostOneCharge, Price
 from loadtest.checker.properties.property import Need, Property
 from loadtest.checker.properties.recovery import NotVacuous, Recovery
