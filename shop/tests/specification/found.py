@@ -103,6 +103,9 @@ TOURS: dict[str, Steps] = {
         page("Bob", 7, 1),
         page("Bob", 7, 1),
         ("sends_an_old_form", {"who": "Bob", "tab": 1, "form": 0, "units": None}),
+        page("Bob", 0, 0),
+        page("Bob", 6, 1),  # removes it from the cart again
+        ("visits", {"who": "Bob", "where": 6}),
         ("signs_in_again", {"who": "Ann", "rarely": 9}),
         ("sends_an_old_form", {"who": "Ann", "tab": 0, "form": 0, "units": None}),
         FOLLOWS,
