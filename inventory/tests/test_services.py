@@ -148,6 +148,21 @@ def test_nothing_asked_is_nothing_released():
     assert release(2**40) == []
 
 
+def test_a_reservation_is_due_after_its_deadline_and_until_its_end_its_units_may_come_back(stock):
+    item = stock(5)
+    bought = new_purchase(item)
+    mine, other = sell(bought).reservation, reserve(item)
+    Reservation.objects.filter(pk=mine).update(deadline="2020-01-01T00:00Z")
+    assert services.due() == services.due_of([other, mine]) == [mine]
+    assert services.due_of([other]) == []
+    assert [each.reservation for each in release(mine, other, only_due=True)] == [mine]
+    assert (services.due(), services.may_come_back(item)) == ([], True)
+    release(other)
+    assert not services.may_come_back(item)
+    assert services.find(bought) == Granted(bought, mine, replayed=True)
+    assert services.find(new_purchase(item)) is None
+
+
 # --- partial release, write-off, reclaim --------------------------------------------------------
 
 
