@@ -16,7 +16,7 @@ from django.contrib.postgres.functions import TransactionNow
 from django.db import connection
 
 from shop.catalogue import sale_cache, stock_cache
-from shop.checkout import availability_cache
+from shop.checkout import availability_cache, purchase
 
 NAMES = ("now", "statement_timestamp", "clock_timestamp", "transaction_timestamp")
 
@@ -50,6 +50,7 @@ def stands_still() -> Iterator[None]:
             mock.patch.object(sale_cache, "time", no_time),
             mock.patch.object(stock_cache, "time", no_time),
             mock.patch.object(availability_cache, "time", no_time),
+            mock.patch.object(purchase, "time", no_time),  # for the rate limit
             # Its own word for it is a keyword, which no schema can define.
             mock.patch.object(TransactionNow, "template", "now()"),
         ):
