@@ -124,7 +124,8 @@ def _write(
 ) -> dict[int, Level]:
     """Release the locked reservations; commit in the same message where that is possible.
 
-    Returns the levels of the items that units came back to.
+    Returns:
+        The levels of the items that units came back to.
     """
     back: Counter[int] = Counter()
     gone: Counter[int] = Counter()
@@ -132,8 +133,8 @@ def _write(
         (gone if each.reservation in written_off else back)[each.item] += each.quantity
     parameters = {"items": [*(back | gone)], **_parameters(released)}
     changes: list[tuple[LiteralString, dict[str, Any]]] = [(RELEASE, parameters)]
-    changes += [(guard.WRITE_OFF, {"item": item, "units": gone[item]}) for item in sorted(gone)]
-    changes += [(guard.CHANGE, guard.to_put_back(item, back[item])) for item in sorted(back)]
+    for statement, moved in ((guard.WRITE_OFF, gone), (guard.PUT_BACK, back)):
+        changes += [(statement, {"item": item, "units": moved[item]}) for item in sorted(moved)]
     if commit:
         try:
             with execute_and_commit([(LOCK_ITEMS_ON_SALE, parameters), *changes]) as cursor:

@@ -59,19 +59,30 @@ FROM changed
 """
 """Ends the message where too few units of any item are left, or the token is stale."""
 
-# At most the total: an item that was oversold, which only a demonstration can do, must not gain
-# units. The ledger records the movement, so a double return still fails at the commit.
-CHANGE: LiteralString = """
+TAKE: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item
-    SET total = total + %(to_total)s::bigint,
-        available = LEAST(available + %(delta)s::bigint, total + %(to_total)s::bigint),
-        version = version + 1
-    WHERE id = %(item)s AND available + %(delta)s::bigint >= 0
+    SET available = available - %(units)s::bigint, version = version + 1
+    WHERE id = %(item)s AND available >= %(units)s::bigint
     RETURNING id, available, version
 ), moved AS (
     INSERT INTO inventory_stockmovement (item_id, delta, reason)
-    SELECT id, %(delta)s::bigint, %(reason)s FROM changed
+    SELECT id, -%(units)s::bigint, %(reason)s FROM changed
+)
+SELECT available, version FROM changed
+"""
+
+# At most the total: an item that was oversold, which only a demonstration can do, must not gain
+# units. The ledger records both movements, so a double return still fails at the commit.
+PUT_BACK: LiteralString = """
+WITH changed AS (
+    UPDATE inventory_item
+    SET available = LEAST(available + %(units)s::bigint, total), version = version + 1
+    WHERE id = %(item)s
+    RETURNING id, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason)
+    SELECT id, %(units)s::bigint, 'release' FROM changed
 )
 SELECT available, version FROM changed
 """
@@ -92,6 +103,36 @@ WITH changed AS (
 SELECT available, version FROM changed
 """
 
+RESTOCK: LiteralString = """
+WITH changed AS (
+    UPDATE inventory_item
+    SET total = total + %(units)s::bigint,
+        available = available + %(units)s::bigint,
+        version = version + 1
+    WHERE id = %(item)s
+    RETURNING id, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason)
+    SELECT id, %(units)s::bigint, 'restock' FROM changed
+)
+SELECT available, version FROM changed
+"""
+
+REMOVE: LiteralString = """
+WITH changed AS (
+    UPDATE inventory_item
+    SET total = total - %(units)s::bigint,
+        available = available - %(units)s::bigint,
+        version = version + 1
+    WHERE id = %(item)s AND available >= %(units)s::bigint
+    RETURNING id, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason)
+    SELECT id, -%(units)s::bigint, 'write_off' FROM changed
+)
+SELECT available, version FROM changed
+"""
+
 
 def to_take(units: Mapping[int, int], reason: Reason, token: int | None) -> dict[str, Any]:
     """Return the parameters of `TAKE_OR_FAIL` and `LOCK_ITEMS`, to send them with other statements.
@@ -105,28 +146,23 @@ def to_take(units: Mapping[int, int], reason: Reason, token: int | None) -> dict
     return {"items": [*units], "units": [*units.values()], "reason": reason, "token": token}
 
 
-def to_put_back(item: int, units: int) -> dict[str, Any]:
-    """Return the parameters of `CHANGE`, to send it with other statements."""
-    return {"item": item, "delta": units, "to_total": 0, "reason": Reason.RELEASE}
-
-
 def take(item: int, units: int, reason: Reason = Reason.SALE) -> Level:
     """Take units if that many are available, without the item's lock.
 
     Raises:
         OutOfStock: fewer are available.
     """
-    return _change(item, units, reason, available=-1)
+    return _change(TAKE, item, units, reason=reason)
 
 
 def put_back(item: int, units: int) -> Level:
     """Return released units. The caller updates their reservations in the same transaction."""
-    return _change(item, units, Reason.RELEASE, available=+1)
+    return _change(PUT_BACK, item, units)
 
 
 def restock(item: int, units: int) -> Level:
     """Add new units, which raises the total too."""
-    return _change(item, units, Reason.RESTOCK, available=+1, total=+1)
+    return _change(RESTOCK, item, units)
 
 
 def remove(item: int, units: int) -> Level:
@@ -135,7 +171,7 @@ def remove(item: int, units: int) -> Level:
     Raises:
         OutOfStock: fewer are available.
     """
-    return _change(item, units, Reason.WRITE_OFF, available=-1, total=-1)
+    return _change(REMOVE, item, units)
 
 
 def _require(units: int) -> None:
@@ -145,13 +181,11 @@ def _require(units: int) -> None:
         raise transaction.TransactionManagementError("the guard runs in its caller's transaction")
 
 
-def _change(item: int, units: int, reason: Reason, *, available: int, total: int = 0) -> Level:
-    """Move units in the direction that `available` and `total` give."""
+def _change(statement: LiteralString, item: int, units: int, **more: object) -> Level:
     _require(units)
-    moved = {"delta": available * units, "to_total": total * units, "reason": reason}
     with connection.wrap_database_errors, sql.cursor() as cursor:
-        row = cursor.execute(CHANGE, {"item": item, **moved}).fetchone()
+        row = cursor.execute(statement, {"item": item, "units": units, **more}).fetchone()
     if row is None:
-        left = Item.objects.filter(pk=item).values_list("available", flat=True).first()
-        raise NoSuchItem(item) if left is None else OutOfStock(left)
+        available = Item.objects.filter(pk=item).values_list("available", flat=True).first()
+        raise NoSuchItem(item) if available is None else OutOfStock(available)
     return Level(*row)
