@@ -206,9 +206,9 @@ def books_not_enforced() -> Iterator[None]:
 @contextmanager
 def outsider() -> Iterator[psycopg.Connection]:
     """A connection outside Django, which sees committed data only."""
-    given = connection.settings_dict
-    server = {name: given[name.upper()] for name in ("host", "port", "user", "password")}
-    with psycopg.connect(**server, dbname=given["NAME"], autocommit=True) as session:
+    # As Django connects, in any project, but with psycopg's own types.
+    given = connection.get_connection_params() | {"context": None, "cursor_factory": None}
+    with psycopg.connect(**given, autocommit=True) as session:
         yield session
 
 
