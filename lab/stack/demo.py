@@ -304,7 +304,7 @@ class Watch:
     def __init__(self, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
         self._states = {state.name: state for state in supervisor.states()}
-        self._workers = {name: _workers(state) for name, state in self._states.items()}
+        self._workers = {name: living_workers(state) for name, state in self._states.items()}
 
     def news(self) -> Iterator[News]:
         """Yield what became of processes since the previous call.
@@ -314,7 +314,7 @@ class Watch:
         """
         for now in self.supervisor.states():
             before, self._states[now.name] = self._states[now.name], now
-            workers_before, self._workers[now.name] = self._workers[now.name], _workers(now)
+            workers_before, self._workers[now.name] = self._workers[now.name], living_workers(now)
             if before.pid and before.pid != now.pid:
                 yield self._died(f"{now.name} (pid {before.pid})", now.name)
             elif dead := workers_before - self._workers[now.name]:
@@ -330,11 +330,17 @@ class Watch:
         return News(f"{who} died; its log: {self.supervisor.log_file(name)}")
 
 
-def _workers(state: ProcessState) -> set[int]:
+def living_workers(state: ProcessState) -> set[int]:
+    """Return the pids of a process's workers, without those that have ended."""
     if state.name not in WITH_WORKERS or not state.pid:
         return set()
     try:
         children = psutil.Process(state.pid).children()
-        return {child.pid for child in children if child.status() != psutil.STATUS_ZOMBIE}
     except psutil.NoSuchProcess:
         return set()
+    alive = set()
+    for child in children:
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile; its siblings have not
+            if child.status() != psutil.STATUS_ZOMBIE:
+                alive.add(child.pid)
+    return alive

@@ -19,6 +19,7 @@ from development.embedded import ServerUrls, private_servers
 from development.errors import StackError
 from development.folder import private_temporary, taken
 from development.private import private_folder
+from development.supervisor import ProcessState
 from development.tests.test_system_errors import (
     MANAGE,
     is_one_line,
@@ -27,6 +28,7 @@ from development.tests.test_system_errors import (
     variables,
 )
 from lab import environment
+from lab.stack.demo import living_workers
 from lab.stack.stack import Stack, serves
 from shop.tests.processes import wait_for
 
@@ -199,3 +201,20 @@ def test_a_wrong_port_is_reported_before_anything_starts(tmp_path, port, told):
     assert is_one_line(done), done.stderr
     assert told in done.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_a_worker_that_ends_while_the_workers_are_counted_takes_no_other_one_along(monkeypatch):
+    with subprocess.Popen(["sleep", "60"]) as ends, subprocess.Popen(["sleep", "60"]) as stays:
+        status = psutil.Process.status
+
+        def ended(process):
+            if process.pid == ends.pid:
+                raise psutil.NoSuchProcess(process.pid)
+            return status(process)
+
+        monkeypatch.setattr(psutil.Process, "status", ended)
+        alive = living_workers(ProcessState("web", "RUNNING", os.getpid()))
+        assert stays.pid in alive
+        assert ends.pid not in alive
+        ends.kill()
+        stays.kill()
