@@ -167,7 +167,10 @@ TOURS: dict[str, Steps] = {
     "parts that come back one after the other": [
         opening(stock=6, limit=4),
         bought("Ann", 0, 4),
+        FOLLOWS,
         changed("payment"),
+        FOLLOWS,
+        ENDS,
         some("refund", 1),
         provider("works"),
         some("refund", 2),
@@ -181,6 +184,9 @@ TOURS: dict[str, Steps] = {
         provider("answers"),
         changed("refund"),  # of which a part cannot be given back
         ("visits", {"who": "Ann", "where": 7}),
+        bought("Ann", 1, 2),
+        changed("payment"),
+        some("refund", 1),  # under a key that another order has had
     ],
     "a cart of which a line is cancelled, and which is paid late": [
         opening(stock=6, eyes=True),
@@ -326,6 +332,7 @@ FOUND: dict[str, Steps] = {
         ("buys", {"who": "Ann", "sale": 0, "units": 3, "again": False}),
         ("changes", {"order": 0, "what": "payment", "stranger": 0}),
         ("the_operator_hands_over", {"order": 0, "then": "part"}),
+        ("the_operator_hands_over", {"order": 0, "then": ""}),
     ],
     "the form of a part that is sent twice gives two parts back": [
         opening(),

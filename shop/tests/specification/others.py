@@ -194,6 +194,7 @@ class OthersActs(ProviderActs):
         self.world.failed += count
         rest.check_watching(self.world, self.operator, dead=count)
         if by == "the repair" and not self.unanswered():
+            self.world.pass_time(901)  # they are given up, and no longer put off
             self._repair(woken=count)
         else:
             done = OutboxMessage.objects.exclude(done=None).values_list("pk", flat=True)[:1]

@@ -107,7 +107,9 @@ def check_watching(world: World, operator: Operator, *, dead: int = 0) -> None:
     _check_metrics(world, dead)
     lag = max((model.now - since for since in world.outbox), default=0)
     health._last.clear()
-    answer = operator.browser.get("/readyz").json()
+    ready = operator.browser.get("/readyz")
+    assert ready.status_code == 200, "a replica that sells is taken out of service"
+    answer = ready.json()
     assert answer["status"] == ("degraded" if lag > 60 else "ready"), (answer, lag)
     assert set(answer["servers"].values()) == {"ok"}
     assert int(answer["outbox_lag_seconds"]) == lag
