@@ -203,7 +203,7 @@ TOURS: dict[str, Steps] = {
         ("news_arrive", {"which": 0, "times": 1, "age": 0, "other": False}),
     ],
     "every deadline, to the second": [
-        opening(hold=30, opens=120, eyes=True),
+        opening(hold=30, opens=120, currency="CNY", eyes=True),
         bought("Ann", 0),
         bought("Bob", 0),
         provider("silent"),
@@ -219,8 +219,10 @@ TOURS: dict[str, Steps] = {
         WATCHES,
         waits(28),
         bought("Ann", 2),
+        ("buys_a_cart", {"who": "Ann", "units": (1, 1, 2), "again": False}),
         waits(1),  # Gamma opens
-        bought("Ann", 2),
+        ("buys_a_cart", {"who": "Ann", "units": (2, 1, 3), "again": False}),
+        ("buys_a_cart", {"who": "Ann", "units": (2, 1, 0), "again": True}),
         waits(180),
         WATCHES,
         waits(1),
@@ -353,6 +355,7 @@ FOUND: dict[str, Steps] = {
         ("mails_are_given_up", {"by": "an operator"}),
         ("time_passes", {"towards": 2, "edge": 0}),
         ("the_operator_looks", {"order": 0}),
+        ("mails_are_given_up", {"by": "the repair"}),
     ],
     "a cart is not counted towards the rate limit": [
         opening(),
