@@ -104,6 +104,17 @@ def test_money_that_only_the_provider_knows_of_is_found():
     ]
 
 
+def test_money_in_another_currency_than_at_the_provider_is_found():
+    order = paid()
+    Order.objects.filter(pk=order.pk).update(currency="EUR")
+    assert examine().problems == [
+        (
+            f"payment {Payment.objects.get().pk} of order {order.pk} is in EUR here, "
+            "and in CNY at the provider"
+        )
+    ]
+
+
 def test_a_payment_that_is_still_being_asked_about_is_no_contradiction():
     order = an_order(a_sale())
     unsettled(order)
