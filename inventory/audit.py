@@ -58,7 +58,12 @@ class Book:
 
 @dataclass(slots=True)
 class Audit:
-    """The result of an audit: a book per item, and a sentence per discrepancy."""
+    """The result of an audit.
+
+    Attributes:
+        items: one book per item.
+        problems: one sentence per discrepancy.
+    """
 
     items: list[Book] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -70,7 +75,11 @@ class Audit:
 
 
 def audit(items: list[int] | None = None) -> Audit:
-    """Compare the counters of items, of all by default, with what they sum up."""
+    """Compare the counters of items with their reservations, movements and quotas.
+
+    Args:
+        items: ids; None for all.
+    """
     result = Audit()
     parameters: dict[str, Any] = {"items": items}
     with transaction.atomic(), connection.cursor() as cursor:
@@ -90,7 +99,13 @@ def audit(items: list[int] | None = None) -> Audit:
 
 
 def _wrong(book: Book, reserved: int, counter: int) -> list[str]:
-    """Return a book's discrepancies, also with the item's own counters: reserved, and ledger."""
+    """Return a book's discrepancies.
+
+    Args:
+        book: figures that were summed up from the rows.
+        reserved: the item's own counter of reserved units.
+        counter: the item's own counter of the ledger.
+    """
     live = book.held + book.confirmed
     checks = {
         f"oversold by {book.oversold}: {live} of {book.total} units are held or confirmed": (

@@ -61,7 +61,12 @@ class Declared:
 
 
 class Distribution:
-    """Observed values, counted in buckets, of which the last has no upper bound."""
+    """Observed values, counted in buckets.
+
+    Attributes:
+        counts: observations per bucket, the last without an upper bound.
+        total: sum of the values.
+    """
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -72,7 +77,11 @@ class Distribution:
 
 
 class Metrics:
-    """The metrics of one process."""
+    """The metrics of one process.
+
+    Attributes:
+        declared: all metrics by name.
+    """
 
     def __init__(self) -> None:
         self.declared: dict[str, Declared] = {}
@@ -127,7 +136,11 @@ class Metrics:
 
 
 def totals(snapshot: dict[str, Any]) -> dict[str, float]:
-    """Return a snapshot's counters, and histograms as `_count` and `_sum`, summed over labels."""
+    """Return counters by name, histograms as `_count` and `_sum`, summed over labels.
+
+    Args:
+        snapshot: of `Metrics.snapshot`, in this process or read from another.
+    """
     sums: defaultdict[str, float] = defaultdict(int)
     for (name, *_), value in snapshot["counters"]:
         sums[name] += value

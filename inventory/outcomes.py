@@ -56,14 +56,22 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class SoldOut:
-    """Fewer units are left at that moment than the purchase asks for."""
+    """Fewer units are left than the purchase asks for.
+
+    Attributes:
+        available: units left at that moment.
+    """
 
     available: int
 
 
 @dataclass(frozen=True, slots=True)
 class LimitReached:
-    """The buyer would hold more than the limit, of which so many units are left."""
+    """The buyer would hold more than the limit.
+
+    Attributes:
+        left: units that the buyer may still take.
+    """
 
     left: int
 
@@ -138,6 +146,9 @@ class Declined(Exception):
     """Raised by `on_granted` to refuse purchases in these scopes.
 
     The other purchases of the batch are tried again without them.
+
+    Attributes:
+        scopes: the refused scopes.
     """
 
     def __init__(self, scopes: Collection[int]) -> None:

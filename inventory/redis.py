@@ -70,7 +70,12 @@ class Circuit:
         return self._broken
 
     def ask(self, question: Callable[[], T], otherwise: T) -> T:
-        """Ask Redis a question; return `otherwise` if it does not answer or has just failed to."""
+        """Ask Redis, unless it has just failed.
+
+        Args:
+            question: a call to Redis.
+            otherwise: the result if Redis does not answer.
+        """
         if self._broken:
             if time.monotonic() < self._retry_at:
                 return otherwise

@@ -69,8 +69,12 @@ def write_off(item: int, units: int) -> Level:
 def confirm(reservation: int, *, late: bool = False) -> bool:
     """Make a held reservation final. Must run in the caller's transaction.
 
-    Returns False if it is no longer held or, unless it may be confirmed `late`, if its deadline has
-    passed by the database's clock.
+    Args:
+        reservation: its id.
+        late: also after its deadline, unless it was released.
+
+    Returns:
+        False if it is no longer held, or its deadline has passed by the database's clock.
     """
     _require_transaction()
     held = Reservation.objects.filter(pk=reservation, state=State.HELD)
@@ -90,6 +94,9 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
     For a payment that arrives after the reservations expired. The guard and the buyer's limit
     apply as for any purchase. Runs in the caller's transaction, which must roll back on an
     exception. The block updates the shop's rows; the items are locked after it.
+
+    Args:
+        reservations: ids.
 
     Raises:
         NotReclaimable: too few units are left, the buyer is at the limit, or one is not released.

@@ -111,10 +111,15 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The part of an insert that is the same for every batch, with percent signs doubled."""
+    """The part of an insert that is the same for every batch.
+
+    Attributes:
+        text: SQL, with percent signs doubled.
+        own: type and value factory of each column whose default differs per row.
+    """
 
     text: str
-    own: tuple[tuple[str, Make], ...]  # type and factory of each default that differs per row
+    own: tuple[tuple[str, Make], ...]
 
     def for_rows(self, rows: int) -> str:
         """Return the insert, its source joined to per-row defaults for this many rows."""
@@ -149,7 +154,14 @@ class Statement:
         self.fixed: bytes | None = None
 
     def for_rows(self, rows: int) -> bytes:
-        """Return the statement for a batch, as bytes so that psycopg need not encode it."""
+        """Return the statement for a batch, as bytes so that psycopg need not encode it.
+
+        Args:
+            rows: number of rows, at least 1.
+
+        Raises:
+            ImproperlyConfigured: see `Insert.columns`.
+        """
         if self.fixed is not None:
             return self.fixed
         if not self._columns:

@@ -129,6 +129,9 @@ def is_alive(connection: psycopg.Connection[Any]) -> bool:
 def commit_bounded(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
     """Bound the wait for each answer of the server inside the block, which commits.
 
+    Args:
+        wrapper: Django's connection; its option says how long.
+
     Raises:
         OperationalError: the answer did not come in time; the connection is closed.
     """

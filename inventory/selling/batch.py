@@ -167,8 +167,17 @@ def look(
 ) -> list[Seen]:
     """Decide purchases by what one message reads, in the caller's transaction.
 
-    Arguments and exceptions are those of `sell`. Fills in the tickets' answers, and returns what
-    was seen of each item, in order of id.
+    Args:
+        tickets: purchases of any items, in order of arrival; their answers are filled in.
+        token: fencing token of the item's lock; None without the lock.
+        locked: lock the items' rows first.
+
+    Returns:
+        What was seen of each item, in order of id.
+
+    Raises:
+        StaleToken: a newer holder of the lock has written.
+        NoSuchItem: no such item.
     """
     lines: dict[int, list[PurchaseTicket]] = defaultdict(list)
     rows: list[dict[str, int | str]] = []
@@ -224,8 +233,14 @@ def open_and_commit(
 ) -> dict[int, Level]:
     """Let the shop open what it needs for each grant, take the units and commit.
 
-    There is at least one grant; they have different keys, and ids that were drawn. The other
-    arguments are those of `sell`. Returns the items' levels afterwards.
+    Args:
+        granted: at least one, with different keys, under drawn ids.
+        on_granted: opens what the shop needs, in the same transaction.
+        token: fencing token of the item's lock; None without the lock.
+        locked: whether the items' rows are locked.
+
+    Returns:
+        The items' levels afterwards.
 
     Raises:
         ConditionFailed: too few units are left, a buyer would be over the limit, or a key was used.

@@ -66,6 +66,10 @@ def line_keys(key: UUID, lines: int) -> list[UUID]:
     """Derive the idempotency keys of a cart's lines from the cart's key.
 
     The first line uses the cart's key itself, so that no other purchase of the buyer can have it.
+
+    Args:
+        key: the cart's key.
+        lines: number of lines.
     """
     return [key, *(uuid5(key, str(position)) for position in range(1, lines))]
 
@@ -110,7 +114,11 @@ def reserve_inside(purchases: Sequence[Purchase]) -> list[Granted]:
     these items wait meanwhile, and no two purchases share a commit: `reserve` and `reserve_many`
     sell more per second.
 
-    Returns the grants, in the order of the purchases, which have a key each.
+    Args:
+        purchases: each with its own key.
+
+    Returns:
+        The grants, in the order of the purchases.
 
     Raises:
         NotReserved: one was refused; the caller's transaction must roll back.

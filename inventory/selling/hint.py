@@ -56,7 +56,9 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return known[2] == '0' and 2 or 1
 """
 
+
 REPLACED_SOLD_OUT = 2
+"""Of `PUBLISH`."""
 
 
 class Sighting(NamedTuple):
@@ -188,8 +190,10 @@ class BuyersOfItem:
     def of(self, item: int, level: Level) -> frozenset[int] | None:
         """Return the buyers with a reservation, released ones included; None if too many.
 
-        The item was seen at this level, zero, before the call: the read then includes every
-        reservation made until that change.
+        Args:
+            item: id of the item.
+            level: the level, zero, at which the item was seen before this call: the read then
+                includes every reservation made until that change.
         """
         version, buyers = self._known.get(item, (None, None))
         if version != level.version:
@@ -223,6 +227,9 @@ class Refusing:
 
 class SoldOutItems:
     """The items that this process has seen sold out.
+
+    Args:
+        hint: the sold-out hints.
 
     Attributes:
         ran_out: the items that were sold out when this process last saw their levels; only these
