@@ -17,8 +17,8 @@ from development import folder
 from development.errors import StackError
 from development.ports import asked_or_free
 from development.system_errors import explain, refuse_unusable, told_in_one_line
+from development.tests.mounts import run_on
 from shop.environment import PROJECT, VARIABLES
-from shop.tests.mounts import run_on
 
 MANAGE = (sys.executable, "manage.py")
 CREATE = """

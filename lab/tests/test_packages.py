@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from development.tests.mounts import run_on
 from lab import environment
-from shop.tests.mounts import run_on
 
 INSTALL = (sys._base_executable, ".ci/environment.py")  # type: ignore[attr-defined]
 WHEELS = 12
