@@ -7,7 +7,7 @@ from functools import partial
 from uuid import uuid4
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from psycopg import errors
 
 from inventory import services
@@ -297,26 +297,3 @@ def test_of_fifty_concurrent_takers_exactly_ten_get_one(ten):
     left = [level.available for level in answers if isinstance(level, Level)]
     assert sorted(left) == list(range(10))
     assert state(ten)[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("others", "refused"), [(0, "the ledger says"), (2, "is not total")], ids=["alone", "held too"]
-)
-def test_units_that_are_put_back_twice_are_refused_at_the_commit(others, refused):
-    """Although available never exceeds the total."""
-    item = services.stock("phone", 5).pk
-    mine = sell(new_purchase(item, quantity=2))
-    assert isinstance(mine, Granted)
-    if others:
-        sell(new_purchase(item, quantity=others))
-    before = book(item)
-
-    def release_with_doubled_units() -> None:
-        with transaction.atomic():
-            Reservation.objects.filter(pk=mine.reservation).update(state="released")
-            guard.put_back(item, 2)
-            guard.put_back(item, 2)
-
-    with pytest.raises(IntegrityError, match=refused):
-        release_with_doubled_units()
-    assert book(item) == before

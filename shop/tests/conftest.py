@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 from django.test import Client
@@ -16,14 +17,27 @@ from shop.tests.processes import web_server
 
 
 @pytest.fixture(scope="module")
-def port(
+def serve(
     tmp_path_factory: pytest.TempPathFactory,
     django_db_setup: None,
     django_db_blocker: DjangoDbBlocker,
-) -> Iterator[int]:
-    """The port of a web server on the test's database."""
-    log = tmp_path_factory.mktemp("web") / "log"
-    with django_db_blocker.unblock(), web_server(log) as found:
+) -> Callable[..., AbstractContextManager[int]]:
+    """Serve the shop on the test's database, with these variables; yield its port."""
+
+    @contextmanager
+    def run(**variables: str) -> Iterator[int]:
+        log = tmp_path_factory.mktemp("web") / "log"
+        with django_db_blocker.unblock(), web_server(log, **variables) as found:
+            yield found
+        assert "Traceback" not in log.read_text()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def port(serve: Callable[..., AbstractContextManager[int]]) -> Iterator[int]:
+    """The port of a web server."""
+    with serve() as found:
         yield found
 
 

@@ -25,9 +25,6 @@ from shop.tests.catalogue import PASSWORD, a_buyer, a_sale, an_order
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-# --- accounts --------------------------------------------------------------------------------
-
-
 def test_who_signs_up_is_signed_in_and_goes_on(client):
     sale = a_sale()
     form = {"username": "new", "password1": PASSWORD, "password2": PASSWORD, "email": ""}
@@ -45,17 +42,6 @@ def test_signing_in_or_up_leads_nowhere_else(client):
     login = {"username": buyer.username, "password": PASSWORD}
     away = Client().post("/sign-in/?next=https://evil.example/", login)
     assert away.headers["Location"] == "/"
-
-
-def test_a_wrong_password_is_said(client, buyer):
-    answer = client.post("/sign-in/", {"username": buyer.username, "password": "wrong"})
-    assert "errorlist" in answer.text
-
-
-def test_signing_out_is_a_form(browser):
-    assert browser.get("/sign-out/").status_code == 405
-    assert browser.post("/sign-out/").headers["Location"] == "/"
-    assert browser.get("/orders/").status_code == 302
 
 
 def test_orders_are_changed_by_post_only(browser, buyer):
@@ -202,15 +188,13 @@ def test_signing_in_changes_the_sessions_key_and_keeps_its_cart(eve):
     browser.post("/sign-in/", {"username": "eve", "password": PASSWORD})
     assert browser.session.session_key != before
     assert cart.items() <= dict(browser.session.items()).items()
-    thief = Client()
-    thief.cookies["sessionid"] = before or ""
-    assert dict(thief.session.items()) == {}
 
 
 def test_signing_out_ends_the_session_for_copies_of_its_cookie_too(eve):
     browser, copy = Client(), Client()
     browser.post("/sign-in/", {"username": "eve", "password": PASSWORD})
     copy.cookies["sessionid"] = browser.cookies["sessionid"].value
+    assert browser.get("/sign-out/").status_code == 405, "a link must not do it"
     assert copy.get("/orders/").status_code == 200
-    browser.post("/sign-out/")
+    assert browser.post("/sign-out/").headers["Location"] == "/"
     assert copy.get("/orders/").status_code == 302

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from django.db import OperationalError, connection
@@ -16,7 +16,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from inventory import outbox, services
-from inventory.models import Item, Reservation
+from inventory.models import Item, OutboxMessage, Reservation
 from inventory.redis import client
 from inventory.tests.helpers import at_once, on_this_thread
 from locking.tests.servers import free_port
@@ -24,13 +24,12 @@ from shop import orders, payments
 from shop.background import expiry, follow_up, tasks
 from shop.background.notify import Notifier
 from shop.catalogue.models import Product
-from shop.catalogue.sales import open_sale
 from shop.celery import app
-from shop.checkout.purchase import Limiter, buy
+from shop.checkout.purchase import Limiter
 from shop.mails import rendering, sending
 from shop.mails.rendering import Kind, letter, message
 from shop.orders.models import Order
-from shop.tests.catalogue import a_buyer, a_sale, an_order, sent
+from shop.tests.catalogue import a_sale, an_order, sent
 from shop.tests.processes import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -42,6 +41,11 @@ LONG = timedelta(minutes=15)
 @pytest.fixture(autouse=True)
 def empty_queue():
     client().delete("queue:{orders}", "queue:{orders}:in-flight")
+
+
+@pytest.fixture
+def order() -> Order:
+    return an_order(a_sale())
 
 
 def available(order: Order) -> int:
@@ -66,8 +70,7 @@ def make_due(*ids: object) -> None:
     expiry.queue().enqueue([str(one) for one in ids], -1, reschedule=True)
 
 
-def test_orders_popped_by_a_crashed_consumer_return_to_the_queue(monkeypatch):
-    order = an_order(a_sale())
+def test_orders_popped_by_a_crashed_consumer_return_to_the_queue(order, monkeypatch):
     move_deadlines(-LONG)
     make_due(order.pk)
     monkeypatch.setattr(expiry.queue(), "_claim", 0.2)
@@ -77,8 +80,7 @@ def test_orders_popped_by_a_crashed_consumer_return_to_the_queue(monkeypatch):
     assert (status(order), waiting()) == ("expired", 0)
 
 
-def test_an_order_stays_in_the_queue_until_its_expiry_is_committed(monkeypatch):
-    order = an_order(a_sale())
+def test_an_order_stays_in_the_queue_until_its_expiry_is_committed(order, monkeypatch):
     move_deadlines(-LONG)
     make_due(order.pk)
 
@@ -146,9 +148,12 @@ def test_queue_sweep_payment_and_cancel_at_once_give_each_unit_back_once():
     orders.expire()
     sold = Order.objects.filter(status="paid").count()
     back = Order.objects.filter(status__in=["expired", "cancelled"]).count()
-    assert Order.objects.filter(status="expired").count() == 20
+    expired = {*Order.objects.filter(status="expired").values_list("pk", flat=True)}
+    assert len(expired) == 20
     assert sold + back == 40
     assert Item.objects.get(pk=sale.item_id).available == 60 - 20 - sold
+    told = OutboxMessage.objects.filter(topic="orders.expired").values_list("payload", flat=True)
+    assert Counter(pk for payload in told for pk in payload["orders"]) == Counter(expired)
 
 
 def test_a_backlog_is_expired_in_slices_that_make_room_for_other_tasks(monkeypatch):
@@ -167,12 +172,6 @@ def test_a_backlog_is_expired_in_slices_that_make_room_for_other_tasks(monkeypat
     monkeypatch.undo()
     orders.expire()
     assert (tasks.expire_orders(), available(several[0])) == (0, 10)
-
-
-@pytest.fixture
-def order() -> Order:
-    sale = open_sale(stock=5, price=99_900, limit=2)
-    return Order.objects.get(pk=buy(sale.pk, a_buyer().pk, uuid4(), 1).order.pk)
 
 
 @pytest.fixture
@@ -229,8 +228,7 @@ def test_a_buyer_over_the_rate_may_ask_again_when_time_has_passed(monkeypatch):
     assert [limiter.allows(1) for _ in range(5)] == [True] * 4 + [False]
 
 
-def test_a_mail_that_a_worker_is_sending_is_not_sent_by_another(mailoutbox, monkeypatch):
-    an_order(a_sale())
+def test_a_mail_that_a_worker_is_sending_is_not_sent_by_another(order, mailoutbox, monkeypatch):
     follow_up.deliver()
     send = sending._send
 
@@ -245,8 +243,7 @@ def test_a_mail_that_a_worker_is_sending_is_not_sent_by_another(mailoutbox, monk
     assert len(mailoutbox) == 1
 
 
-def test_a_products_name_can_neither_break_the_header_nor_the_page():
-    order = an_order(a_sale())
+def test_a_products_name_can_neither_break_the_header_nor_the_page(order):
     Product.objects.update(name="Phone\r\nBcc: all@shop.example <script>")
     sent = message(Kind.CONFIRMATION, order)
     assert "\n" not in sent.subject
@@ -254,8 +251,8 @@ def test_a_products_name_can_neither_break_the_header_nor_the_page():
     assert "<script>" not in letter(Kind.CONFIRMATION, order).html
 
 
-def test_without_an_address_of_the_shop_a_mail_has_no_link(settings):
+def test_without_an_address_of_the_shop_a_mail_has_no_link(order, settings):
     settings.PUBLIC_URL = ""
-    written = letter(Kind.CONFIRMATION, an_order(a_sale()))
+    written = letter(Kind.CONFIRMATION, order)
     assert "http" not in written.text
     assert "<a " not in written.html

@@ -17,13 +17,11 @@ from celery import Celery
 from celery.beat import PersistentScheduler, SchedulingError
 from django.core.mail.backends.locmem import EmailBackend
 from django.db import connection
-from django.urls import reverse
 from kombu import Queue
 from redis import Redis
 
 from inventory.hooks import hooks
 from inventory.metrics import metrics
-from inventory.models import OutboxMessage
 from inventory.redis import client as redis
 from inventory.tests.helpers import outsider
 from locking.backends.redis import RedisLock
@@ -32,7 +30,6 @@ from locking.tests.servers import free_port
 from shop.background import beat, config, follow_up, tasks
 from shop.background.config import QUEUES
 from shop.celery import app
-from shop.mails import sending
 from shop.orders.models import Order
 from shop.tests.catalogue import a_sale, an_order, mail, sent
 from shop.tests.processes import wait_for
@@ -108,13 +105,6 @@ def confirmed(order: Order) -> bool:
     return mail(order).exists()
 
 
-def test_a_worker_follows_up_and_sends_the_mail(broker, log):
-    order = an_order(a_sale())
-    with worker(broker, log):
-        ask_for("shop.follow_up", broker)
-        wait_for(lambda: sent(order))
-
-
 def test_a_task_whose_process_is_killed_is_run_again(broker, log):
     order = an_order(a_sale())
     with worker(broker, log) as one:
@@ -124,7 +114,7 @@ def test_a_task_whose_process_is_killed_is_run_again(broker, log):
             for child in one.children():
                 os.kill(child, signal.SIGKILL)
             wait_for(lambda: b"WorkerLostError" in log.read_bytes())
-        wait_for(lambda: confirmed(order))
+        wait_for(lambda: sent(order))
 
 
 @pytest.mark.long
@@ -141,7 +131,8 @@ def test_a_worker_that_stops_hands_back_what_it_cannot_finish(broker, log):
         wait_for(lambda: confirmed(order))
 
 
-def test_every_task_has_a_queue_that_the_workers_listen_to():
+def test_every_task_is_json_and_has_a_queue_that_the_workers_listen_to():
+    assert app.conf.accept_content == ["json"]
     ours = {name for name in app.tasks if name.startswith("shop.")}
     assert ours == set(config.task_routes)
     declared = {queue.name for queue in config.task_queues}
@@ -152,10 +143,7 @@ def test_every_task_has_a_queue_that_the_workers_listen_to():
         tasks.follow_up.apply_async(queue="nowhere")
 
 
-def test_tasks_are_json_late_and_bounded():
-    assert app.conf.accept_content == ["json"]
-    assert app.conf.task_acks_late
-    assert app.conf.task_reject_on_worker_lost
+def test_no_task_is_given_to_a_second_worker_while_it_may_still_run():
     assert app.conf.task_soft_time_limit < app.conf.task_time_limit < config.VISIBILITY
     for place in (app.conf.broker_transport_options, app.conf.result_backend_transport_options):
         assert place["visibility_timeout"] == config.VISIBILITY
@@ -274,11 +262,8 @@ class Refusing(EmailBackend):
         return super().send_messages(messages)
 
 
-def test_a_mail_that_cannot_be_sent_is_put_off_then_dead_and_blocks_no_other(
-    settings, monkeypatch, admin_client
-):
+def test_a_mail_that_cannot_be_sent_is_put_off_and_blocks_no_other(settings):
     settings.EMAIL_BACKEND = f"{__name__}.Refusing"
-    monkeypatch.setattr("inventory.outbox.MAX_ATTEMPTS", 2)
     sale = a_sale()
     bad, good = an_order(sale), an_order(sale)
     type(bad.buyer).objects.filter(pk=bad.buyer_id).update(email="bad@shop.example")
@@ -287,22 +272,6 @@ def test_a_mail_that_cannot_be_sent_is_put_off_then_dead_and_blocks_no_other(
     unsent = mail(bad).get()
     assert (unsent.done, unsent.attempts, unsent.dead) == (None, 1, None)
     assert unsent.error.startswith("SMTPRecipientsRefused")
-    for _ in range(3):
-        OutboxMessage.objects.update(not_before="2020-01-01T00:00Z")
-        sending.send_mails()
-    unsent.refresh_from_db()
-    assert unsent.attempts == 2
-    assert unsent.dead is not None
-
-    type(bad.buyer).objects.filter(pk=bad.buyer_id).update(email="mended@shop.example")
-    page = reverse("admin:inventory_outboxmessage_changelist")
-    assert "<strong>0</strong> waiting" in admin_client.get(page).content.decode()
-    form = {"action": "retry", "_selected_action": [unsent.pk]}
-    answer = admin_client.post(page, form, follow=True).content.decode()
-    assert "1 will be retried" in answer
-    sending.send_mails()
-    unsent.refresh_from_db()
-    assert (unsent.done is not None, unsent.dead, unsent.error) == (True, None, "")
 
 
 def test_mails_wait_without_attempts_while_the_mail_server_is_unreachable(settings, caplog):

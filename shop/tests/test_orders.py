@@ -87,19 +87,6 @@ def test_each_buyer_of_a_crowd_gets_the_own_order_until_all_units_are_sold(sale_
     )
 
 
-def test_several_workers_that_expire_at_once_put_everything_back_exactly_once(sale_of, buyers):
-    sale = sale_of(100)
-    make_due(*[order(sale, buyer) for buyer in buyers])
-    answers = at_once([orders.expire] * 6)
-    while orders.expire():
-        pass
-    assert sum(answers) <= 60
-    assert statuses(sale) == {"expired": 60}
-    assert sum(returns(sale)) == 60
-    assert (book(sale.item_id).available, book(sale.item_id).held) == (100, 0)
-    assert in_the_outbox("orders.expired") == sorted(Order.objects.values_list("pk", flat=True))
-
-
 def test_an_expiry_during_a_payment_leaves_the_order_paid(buyers):
     """The payment began in time and commits later; the sweep waits for it and skips the order."""
     sale = a_sale()

@@ -165,15 +165,6 @@ def test_two_racing_requests_end_as_if_one_had_come_after_the_other(name, hesita
     run(RACES[name], hesitant, PAIRS)
 
 
-def test_of_a_payment_and_a_cancellation_exactly_one_succeeds(hesitant):
-    sale = a_sale(stock=20, limit=1)
-    for order in some_orders(sale, 8):
-        paid, cancelled = at_once(pay_and_cancel(order, hesitant))
-        assert isinstance(paid, WrongState) != isinstance(cancelled, WrongState)
-    come_to_rest(hesitant)
-    check(sale, hesitant)
-
-
 # --- negative controls: what the races find ----------------------------------------------------
 
 

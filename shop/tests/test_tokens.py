@@ -25,16 +25,6 @@ from shop.tests.processes import wait_for
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_token_ends(monkeypatch):
-    token = tokens.issue(42, lifetime=60)
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + 59)
-    assert tokens.verify(token) == 42
-    monkeypatch.setattr(time, "time", lambda: now + 61)
-    with pytest.raises(tokens.BadToken, match="expired"):
-        tokens.verify(token)
-
-
 def test_a_token_of_another_secret_is_refused(settings):
     token = tokens.issue(42)
     settings.SECRET_KEY = "another"

@@ -5,24 +5,20 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from uuid import uuid4
 
 import pytest
-from pytest_django import DjangoDbBlocker
 
 from shop import payments
 from shop.conftest import Buyer
 from shop.orders.models import Order
 from shop.tests import openapi
 from shop.tests.catalogue import a_sale
-from shop.tests.processes import connect, exchange, read_all, request, web_server
+from shop.tests.processes import connect, exchange, read_all, request
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-QUANTITY = b'{"quantity": 1}'
 
 
 def paid_order(buyer: Buyer, quantity: int = 1) -> Order:
@@ -46,23 +42,6 @@ def test_the_beginning_of_a_refund_behind_a_call_refunds_nothing(ann: Buyer, por
     assert order.status == "paid"
 
 
-def test_a_purchase_is_of_the_sale_that_it_names_and_not_of_the_next_requests(
-    ann: Buyer, port: int
-) -> None:
-    wanted, other = a_sale(), a_sale()
-    first, second = (
-        request(
-            *("POST", f"/api/v1/sales/{sale.pk}/orders", by(ann)),
-            f"Idempotency-Key: {uuid4()}",
-            body=QUANTITY,
-        )
-        for sale in (wanted, other)
-    )
-    answers = exchange(port, first + second[: second.index(b"\r\n") + 2])
-    assert answers.startswith(b"HTTP/1.1 201 Created\r\n")
-    assert [order.sale_id for order in Order.objects.all()] == [wanted.pk]
-
-
 def test_a_value_of_a_header_is_not_executed(ann: Buyer, port: int) -> None:
     order = paid_order(ann)
     reads = request("GET", f"/api/v1/orders/{order.pk}", by(ann))
@@ -75,22 +54,6 @@ def test_a_value_of_a_header_is_not_executed(ann: Buyer, port: int) -> None:
     assert answers.count(b"HTTP/1.1") == 2
     order.refresh_from_db()
     assert order.status == "paid"
-
-
-def test_requests_in_one_packet_are_answered_in_their_order(ann: Buyer, port: int) -> None:
-    orders = [paid_order(ann) for _ in range(3)]
-    calls = [request("GET", f"/api/v1/orders/{order.pk}", by(ann)) for order in orders]
-    answers = exchange(port, b"".join(calls))
-    found = [answers.index(f'{{"id":{order.pk},'.encode()) for order in orders]
-    assert found == sorted(found)
-    assert answers.count(b"HTTP/1.1 200 OK") == 3
-
-
-@pytest.mark.parametrize("path", ["/api/v1/sales/1", "/api/v1/nothing", "/sign-in/"])
-@pytest.mark.parametrize("host", [b"", b"Host: evil.example\r\n", b"Host:\r\n"])
-def test_a_host_that_is_missing_or_not_served_is_refused(path: str, host: bytes, port: int) -> None:
-    asked = request("GET", path).replace(b"Host: 127.0.0.1\r\n", host)
-    assert exchange(port, asked).startswith(b"HTTP/1.1 400 ")
 
 
 @pytest.mark.parametrize(
@@ -120,18 +83,14 @@ LONG = "X-A: " + "a" * 200
 """A header that takes 40 s at a byte every fifth of a second."""
 
 
+Serve = Callable[..., AbstractContextManager[int]]
+
+
 @pytest.fixture(scope="module")
-def hasty_port(
-    tmp_path_factory: pytest.TempPathFactory,
-    django_db_setup: None,
-    django_db_blocker: DjangoDbBlocker,
-) -> Iterator[int]:
+def hasty_port(serve: Serve) -> Iterator[int]:
     """The port of a web server with a short limit for requests."""
-    log = tmp_path_factory.mktemp("web") / "log"
-    settings = {"WEB_READ_TIMEOUT": str(LIMIT), "WEB_CONNECTIONS": str(CONNECTIONS)}
-    with django_db_blocker.unblock(), web_server(log, **settings) as found:
+    with serve(WEB_READ_TIMEOUT=str(LIMIT), WEB_CONNECTIONS=str(CONNECTIONS)) as found:
         yield found
-    assert "Traceback" not in log.read_text()
 
 
 def drip(client: socket.socket, data: bytes) -> int:
@@ -177,26 +136,27 @@ def test_half_open_connections_do_not_keep_others_out(hasty_port: int) -> None:
         assert exchange(hasty_port, request("GET", "/healthz")).startswith(b"HTTP/1.1 200 OK")
 
 
-@pytest.mark.parametrize("head", [CALL, PAGE], ids=["call", "page"])
-def test_a_head_that_comes_byte_by_byte_is_not_waited_for(head: bytes, hasty_port: int) -> None:
-    with connect(hasty_port) as client:
-        assert drip(client, head) < len(head)
+DRIPPED = {
+    "a call's head": (b"", CALL),
+    "a page's head": (b"", PAGE),
+    "a call's body": (request("POST", "/api/v1/tokens", length=200), b" " * 200),
+    "a page's body": (request("POST", "/sign-in/", length=200), b" " * 200),
+}
 
 
-@pytest.mark.parametrize("path", ["/api/v1/tokens", "/sign-in/"])
-def test_a_body_that_comes_byte_by_byte_is_not_waited_for(path: str, hasty_port: int) -> None:
+@pytest.mark.parametrize(("first", "rest"), DRIPPED.values(), ids=DRIPPED)
+def test_what_comes_byte_by_byte_is_not_waited_for(
+    first: bytes, rest: bytes, hasty_port: int
+) -> None:
     with connect(hasty_port) as client:
-        client.sendall(request("POST", path, length=200))
-        assert drip(client, b" " * 200) < 200
+        client.sendall(first)
+        assert drip(client, rest) < len(rest)
 
 
 def test_a_purchase_that_comes_too_slowly_is_not_made(ann: Buyer, hasty_port: int) -> None:
-    sale = a_sale()
-    key = "Idempotency-Key: 0b5481f0-2c1e-4d5a-9f3b-6a7c8d9e0f12"
-    token = f"Authorization: Bearer {ann.token}"
-    path, body = f"/api/v1/sales/{sale.pk}/orders", b'{"quantity": 1}'
+    path, key = f"/api/v1/sales/{a_sale().pk}/orders", f"Idempotency-Key: {uuid4()}"
     with connect(hasty_port) as client:
-        client.sendall(request("POST", path, token, key, body=body)[:-1])
+        client.sendall(request("POST", path, by(ann), key, body=b'{"quantity": 1}')[:-1])
         assert read_all(client) == b""
     assert not Order.objects.exists()
 
@@ -214,17 +174,10 @@ def test_a_connection_may_be_idle_for_longer_between_requests(path: str, hasty_p
 
 
 @pytest.fixture(scope="module")
-def impatient_port(
-    tmp_path_factory: pytest.TempPathFactory,
-    django_db_setup: None,
-    django_db_blocker: DjangoDbBlocker,
-) -> Iterator[int]:
+def impatient_port(serve: Serve) -> Iterator[int]:
     """The port of a web server with a short limit for idle connections and for answers."""
-    log = tmp_path_factory.mktemp("web") / "log"
-    settings = {"GUNICORN_CMD_ARGS": "--keep-alive 2"}
-    with django_db_blocker.unblock(), web_server(log, **settings) as found:
+    with serve(GUNICORN_CMD_ARGS="--keep-alive 2") as found:
         yield found
-    assert "Traceback" not in log.read_text()
 
 
 @pytest.mark.long
