@@ -109,12 +109,6 @@ def test_a_path_of_the_api_that_is_not_there_is_a_problem(
     assert json.loads(content)["code"] == "not_found"
 
 
-def test_everything_else_is_left_to_django(handler: ApiHandler, db: None) -> None:
-    status, headers, _ = call(handler, "GET", "/healthz")
-    assert status == "200 OK"
-    assert headers["X-Frame-Options"] == "DENY"
-
-
 @pytest.mark.parametrize("host", ["evil.example", "", "127.0.0.1.evil.example", "a b", "x" * 5000])
 @pytest.mark.parametrize("path", ["/api/v1/sales/1", "/api/v1/nothing"])
 def test_a_host_that_is_not_served_is_refused(

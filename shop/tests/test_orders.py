@@ -9,7 +9,6 @@ from uuid import uuid4
 import pytest
 from django.db import IntegrityError, connection
 
-from inventory import services
 from inventory.models import Item, OutboxMessage, StockMovement
 from inventory.tests.helpers import (
     at_once,
@@ -127,14 +126,6 @@ def test_a_payment_during_an_expiry_reclaims_the_unit(buyers):
             assert payment().status == Status.PAID
     assert mine.events.get().kind == "paid_late"
     assert (book(sale.item_id).available, book(sale.item_id).confirmed) == (9, 1)
-
-
-def test_expiring_in_small_pieces_expires_everything(sale_of, buyers, monkeypatch):
-    sale = sale_of(100)
-    make_due(*[order(sale, buyer) for buyer in buyers[:7]])
-    monkeypatch.setattr(services, "due", partial(services.due, 3))
-    assert orders.expire() == 7
-    assert book(sale.item_id).available == 100
 
 
 def test_buying_cancelling_and_expiring_all_at_once_leaves_balanced_books(sale_of, buyers):

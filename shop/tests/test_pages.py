@@ -141,10 +141,10 @@ def test_a_forged_form_is_refused_kindly(buyer):
 
 
 def test_a_sale_that_does_not_exist_is_not_found(browser):
+    form = {"key": str(uuid4()), "quantity": "1"}
     for path in ("/sales/0/", "/sales/999999999/", f"/sales/{10**30}/"):
-        assert browser.get(path).status_code == 404
-        answer = browser.post(path, {"key": str(uuid4()), "quantity": "1"})
-        assert answer.status_code == 404
+        assert browser.get(path).status_code == browser.post(path, form).status_code == 404
+    assert browser.post("/cart/999999/", form).status_code == 404
 
 
 def test_a_page_that_is_not_there_is_a_friendly_404(client):
@@ -183,10 +183,6 @@ def test_a_cart_can_be_filled_before_signing_in_but_not_bought(client):
     answer = client.post(f"/cart/{a_sale().pk}/", {"quantity": 1}, follow=True)
     assert "Sign in to buy" in answer.text
     assert client.post("/cart/", {"key": "x"}).url.startswith("/sign-in/?next=/cart/")
-
-
-def test_a_sale_that_is_not_there_cannot_be_put_into_the_cart(browser):
-    assert browser.post("/cart/999999/", {"quantity": 1}).status_code == 404
 
 
 def test_a_cart_takes_twenty_sales_and_no_further_one(browser):
