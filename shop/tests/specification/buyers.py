@@ -10,6 +10,7 @@ from shop.checkout.purchase import limiter
 from shop.specification.order import Part, Refused, Sale
 from shop.tests.specification import shown
 from shop.tests.specification.acts import NUMBER, PEOPLE, SOME, Acts, act
+from shop.tests.specification.odd import ask_oddly
 from shop.tests.specification.page import Form, forms
 from shop.tests.specification.world import Crash, Person, Tab, key_of
 
@@ -140,6 +141,13 @@ class BuyersActs(Acts):
         self.doors.change_by_api(person, chosen, what, part)
         some = f"{units} of {sale.name if sale else 'the only line'}"
         return f"{person.name} {CALLS[what]} {some} of order {self.place(chosen)}"
+
+    @act(1, needs="an order", order=NUMBER)
+    def asks_oddly(self, order: int) -> str:
+        """Call the API as nobody should; nothing comes of it."""
+        chosen = self.order(order)
+        ask_oddly(self.world, self.person(chosen), chosen)
+        return f"{chosen.buyer} makes odd calls about order {self.place(chosen)}"
 
     @act(1, needs="an order", looks=True, who=PEOPLE, order=NUMBER)
     def looks(self, who: str, order: int) -> None:

@@ -60,6 +60,8 @@ MAILS: Step = ("the_shop_sends_mails", {})
 ASKS: Step = ("the_shop_asks_the_provider", {"times": 1})
 REPAIRS: Step = ("the_operator_repairs", {})
 WATCHES: Step = ("the_operator_looks", {"order": 0})
+CLERK: Step = ("a_clerk_tries", {})
+ODDLY: Step = ("asks_oddly", {"order": 0})
 LOOKS: Steps = [
     *(("visits", {"who": "Ann", "where": where}) for where in (0, 1, 2, 4, 5, 6, 7)),
     ("others_look", {"order": 0, "sale": 0, "visitor": True}),
@@ -106,6 +108,7 @@ TOURS: dict[str, Steps] = {
         page("Bob", 0, 0),
         page("Bob", 6, 1),  # removes it from the cart again
         ("visits", {"who": "Bob", "where": 6}),
+        ODDLY,
         ("signs_in_again", {"who": "Ann", "rarely": 9}),
         ("sends_an_old_form", {"who": "Ann", "tab": 0, "form": 0, "units": None}),
         FOLLOWS,
@@ -238,7 +241,7 @@ TOURS: dict[str, Steps] = {
     ],
     "two sales to come, and a payment that nobody answered": [
         opening(opens=300),
-        ("visits", {"who": "Ann", "where": 4}),
+        *(("visits", {"who": "Ann", "where": where}) for where in (1, 2, 4)),
         bought("Ann", 0),
         provider("silent"),
         changed("payment"),
@@ -286,6 +289,8 @@ TOURS: dict[str, Steps] = {
         bought("Ann", 2),
         ("visits", {"who": "Ann", "where": 5}),
         bought("Bob", 2),
+        CLERK,
+        *(("the_operator_errs", {"sale": number}) for number in range(3)),
         later(301),  # alerts that are closed are opened once more
         ("the_clock_ends_orders", {"task": "expire_orders", "times": 1}),  # two at once
         WATCHES,

@@ -40,6 +40,7 @@ def by_command(sale: Sale) -> SaleRow:
     )
     starts_in = (row.starts_at - database_time()).total_seconds()
     assert 0 < starts_in - sale.opens <= 7
+    assert row.ends_at - row.starts_at == timedelta(days=1)
     return row
 
 

@@ -240,7 +240,9 @@ class Operator(Commands):
         return [tuple(row[name] for name in columns) for row in rows(page)]
 
     def _window(self, sale: Sale) -> str:
-        opens, closes = self.world.at(sale.opens), self.world.at(sale.closes)
+        row = self.world.rows[sale]
+        row.refresh_from_db()
+        opens, closes = row.starts_at, row.ends_at
         end = f"{closes:%H:%M}"
         if opens.date() != closes.date():
             end = f"{closes.day} {closes:%b} {end}"

@@ -16,6 +16,8 @@ from shop.payments.models import Refund as RefundRow
 from shop.specification.order import AWAITING, Part
 from shop.tests.specification import rest
 from shop.tests.specification.acts import NUMBER, act
+from shop.tests.specification.clerk import Clerk
+from shop.tests.specification.mistakes import make_mistakes
 from shop.tests.specification.news import ProviderActs
 from shop.tests.specification.words import disputed, pending_since
 from shop.tests.specification.world import key_of
@@ -115,6 +117,20 @@ class OthersActs(ProviderActs):
         rest.check_watching(self.world, self.operator)
         if self.model.orders:
             self.operator.check_order(self.order(order))
+
+    @act(1, sale=NUMBER)
+    def the_operator_errs(self, sale: int) -> str:
+        chosen = self.sales[sale % 3]
+        make_mistakes(self.operator, chosen)
+        return f"the operator types what cannot be right into the forms of {chosen.name}"
+
+    @act(1)
+    def a_clerk_tries(self) -> str:
+        """Let somebody who may only look find everything, and try all that operators do."""
+        clerk = Clerk(self.operator)
+        clerk.check_searches()
+        clerk.check_acts()
+        return "a clerk looks for everything, and tries what operators do"
 
     @act(1, times=st.integers(1, 2))
     def the_shop_follows_up(self, times: int) -> str:

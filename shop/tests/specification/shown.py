@@ -112,6 +112,9 @@ def check_sale_page(person: Person, sale: Sale, world: World) -> None:
     assert told[said("Limit per buyer")] == str(sale.limit)
     assert told[said("Time to pay")] == said("{} minute" + "s" * (minutes > 1), minutes)
     assert seconds(page.one("dl", css="facts"), world) == [sale.opens, sale.closes]
+    soon = 0 < sale.opens - world.model.now < 86_400
+    refresh = [node.attributes["content"] for node in page.all("meta", http_equiv="refresh")]
+    assert refresh == [str(sale.opens - world.model.now)] * soon
     if person.visits_only:
         _check_invitation(page, person, where, status)
         return

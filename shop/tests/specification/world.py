@@ -36,10 +36,13 @@ STATUS = {
     **dict.fromkeys(("not_started", "paused"), 403),
     "unauthorized": 401,
     "not_found": 404,
+    "method_not_allowed": 405,
     "ended": 410,
+    "too_large": 413,
     "rate_limited": 429,
     **dict.fromkeys(("sold_out", "limit_reached", "payment_declined"), 409),
-    **dict.fromkeys(("invalid_quantity", "invalid_cart", "idempotency_key_reused"), 422),
+    **dict.fromkeys(("invalid_quantity", "invalid_cart", "invalid_request"), 422),
+    "idempotency_key_reused": 422,
     **dict.fromkeys(("busy", "outcome_unknown", "not_yet"), 503),
 }
 
@@ -53,6 +56,9 @@ def moment(when: str | datetime) -> datetime:
     """Return a time that is written in JSON or in a page."""
     return datetime.fromisoformat(when) if isinstance(when, str) else when
 
+
+EARLY = timedelta(milliseconds=250)
+"""Windows open and close so long before a second of the story: a form must not cut it off."""
 
 QUEUE = "queue:{orders}"
 """Where the delay queue keeps its orders, in Redis."""
@@ -198,7 +204,7 @@ class World:
         self.rows = {sale: self._open(sale) for sale in sales}
         for sale, row in self.rows.items():
             SaleRow.objects.filter(pk=row.pk).update(
-                starts_at=self.at(sale.opens), ends_at=self.at(sale.closes)
+                starts_at=self.at(sale.opens) - EARLY, ends_at=self.at(sale.closes) - EARLY
             )
         names = ("Ann", "Bob")
         self.people = {
@@ -228,8 +234,8 @@ class World:
         return self.epoch + timedelta(seconds=second)
 
     def second(self, when: str | datetime) -> int:
-        """Return the second of the story that a time of the database is in."""
-        return int((moment(when) - self.epoch).total_seconds() // 1)
+        """Return the first second of the story that is not before a time of the database."""
+        return -int((self.epoch - moment(when)).total_seconds() // 1)
 
     def pass_time(self, seconds: int) -> None:
         """Let time go by; the messages of what happened before have waited from then on."""

@@ -1,0 +1,56 @@
+"""What operators type wrongly: each form and command says so, and nothing changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db.models import Model
+from django.urls import reverse
+
+from inventory.models import Item
+from shop.catalogue.models import Product
+from shop.catalogue.models import Sale as SaleRow
+from shop.specification.order import Sale
+from shop.tests.specification.operator import Operator
+from shop.tests.specification.page import forms, read
+
+PRICES = ("", "-1", "1.0001", "x", "NaN", "1e30")
+LONG_AGO = {"ends_at_0": "2000-01-01"}
+WRONG: dict[str, list[dict[str, str]]] = {
+    "shop_sale_change": [
+        *({"price": price} for price in PRICES),
+        *({"limit": limit} for limit in ("", "0", "-1", "1.5")),
+        *({"hold": hold} for hold in ("", "-1", "x")),
+        LONG_AGO,
+    ],
+    "shop_product_change": [*({"list_price": price} for price in PRICES), {"slug": "not a slug"}],
+    "inventory_item_restock": [{"units": units} for units in ("", "0", "-1", "1.5", "x")],
+}
+OPTIONS = (
+    *("--price=-1", "--price=1.001", "--price=NaN", "--price=1e30", "--stock=-1", "--stock=1.5"),
+    *("--limit=0", "--limit=-1", "--hold=0", "--hold=-1", "--no-such-option"),
+)
+
+
+def make_mistakes(operator: Operator, sale: Sale) -> None:
+    """Type wrong values into each form about a sale, and call `create_sale` with some."""
+    row, before = operator.world.rows[sale], _written()
+    numbers = {"inventory_item_restock": row.item_id, "shop_product_change": row.product_id}
+    for name, wrong in WRONG.items():
+        where = reverse(f"admin:{name}", args=[numbers.get(name, row.pk)])
+        page = read(operator.browser.get(where).content.decode())
+        [form] = [f for f in forms(page, where) if wrong[0].keys() <= f.values.keys()]
+        for values in wrong:
+            answer = operator.browser.post(where, {**form.values, **values})
+            assert answer.status_code == 200, (name, values, "was taken")
+            assert list(read(answer.content.decode()).all("ul", css="errorlist")), values
+    for option in OPTIONS:
+        with pytest.raises(CommandError):
+            call_command("create_sale", option)
+    assert _written() == before
+
+
+def _written() -> dict[type[Model], list[Any]]:
+    return {kind: list(kind.objects.order_by("pk").values()) for kind in (SaleRow, Product, Item)}

@@ -1,0 +1,80 @@
+"""Calls of the API that nobody should make: each has its answer, and none changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from shop.specification.order import Order
+from shop.tests.specification.world import Person, World, key_of, status_of
+
+TOO_LARGE = 2**63
+UNUSED = key_of(10**9)
+
+
+class Odd(NamedTuple):
+    """A call, and the code that it is refused with."""
+
+    code: str
+    method: str
+    path: str
+    body: Any = None
+    headers: dict[str, str] = {}
+
+
+def odd_calls(world: World, order: Order) -> Iterator[Odd]:
+    """Yield calls about an order, and about what it is of."""
+    keyed = {"idempotency_key": UNUSED}
+    sale = world.rows[order.lines[0].sale].pk
+    mine = f"orders/{world.orders[order]}"
+    other = {"GET": "POST", "POST": "GET"}
+    # What nobody asks so: a method, a number, a name.
+    for method, path in (
+        ("GET", mine),
+        ("GET", f"sales/{sale}"),
+        *(("POST", f"{mine}/{what}") for what in ("payment", "cancel", "refund")),
+        ("POST", f"sales/{sale}/orders"),
+    ):
+        for wrong in (other[method], "DELETE"):
+            yield Odd("method_not_allowed", wrong, path)
+        if method == "POST" or path == mine:
+            for header in ("", "Bearer", "Bearer x", "Basic x"):
+                yield Odd("unauthorized", method, path, None, keyed | {"authorization": header})
+    for path in (f"orders/{TOO_LARGE}", f"orders/{10**9}", f"sales/{TOO_LARGE}", "nothing"):
+        yield Odd("not_found", "GET", path)
+    # A part: it has a key and units, and names nothing else.
+    for what in ("cancel", "refund"):
+        for code, body in (
+            ("invalid_request", {"all": False}),
+            ("invalid_request", {"all": True, "quantity": 1}),
+            ("invalid_request", {"quantity": 1, "units": 1}),
+            ("invalid_quantity", {"sale": sale}),
+            *(("invalid_quantity", {"quantity": each}) for each in (0, -1, 1001, 1.5, "1", None)),
+            ("malformed", b"{"),
+            ("too_large", b" " * 17_000),
+        ):
+            yield Odd(code, "POST", f"{mine}/{what}", body, keyed)
+        yield Odd("idempotency_key_missing", "POST", f"{mine}/{what}", {"quantity": 1})
+    # A purchase.
+    buy, line = f"sales/{sale}/orders", {"sale": sale, "quantity": 1}
+    for headers in ({}, {"idempotency_key": "x"}, {"idempotency_key": UNUSED.replace("-", "")}):
+        yield Odd("idempotency_key_missing", "POST", buy, {"quantity": 1}, headers)
+    for body in ({}, {"quantity": 0}, {"quantity": 1001}, {"quantity": True}):
+        yield Odd("invalid_quantity", "POST", buy, body, keyed)
+    for body in ([], {"quantity": 1, "price": 1}):
+        yield Odd("invalid_request", "POST", buy, body, keyed)
+    for lines in ([], [line] * 2, [line] * 21, None, [{"quantity": 1}]):
+        yield Odd("invalid_cart", "POST", "orders", {"lines": lines}, keyed)
+    yield Odd("invalid_quantity", "POST", "orders", {"lines": [line | {"quantity": 0}]}, keyed)
+
+
+def ask_oddly(world: World, person: Person, order: Order) -> None:
+    """Make each of the odd calls, and compare the refusals."""
+    for call in odd_calls(world, order):
+        answer = person.buyer.call(call.method, call.path, call.body, **call.headers)
+        said = answer.json()
+        assert (said["code"], answer.status_code) == (call.code, status_of(call.code)), call
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        if call.code == "method_not_allowed":
+            allowed = "GET" if call.path.count("/") == 1 else "POST"
+            assert answer.headers["Allow"] == allowed, call
