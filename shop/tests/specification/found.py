@@ -107,6 +107,11 @@ TOURS: dict[str, Steps] = {
         ("sends_an_old_form", {"who": "Bob", "tab": 1, "form": 0, "units": None}),
         page("Bob", 0, 0),
         page("Bob", 6, 1),  # removes it from the cart again
+        page("Bob", 2, 0),
+        page("Bob", 6, 0),  # buys the cart
+        page("Bob", 2, 0),
+        ("sends_an_old_form", {"who": "Bob", "tab": 3, "form": 0, "units": None}),
+        page("Bob", 6, 1),
         ("visits", {"who": "Bob", "where": 6}),
         ODDLY,
         ("signs_in_again", {"who": "Ann", "rarely": 9}),
@@ -162,6 +167,7 @@ TOURS: dict[str, Steps] = {
         WATCHES,
         changed("refund", 1),
         ("the_provider_contradicts_itself", {"which": -1}),  # of the last refund
+        CLERK,
         ("visits", {"who": "Ann", "where": 7}),
         FOLLOWS,
         ("mails_are_given_up", {"by": "the repair"}),
@@ -190,6 +196,16 @@ TOURS: dict[str, Steps] = {
         bought("Ann", 1, 2),
         changed("payment"),
         some("refund", 1),  # under a key that another order has had
+        # Returned units of Phone are sold again, those of Alpha are not, in a cart and in parts.
+        *(
+            step
+            for last in (changed("refund"), some("refund", 8))
+            for step in (
+                ("buys_a_cart", {"who": "Bob", "units": (1, 1, 0), "again": False}),
+                changed("payment"),
+                last,
+            )
+        ),
     ],
     "a cart of which a line is cancelled, and which is paid late": [
         opening(stock=6, eyes=True),
