@@ -48,6 +48,10 @@ class SignUp(RedirectURLMixin, FormView):  # type: ignore[type-arg]
     def get_default_redirect_url(self) -> str:  # noqa: D102
         return resolve_url(settings.LOGIN_REDIRECT_URL)
 
+    def get_context_data(self, **context: Any) -> dict[str, Any]:  # noqa: D102
+        # The form posts it, as that of Django's own view does.
+        return super().get_context_data(next=self.get_redirect_url(), **context)
+
     def form_valid(self, form: SignUpForm) -> HttpResponse:  # noqa: D102
         login(self.request, form.save())
         return redirect(self.get_success_url())

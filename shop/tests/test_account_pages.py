@@ -21,14 +21,20 @@ from shop.accounts.models import User
 from shop.background import follow_up
 from shop.orders.models import Order
 from shop.tests.catalogue import PASSWORD, a_buyer, a_sale, an_order
+from shop.tests.specification.page import forms, read
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_who_signs_up_is_signed_in_and_goes_on(client):
+def test_who_signs_up_to_buy_is_signed_in_and_back_at_the_sale(client):
     sale = a_sale()
-    form = {"username": "new", "password1": PASSWORD, "password2": PASSWORD, "email": ""}
-    answer = client.post(f"/sign-up/?next={sale.get_absolute_url()}", form)
+    where = sale.get_absolute_url()
+    for link in ("/sign-in/", "/sign-up/"):
+        links = [a.attributes["href"] for a in read(client.get(where).text).one("main").all("a")]
+        [where] = [href for href in links if href.startswith(link)]
+    [shown] = forms(read(client.get(where).text), where)
+    typed = {"username": "new", "password1": PASSWORD, "password2": PASSWORD}
+    answer = client.post(shown.action, {**shown.values, **typed})
     assert answer.headers["Location"] == sale.get_absolute_url()
     form = {"key": str(uuid4()), "quantity": "1"}
     assert client.post(sale.get_absolute_url(), form).status_code == 302

@@ -63,7 +63,7 @@ class Clerk:
     def check_searches(self) -> None:
         """Look for the latest of each list by all that it can be found by."""
         for model, fields in FOUND_BY.items():
-            rows = apps.get_model(*model.split("_")).objects.order_by("-pk")
+            rows = apps.get_model(model.replace("_", ".")).objects.order_by("-pk")
             for field in fields:
                 latest = rows.exclude(**{field: ""} if field == "number" else {}).first()
                 if latest is None:
