@@ -18,8 +18,9 @@ from loadtest.tests.busy_run import (
     reservation_of,
     tick_of,
 )
+from loadtest.tests.model_shop import CURRENCY, clock
 from loadtest.tests.simulated_run import PRICE
-from loadtest.tests.simulated_world import CURRENCY, SALE, Line, World, clock
+from loadtest.tests.simulated_world import SALE, Line, World
 
 
 def part_of_a_cart_opened(world: World) -> None:

@@ -1,41 +1,29 @@
-"""Clients of the simulated shop: runs that a checker must pass.
+"""Clients of the model: runs that a checker must pass.
 
 Requests and replies get lost, clients time out and ask again, time out before the request takes
 effect, or die; terms change, holds expire, orders are paid (late, too), given back in parts, and
-peeped at by other buyers.
+peeped at by other buyers. A call's transaction may have begun a little before the moment at which
+it takes effect, as one does that waits for a lock.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from itertools import count
 from random import Random
 from typing import Any
 
-from msgspec.structs import replace
-
 from loadtest.checker import snapshot as s
 from loadtest.shops.flash_sale.answers import classify
-from loadtest.tests.simulated_shop import Shop
-from loadtest.tests.simulated_world import (
-    CURRENCY,
-    ITEM,
-    SALE,
-    Line,
-    Order,
-    Part,
-    Reply,
-    Sale,
-    World,
-    clock,
-    ending,
-    invocation,
-)
+from loadtest.tests.model_shop import CURRENCY, STATUS, ModelShop, Reply, clock, item_of
+from loadtest.tests.simulated_world import SALE, Line, World, ending, invocation
+from shop.specification.order import Money, Order, Part, Sale
 
 PRICE = 999
-NEVER = clock(10**6)
+NEVER = 10**6
 
 
 class Simulation:
@@ -64,9 +52,12 @@ class Simulation:
         self.calls = count()
         self.keys = count()
         self.time = 0
-        self.shop = Shop(random, list(self._open_sales(stock, limit)), self._later)
-        for sale in self.shop.sales.values():
-            self.shop.restock(sale, stock if sale.id == SALE else random.randint(3, 30))
+        self.shop = ModelShop(self._sales(stock, limit), random)
+        # The terms that each sale has had; processes remember them for a while.
+        self.past = {sale.name: [(0, copy(sale))] for sale in self.shop.sales}
+        for sale in self.shop.sales:
+            self.world.terms.append(_terms(sale, clock(-9), clock(-8)))
+        self.on_its_way: set[Money] = set()
         for number in range(clients):
             self._at(random.randint(0, 50), self._shopping(f"c{number}", random.randint(1, 4)))
         if returns:
@@ -77,11 +68,12 @@ class Simulation:
     def run(self) -> World:
         while self.events:
             self.time, _, event = heapq.heappop(self.events)
+            self.shop.now = self.shop.began = self.time
             event(self.time)
-        self.shop.now = self.time
+            self._move_money()
         self.shop.expire()
         self.world.end = self.time + 1
-        self.world.rows = self._rows()
+        self.world.rows = self.shop.rows()
         self.world.ledger = self.shop.ledger
         self.world.deliveries = self.shop.deliveries
         return self.world
@@ -89,28 +81,16 @@ class Simulation:
     def _at(self, time: int, event: Callable[[int], None]) -> None:
         heapq.heappush(self.events, (time, next(self.order_of), event))
 
-    def _later(self, ticks: int, event: Callable[[], None]) -> None:
-        def go(time: int) -> None:
-            self.shop.now = time
-            event()
-
-        self._at(self.time + ticks, go)
-
     # The sales, and what happens to them.
 
-    def _open_sales(self, stock: int, limit: int) -> Sequence[Sale]:
-        sales = [Sale(SALE, ITEM, limit, hold=900)]
+    def _sales(self, stock: int, limit: int) -> list[Sale]:
+        draw = self.random.randint
+        sales = [Sale(SALE, stock, PRICE, CURRENCY, limit, -100, NEVER, 900)]
         if self.returns:
-            brief = self.random.randint(5, 40)
-            sales += [
-                Sale("2", "8", 6, brief, restock_cancelled=False),
-                Sale("3", "9", 10, 600, restock_returned=False),
-            ]
-        for number, sale in enumerate(sales):
-            starts_at = clock(self.random.choice([-100, -100, 10]) if number else -100)
-            first = s.Terms(sale.id, clock(-9), clock(-8), PRICE + number, starts_at, NEVER)
-            sale.terms.append((0, first))
-            self.world.terms.append(first)
+            more = (draw(3, 30), PRICE + 1, CURRENCY, 6, self.random.choice([-100, -100, 10]))
+            sales.append(Sale("2", *more, NEVER, draw(5, 40), resells_cancelled=False))
+            more = (draw(3, 30), PRICE + 2, CURRENCY, 10, self.random.choice([-100, -100, 10]))
+            sales.append(Sale("3", *more, NEVER, 600, resells_returned=False))
         return sales
 
     def _returns(self) -> None:
@@ -119,37 +99,56 @@ class Simulation:
         for _ in range(self.random.randint(0, 4)):
             self._at(self.random.randint(5, 150), self._change)
         for time in range(5, 300, 5):
-            self._later(time, self.shop.expire)
+            self._at(time, lambda _: self.shop.expire())
         if self.random.random() < 0.3:
-            self._later(120, self.shop.fulfil)
+            self._at(120, self._hand_over)
+
+    def _hand_over(self, _: int) -> None:
+        if paid := [each for each in self.shop.orders if each.status == "paid"]:
+            self.random.choice(paid).hand_over()
+            self.shop.keep_books()
+
+    def _move_money(self) -> None:
+        """Let the payment provider move what it was asked for, in its own time."""
+        for order, money in self.shop.under_way():
+            if money not in self.on_its_way:
+                self.on_its_way.add(money)
+                soon = self.time + self.random.randint(0, 8 if money.payment else 40)
+                self._at(soon, partial(self._arrive, order, money))
+
+    def _arrive(self, order: Order, money: Money, _: int) -> None:
+        self.shop.arrive(order, money)
 
     def _change(self, time: int) -> None:
         """Change the terms of a sale; the answer may be lost."""
-        sale = self.shop.sales[self.random.choice(["2", "3"])]
+        sale = self.random.choice(self.shop.sales[1:])
         new: dict[str, Any] = self.random.choice(
             [
                 {"paused": True},
                 {"paused": False, "price": self.random.randint(1, 5_000)},
-                {"ends_at": clock(time + self.random.randint(-5, 5))},
-                {"starts_at": clock(time + self.random.randint(0, 15)), "ends_at": NEVER},
+                {"closes": time + self.random.randint(-5, 5)},
+                {"opens": time + self.random.randint(0, 15), "closes": NEVER},
             ]
         )
-        if clock(time) - 500_000 <= max(each.asked for each in self.world.terms):
+        asked = clock(time) - 500_000
+        if asked <= max(each.asked for each in self.world.terms):
             return
         unknown, happens = self.random.random() < 0.2, self.random.random() < 0.7
-        asked = clock(time) - 500_000
-        done = 0 if unknown else clock(time) + 500_000
-        self.shop.now = time
-        row = replace(sale.terms[-1][1], **new, asked=asked, done=done)
-        self.world.terms.append(row)
-        if happens or not unknown:
-            sale.terms.append((time, row))
+        changed = copy(sale)
+        for each in (changed, *([sale] if happens or not unknown else [])):
+            vars(each).update(new)
+        self.past[sale.name].append((time, copy(sale)))
+        self.world.terms.append(_terms(changed, asked, 0 if unknown else clock(time) + 500_000))
 
     def _restock(self, time: int) -> None:
         quantity = self.random.randint(1, 3)
         asked = {"buyer": "shop", "key": "", "quantity": quantity, "order": None}
-        sale = self.shop.sales[SALE]
-        effect = partial(self.shop.restock, sale, quantity)
+
+        def effect() -> Reply:
+            self.shop.sales[0].total += quantity
+            self.shop.keep_books()
+            return Reply(200)
+
         self._call(time, "restock", [asked], effect, lambda *_: None)
 
     # The clients.
@@ -170,17 +169,13 @@ class Simulation:
                 "key": f"{key}.{place}" if place else key,
                 "quantity": quantity,
                 "order": None,
-                "sale": sale,
-                "item": self.shop.sales[sale].item,
+                "sale": sale.name,
+                "item": item_of(sale),
                 **({"cart": key} if len(wanted) > 1 else {}),
             }
-            for place, (sale, quantity) in enumerate(wanted)
+            for place, (sale, quantity) in enumerate(wanted.items())
         ]
         tries = self.random.randint(1, 3)
-
-        def effect() -> Reply:
-            busy = self.random.random() < self.trouble / 4
-            return self.shop.buy(buyer, key, wanted, busy)
 
         def ask(now: int, attempt: int) -> None:
             def done(later: int, reply: Reply) -> None:
@@ -188,24 +183,40 @@ class Simulation:
                 if attempt < tries and (outcome != "fail" or reply.code == "busy"):
                     ask(later + self.random.randint(0, 5), attempt + 1)
                 elif reply.order is not None:
-                    self._after(later, buyer, self.shop.orders[reply.order], then, 4)
+                    self._after(later, buyer, reply.order, then, 4)
                 else:
                     then(later + self.random.randint(0, 20))
 
+            effect = partial(self._buy, buyer, key, wanted)
             self._call(now, "order", asked, effect, done, attempt)
 
         ask(time, 1)
         if self.random.random() < 0.2:
-            self._call(time, "order", asked, effect, lambda *_: None, 9)
+            self._call(
+                time, "order", asked, partial(self._buy, buyer, key, wanted), lambda *_: None, 9
+            )
 
-    def _wanted(self) -> list[tuple[str, int]]:
-        sales = list(self.shop.sales)
+    def _wanted(self) -> dict[Sale, int]:
+        sales = self.shop.sales
         lines = self.random.choice([1, 1, 2, 3]) if len(sales) > 1 else 1
-        chosen = sorted(self.random.sample(sales, lines))
-        return [(sale, self.random.randint(1, self.shop.sales[sale].limit)) for sale in chosen]
+        chosen = sorted(self.random.sample(sales, lines), key=lambda sale: sale.name)
+        return {sale: self.random.randint(1, sale.limit) for sale in chosen}
+
+    def _buy(self, buyer: str, key: str, wanted: dict[Sale, int]) -> Reply:
+        """Buy; a process may be busy, or remember that a sale is closed."""
+        if not any(order.key == key for order in self.shop.orders):
+            if self.random.random() < self.trouble / 4:
+                return Reply(503, "busy")
+            then = self.shop.began - self.random.randint(0, 2)
+            for sale in wanted:
+                known = [each for since, each in self.past[sale.name] if since <= max(then, 0)][-1]
+                if code := known.closed(self.shop.began):
+                    return Reply(STATUS[code], code, about=sale.name)
+        units = {sale.name: quantity for sale, quantity in wanted.items()}
+        return self.shop.order(buyer, key, units, cart=len(wanted) > 1)
 
     def _after(
-        self, time: int, buyer: str, order: Order, then: Callable[[int], None], steps: int
+        self, time: int, buyer: str, order: str, then: Callable[[int], None], steps: int
     ) -> None:
         """What a buyer does with an order, one thing after the other."""
         ops = ["read", "payment"]
@@ -223,13 +234,14 @@ class Simulation:
 
         start = time + self.random.randint(0, 20)
         if what == "peep":
-            found = self.random.choice(list(self.shop.orders.values()))
+            found = self.shop.id_of(self.random.choice(self.shop.orders))
             op = self.random.choice(["read", "payment", "cancel", "refund"])
             self._step(start, op, buyer, found, None, done)
         elif what.startswith("part "):
-            line = self.random.choice(order.lines)
-            quantity = self.random.randint(1, line.quantity)
-            part = Part(f"k{next(self.keys)}", line.sale.id, quantity)
+            bought = self.shop.find(order)
+            assert bought is not None
+            line = self.random.choice(bought.lines)
+            part = Part(self.random.randint(1, line.quantity), f"k{next(self.keys)}", line.sale)
             for _ in range(self.random.choice([0, 0, 1])):
                 self._step(start, what[5:], buyer, order, part, lambda *_: None)
             self._step(start, what[5:], buyer, order, part, done)
@@ -241,21 +253,14 @@ class Simulation:
         time: int,
         op: str,
         buyer: str,
-        order: Order,
+        order: str,
         part: Part | None,
         done: Callable[[int, Reply], None],
     ) -> None:
-        shop = self.shop
-        effects: dict[str, Callable[[], Reply]] = {
-            "read": partial(shop.read, buyer, order.id),
-            "payment": partial(shop.pay, buyer, order.id),
-            "cancel": partial(shop.cancel, buyer, order.id, part),
-            "refund": partial(shop.refund, buyer, order.id, part),
-        }
-        asked: dict[str, Any] = {"buyer": buyer, "key": "", "quantity": 0, "order": order.id}
-        if part is not None:
-            asked |= {"key": part.key, "quantity": part.quantity, "sale": part.sale}
-        self._call(time, op, [asked], effects[op], done)
+        asked: dict[str, Any] = {"buyer": buyer, "key": "", "quantity": 0, "order": order}
+        if part is not None and part.sale is not None:
+            asked |= {"key": part.key, "quantity": part.units, "sale": part.sale.name}
+        self._call(time, op, [asked], partial(self.shop.answer, op, buyer, order, part), done)
 
     def _call(
         self,
@@ -276,8 +281,8 @@ class Simulation:
         ends = happens + self.random.randint(0, 15)
         fate = self.random.random()
 
-        def take_effect(now: int) -> Reply:
-            self.shop.now, self.shop.began = now, began
+        def take_effect(_: int) -> Reply:
+            self.shop.began = began
             return effect()
 
         def finish(reply: Reply, now: int) -> None:
@@ -299,64 +304,13 @@ class Simulation:
             gives_up = time + self.random.randint(0, 40)
             self._at(gives_up, partial(finish, Reply(0, "timeout")))
 
-    # What is left.
-
     def _snapshot(self, time: int) -> None:
-        self.world.during.append((time, list(self._items())))
-
-    def _items(self) -> Sequence[s.Item]:
-        def sum_of(sale: Sale, state: str) -> int:
-            lines = (line for order in self.shop.orders.values() for line in order.lines)
-            return sum(each.live for each in lines if each.sale is sale and each.state == state)
-
-        def item(sale: Sale) -> s.Item:
-            mine = [each for each in self.shop.movements if each.item == sale.item]
-            ledger, fence = sum(each.delta for each in mine), mine[-1].token
-            held, confirmed = sum_of(sale, s.HELD), sum_of(sale, s.CONFIRMED)
-            return s.Item(sale.item, sale.total, sale.available, held, confirmed, ledger, fence)
-
-        return [item(sale) for sale in self.shop.sales.values()]
-
-    def _rows(self) -> list[s.Row]:
-        rows: list[s.Row] = [*self._items(), *self.shop.movements, *self.shop.events]
-        for sale in self.shop.sales.values():
-            price, hold = sale.terms[-1][1].price, 1_000_000 * sale.hold
-            rules = sale.restock_cancelled, sale.restock_returned
-            rows.append(s.Sale(sale.id, sale.item, sale.limit, price, CURRENCY, hold, *rules))
-        buyers = {order.buyer for order in self.shop.orders.values()}
-        rows += [s.Buyer(f"user {buyer}", f"{buyer}@example.com") for buyer in sorted(buyers)]
-        for order in self.shop.orders.values():
-            rows += _order_rows(order)
-            rows.append(s.Effect(order.id, "confirmation", 1))
-            rows.append(s.Outbox(order.id, "order_opened", True))
-        return rows
+        self.world.during.append((time, list(self.shop.items())))
 
 
-def _order_rows(order: Order) -> list[s.Row]:
-    rows: list[s.Row] = []
-    buyer, deadline = f"user {order.buyer}", clock(order.pay_before)
-    for line in order.lines:
-        item, sale = line.sale.item, line.sale.id
-        rows.append(
-            s.Reservation(
-                *(line.number, item, buyer, line.key, line.quantity, line.state),
-                returned=line.returned,
-                deadline=deadline,
-            )
-        )
-        rows.append(
-            s.Order(
-                *(order.id, line.number, sale, item, buyer, line.key, line.quantity),
-                amount=line.price * line.quantity,
-                status=order.status,
-                created=clock(order.created),
-                currency=CURRENCY,
-                to_pay=order.amount,
-                refunded=order.refunded,
-                pay_before=deadline,
-            )
-        )
-    return rows
+def _terms(sale: Sale, asked: int, done: int) -> s.Terms:
+    window = clock(sale.opens), clock(sale.closes)
+    return s.Terms(sale.name, asked, done, sale.price, *window, paused=sale.paused)
 
 
 def _ignore(_: object) -> None:

@@ -19,8 +19,9 @@ from loadtest.checker.evidence import ALLOWED
 from loadtest.checker.verdict import overall
 from loadtest.tests import planted_answers, planted_orders
 from loadtest.tests.busy_run import SEEDS, busy_run
+from loadtest.tests.model_shop import clock
 from loadtest.tests.simulated_run import Simulation
-from loadtest.tests.simulated_world import ITEM, SALE, World, clock
+from loadtest.tests.simulated_world import ITEM, SALE, World
 
 PLANTS = planted_orders.STOCK_PLANTS | planted_orders.PLANTS | planted_answers.PLANTS
 
@@ -239,14 +240,14 @@ def test_busy_after_the_commit_is_seen_under_faults_too(tmp_path: Path) -> None:
     """By the order's own time: under faults a first good answer may be a repeat of itself."""
     faults = tmp_path / "faults"
     faults.write_text('{"fault": "postgres killed", "start": 1, "end": 2}\n')
-    world = busy_run(1)
+    world = busy_run(3)
     assert judged(world, faults=faults, properties=["P20"]).verdict == PASS
     PLANTS["P20: busy after the commit"](world)
     assert judged(world, faults=faults, properties=["P20"]).verdict == FAIL
 
 
 def test_an_overload_is_no_untrue_answer() -> None:
-    world = busy_run(1)
+    world = busy_run(3)
     for op, code in (("page", ""), ("mail", ""), ("order", "busy"), ("cancel", "outcome_unknown")):
         world.later(op, 503, code, key="", quantity=0)
     assert judged(world, properties=["P20"]).verdict == PASS
@@ -257,7 +258,7 @@ def test_an_overload_is_no_untrue_answer() -> None:
 def test_a_mail_that_was_sent_twice_under_one_number_is_right_under_faults(tmp_path: Path) -> None:
     faults = tmp_path / "faults"
     faults.write_text('{"fault": "celery killed", "start": 1, "end": 2}\n')
-    world = busy_run(1)
+    world = busy_run(3)
     PLANTS["P19: mail sent again though nothing broke"](world)
     assert judged(world, faults=faults, properties=["P19"]).verdict == PASS
     PLANTS["P19: two confirmations"](world)
@@ -315,14 +316,14 @@ def no_carts(world: World) -> None:
 def test_without_its_evidence_a_property_is_unknown(
     identity: str, forget: Callable[[World], None]
 ) -> None:
-    world = busy_run(1)
+    world = busy_run(3)
     forget(world)
     assert judged(world, properties=[identity]).verdict == UNKNOWN
 
 
 @pytest.mark.parametrize(("identity", "file"), [("P14", "ledger"), ("P19", "deliveries")])
 def test_without_a_file_its_property_is_unknown(identity: str, file: str) -> None:
-    assert judged(busy_run(1), **{file: None}, properties=[identity]).verdict == UNKNOWN
+    assert judged(busy_run(3), **{file: None}, properties=[identity]).verdict == UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -335,7 +336,7 @@ def test_without_a_file_its_property_is_unknown(identity: str, file: str) -> Non
 def test_what_takes_its_time_is_wrong_only_when_it_is_too_late(
     plant: str, bound: str, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = busy_run(1)
+    world = busy_run(3)
     PLANTS[plant](world)
     properties = [plant.partition(":")[0]]
     assert judged(world, properties=properties).verdict == FAIL
@@ -345,7 +346,7 @@ def test_what_takes_its_time_is_wrong_only_when_it_is_too_late(
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(1, PASS), (2, FAIL)])
 def test_a_sale_may_be_shown_with_the_price_of_a_second_ago(seconds: int, verdict: str) -> None:
-    world = busy_run(1)
+    world = busy_run(3)
     (first,) = [each for each in world.terms if each.sale == SALE]
     changed = world.end + 10
     after = {"asked": clock(changed), "done": clock(changed), "price": first.price + 1}

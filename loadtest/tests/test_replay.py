@@ -115,11 +115,11 @@ def test_a_killed_process_leaves_a_torn_line_and_any_other_is_an_error(tmp_path:
     ("plant", "op", "key", "status"),
     [
         ("P3: order lost", "order", "k1", 201),
-        ("P4: order of a refused key", "order", "planted-126", 409),
+        ("P4: order of a refused key", "order", "planted-120", 409),
         ("P5: two answers for a key", "order", "k1", 200),
         ("P5: repeated key refused", "order", "k1", 409),
-        ("P7: refused while there was stock", "order", "planted-126", 409),
-        ("P8: promised order not readable", "read", "planted-126", 404),
+        ("P7: refused while there was stock", "order", "planted-120", 409),
+        ("P8: promised order not readable", "read", "planted-120", 404),
         ("P11: charged twice", "payment", "", 200),
     ],
 )

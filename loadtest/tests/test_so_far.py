@@ -64,9 +64,9 @@ def test_a_correct_run_is_at_no_record_taken_for_broken(seed: int) -> None:
 @pytest.mark.parametrize(
     ("plant", "answers"),
     [
-        ("P5: two answers for a key", ["200 order o1", "200 order o99"]),
-        ("P5: repeated key refused", ["200 order o1", "409 limit_reached"]),
-        ("P8: promised order not readable", ["200 order o1", "404"]),
+        ("P5: two answers for a key", ["201 order o1", "200 order o99"]),
+        ("P5: repeated key refused", ["201 order o1", "409 limit_reached"]),
+        ("P8: promised order not readable", ["201 order o1", "404"]),
         ("P8: paid and awaiting again", ["200 paid", "200 awaiting_payment"]),
         ("P20: busy after the commit", ["503 busy", "200 order"]),
         ("P20: promised order not found by its payment", ["201 order", "404 not_found"]),
@@ -78,7 +78,7 @@ def test_a_correct_run_is_at_no_record_taken_for_broken(seed: int) -> None:
 def test_a_planted_violation_is_seen_with_the_calls_that_show_it(
     plant: str, answers: list[str]
 ) -> None:
-    world = busy_run(1)
+    world = busy_run(3)
     PLANTS[plant](world)
     identity = plant.partition(":")[0]
     broken = so_far(world)[identity]
@@ -113,7 +113,7 @@ def test_before_any_purchase_was_answered_the_books_alone_show_an_oversell() -> 
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_what_is_broken_so_far_is_broken_in_the_verdict(plant: str) -> None:
-    world = run_for(plant, 5)
+    world = run_for(plant, 6)
     PLANTS[plant](world)
     assert set(so_far(world)) <= failed(world)
 
@@ -128,16 +128,16 @@ def test_what_is_broken_at_any_record_is_broken_in_the_verdict(plant: str) -> No
 
 
 def test_a_server_error_is_no_failure_while_faults_are_injected() -> None:
-    world = busy_run(1)
+    world = busy_run(3)
     world.later("page", 500, "internal_error", key="", order="o1")
     assert set(so_far(world)) == {"P20"}
-    world = busy_run(1)
+    world = busy_run(3)
     world.later("page", 502, "", key="", order="o1")
     assert so_far(world, faults=True) == {}
 
 
 def test_a_property_that_the_run_says_nothing_about_is_not_asked(tmp_path: Path) -> None:
-    world = busy_run(1)
+    world = busy_run(3)
     PLANTS["P20: sold out told as an error"](world)
     files = world.write(tmp_path)
     assert judge_so_far(files["histories"], files["during"], not_judged=["P20"]) == []
