@@ -17,11 +17,6 @@ def refused(answer, status: int, code: str) -> dict[str, object]:
     return document
 
 
-def cny(yuan: float) -> dict[str, object]:
-    """An amount as the API writes it."""
-    return {"amount": round(yuan * 100), "currency": "CNY"}
-
-
 def title(code: str, language: str = "en") -> str:
     """Return the message of a code, regardless of the last request's language."""
     with override(language):

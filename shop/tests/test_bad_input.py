@@ -124,14 +124,6 @@ def test_the_schemes_name_may_be_in_any_case(ann, sale):
     assert ann.buy(sale, authorization=f"bearer {ann.token}").status_code == 201
 
 
-@pytest.mark.usefixtures("writes_nothing")
-@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"])
-def test_only_a_post_buys(method, ann, sale):
-    answer = ann.call(method, f"sales/{sale.pk}/orders", idempotency_key=str(uuid4()))
-    assert answer.status_code == 405
-    assert answer["Allow"] == "POST"
-
-
 @pytest.mark.parametrize(
     ("accepted", "language"),
     [

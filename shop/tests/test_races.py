@@ -16,10 +16,9 @@ from threading import Barrier
 from uuid import uuid4
 
 import pytest
-from django.db.models import F
 
-from inventory.models import Item, Reservation
-from inventory.tests.helpers import at_once, book, books_not_enforced
+from inventory.models import Reservation
+from inventory.tests.helpers import at_once, books_not_enforced
 from shop import orders, payments
 from shop.accounts.models import User
 from shop.catalogue.models import Sale
@@ -260,12 +259,3 @@ def test_without_the_unique_index_of_payments_an_order_is_charged_twice(fake_pro
     )
     with pytest.raises(AssertionError, match="was charged"):
         check(sale, fake_provider)
-
-
-def test_units_restored_twice_are_refused_by_the_books(fake_provider):
-    sale = a_sale(limit=2)
-    order, _ = some_orders(sale, 2)
-    orders.cancel(order)
-    assert book(sale.item_id).available == 8
-    with pytest.raises(Exception, match=r"is not total"):
-        Item.objects.filter(pk=sale.item_id).update(available=F("available") + 2)
