@@ -55,22 +55,21 @@ def serving(port: int, shop: str, target: Path) -> Iterator[RoomServer]:
     from lab.room.duel import Duels, Replays
     from lab.room.room import Room
     from lab.room.rush import FaultControl, Rush
-    from lab.room.server import RoomServer
+    from lab.room.server import Answers, RoomServer
 
     room = Room()
-    faults = FaultControl(target, room.timeline, room.shower("fault"))
+    faults = FaultControl(target, room)
     room.offered, room.missing = faults.offered, faults.missing
     data = environment.data_folder()
     Path(settings.LAB_RECORDING).unlink(missing_ok=True)  # a killed room's
     replays = Replays(data / "replays")
-    rush = Rush(shop, room.timeline, room.shower("rush"), replays, room.shower("replay"))
-    duels = Duels(shop, data / "duels", room.timeline, room.shower("duel"))
+    rush, duels = Rush(shop, room, replays), Duels(shop, data / "duels", room)
     actions = Actions(room, faults, rush, duels)
     with ExitStack() as cleanup:
-        server = RoomServer(port, room, origins(shop), actions, duels, replays)
+        server = RoomServer(port, Answers(room, origins(shop), actions, duels, replays))
         cleanup.callback(server.server_close)
         room.start()
-        for stop in (room.stop, duels.stop, rush.stop, faults.stop):
+        for stop in (room.stop, duels.stop, rush.task.stop, faults.task.stop):
             cleanup.callback(stop)
         yield server
 

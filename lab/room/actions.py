@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
+from inspect import signature
 from random import SystemRandom
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 from django.conf import settings
@@ -21,9 +22,8 @@ from inventory.outcomes import Busy
 from lab.proof import snapshot
 from lab.proof.testbed import misbehave
 from lab.room.duel import Duels
-from lab.room.room import Room
+from lab.room.room import Refused, Room
 from lab.room.rush import FaultControl, Rush
-from lab.room.server import Refused
 from lab.room.texts import MIX_NAMES
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import choose, open_sale
@@ -33,6 +33,9 @@ from shop.catalogue.models import Sale
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Units = Annotated[int, Meta(ge=1, le=100_000)]
 Buyers = Annotated[int, Meta(ge=1, le=5_000)]
+PerSecond = Annotated[float, Meta(ge=0, le=2000)]
+Watched = Annotated[list[Id], Meta(max_length=2)]
+Two = Annotated[list[str], Meta(min_length=2, max_length=2)]
 
 PROVIDER: dict[str, dict[str, Any]] = {
     "well": {},
@@ -44,71 +47,14 @@ PROVIDER: dict[str, dict[str, Any]] = {
 """How the payment provider can behave, by the button's name: see `lab/psp/books.py`."""
 
 
-class Watch(Struct, forbid_unknown_fields=True):
-    """Which sales are shown; none: always the newest."""
-
-    sales: Annotated[list[Id], Meta(max_length=2)]
-
-
-class RushWanted(Struct, forbid_unknown_fields=True):
-    """Buyers for a sale; without a sale, for a fresh one.
-
-    ``arrivals``: per second; 0: at once. ``record``: for slow motion.
-    """
-
-    buyers: Buyers
-    arrivals: Annotated[float, Meta(ge=0, le=2000)] = 0.0
-    mix: str = "rush"
-    sale: Id | None = None
-    stock: Units = 100
-    strategy: str = DEFAULT
-    record: bool = False
-
-
-class Restock(Struct, forbid_unknown_fields=True):
-    """Units for a sale's item."""
-
-    sale: Id
-    units: Units
-
-
-class Pause(Struct, forbid_unknown_fields=True):
-    """Whether a sale rests."""
-
-    sale: Id
-    paused: bool
-
-
-class StrategyWanted(Struct, forbid_unknown_fields=True):
-    """How a sale is to sell from now on."""
-
-    sale: Id
-    strategy: str
-
-
-class FaultWanted(Struct, forbid_unknown_fields=True):
-    """A fault, by its name."""
-
-    fault: str
-    sale: Id | None = None
-
-
-class Behaviour(Struct, forbid_unknown_fields=True):
-    """A behaviour of the payment provider, by the button's name."""
-
-    behaviour: str
-
-
-class DuelWanted(Struct, forbid_unknown_fields=True):
-    """Two strategies for the same buyers."""
-
-    strategies: Annotated[list[str], Meta(min_length=2, max_length=2)]
-    buyers: Buyers = 500
-    stock: Units = 100
-
-
-class Nothing(Struct, forbid_unknown_fields=True):
-    """No arguments."""
+def arguments_of(act: Callable[..., None]) -> type[Struct]:
+    """Return the JSON object that has an action's parameters as its members, and no others."""
+    kinds = get_type_hints(act, include_extras=True)
+    members = [
+        (name, kinds[name]) if each.default is each.empty else (name, kinds[name], each.default)
+        for name, each in signature(act).parameters.items()
+    ]
+    return msgspec.defstruct("Arguments", members, kw_only=True, forbid_unknown_fields=True)
 
 
 class Actions:
@@ -116,20 +62,21 @@ class Actions:
 
     def __init__(self, room: Room, faults: FaultControl, rush: Rush, duels: Duels) -> None:
         self._room, self._faults, self._rush, self._duels = room, faults, rush, duels
-        self._known: dict[str, tuple[type[Struct], Callable[[Any], None]]] = {
-            "watch": (Watch, self._watch),
-            "rush": (RushWanted, self._start_rush),
-            "stop": (Nothing, self._stop),
-            "restock": (Restock, self._restock),
-            "pause": (Pause, self._pause),
-            "strategy": (StrategyWanted, self._change_strategy),
-            "inject": (FaultWanted, self._inject),
-            "heal": (Nothing, lambda _: self._faults.heal()),
-            "provider": (Behaviour, self._behave),
-            "duel": (DuelWanted, self._duel),
+        acts: dict[str, Callable[..., None]] = {
+            "watch": self._watch,
+            "rush": self._start_rush,
+            "stop": self._stop,
+            "restock": self._restock,
+            "pause": self._pause,
+            "strategy": self._change_strategy,
+            "inject": self._inject,
+            "heal": faults.heal,
+            "provider": self._behave,
+            "duel": self._duel,
         }
+        self._known = {name: (arguments_of(act), act) for name, act in acts.items()}
 
-    def __call__(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, name: str, arguments: dict[str, Any]) -> None:
         """Carry one out.
 
         Raises:
@@ -140,72 +87,70 @@ class Actions:
             raise Refused("not found", HTTPStatus.NOT_FOUND)
         kind, act = self._known[name]
         try:
-            act(msgspec.convert(arguments, kind))
+            act(**msgspec.structs.asdict(msgspec.convert(arguments, kind)))
         except ValidationError as error:
             raise ValueError("; ".join(error.messages)) from error
         except Sale.DoesNotExist:
             raise Refused("there is no such sale", HTTPStatus.NOT_FOUND) from None
         except (StackError, Error, Busy) as error:
             raise Refused(str(error) or "the shop is overloaded") from error
-        return {}
 
-    def _watch(self, wanted: Watch) -> None:
-        self._room.watch(tuple(wanted.sales))
+    def _watch(self, sales: Watched) -> None:
+        """Show these sales; without any, always the newest."""
+        self._room.chosen = tuple(sales)
 
-    def _start_rush(self, wanted: RushWanted) -> None:
-        if wanted.mix not in MIX_NAMES:
-            raise ValueError(f"no mix is called {wanted.mix!r}")
-        if self._room.shows("rush"):
-            raise Refused("the buyers of the last rush are still there")
-        plan = RunPlan(
-            buyers=wanted.buyers,
-            seed=SystemRandom().randrange(1, 2**31),
-            mix=wanted.mix,
-            arrivals=wanted.arrivals,
-        )
-        sale = wanted.sale
+    def _start_rush(
+        self,
+        buyers: Buyers,
+        arrivals: PerSecond = 0.0,
+        mix: str = "rush",
+        sale: Id | None = None,
+        stock: Units = 100,
+        strategy: str = DEFAULT,
+        record: bool = False,
+    ) -> None:
+        """Let buyers at a sale, without one at a fresh one; at once if none arrive per second."""
+        if mix not in MIX_NAMES:
+            raise ValueError(f"no mix is called {mix!r}")
+        self._rush.task.require_idle()
+        seed = SystemRandom().randrange(1, 2**31)
+        plan = RunPlan(buyers=buyers, seed=seed, mix=mix, arrivals=arrivals)
         if sale is None:
             # It opens when the buyers have gathered, as in a proof.
+            opens = timedelta(seconds=plan.gathers_in)
             opened = open_sale(
-                stock=wanted.stock,
-                price=99_900,
-                limit=1,
-                strategy=wanted.strategy,
-                starts_in=timedelta(seconds=plan.gathers_in),
+                stock=stock, price=99_900, limit=1, strategy=strategy, starts_in=opens
             )
             sale = opened.pk
-            self._room.watch(())
-        if not self._rush.start(replace(plan, sale=str(sale)), record=wanted.record):
-            raise Refused("the buyers of the last rush are still there")
+            self._room.chosen = ()
+        self._rush.start(replace(plan, sale=str(sale)), record=record)
 
-    def _stop(self, _: Nothing) -> None:
-        self._rush.stop()
+    def _stop(self) -> None:
+        self._rush.task.stop()
         self._duels.stop()
 
-    def _restock(self, wanted: Restock) -> None:
-        services.restock(Sale.objects.get(pk=wanted.sale).item_id, wanted.units)
+    def _restock(self, sale: Id, units: Units) -> None:
+        services.restock(Sale.objects.get(pk=sale).item_id, units)
 
-    def _pause(self, wanted: Pause) -> None:
-        snapshot.change(wanted.sale, paused=wanted.paused)
+    def _pause(self, sale: Id, paused: bool) -> None:
+        snapshot.change(sale, paused=paused)
 
-    def _change_strategy(self, wanted: StrategyWanted) -> None:
-        choose(Sale.objects.get(pk=wanted.sale), wanted.strategy)
+    def _change_strategy(self, sale: Id, strategy: str) -> None:
+        choose(Sale.objects.get(pk=sale), strategy)
 
-    def _inject(self, wanted: FaultWanted) -> None:
-        if wanted.fault not in self._faults.offered():
-            raise Refused(f"the fault {wanted.fault!r} is not possible here")
-        if not self._faults.inject(wanted.fault, wanted.sale or 0):
-            raise Refused("heal the current fault first")
+    def _inject(self, fault: str, sale: Id | None = None) -> None:
+        if fault not in self._faults.offered():
+            raise Refused(f"the fault {fault!r} is not possible here")
+        self._faults.inject(fault, sale or 0)
 
-    def _behave(self, wanted: Behaviour) -> None:
-        if wanted.behaviour not in PROVIDER:
-            raise ValueError(f"the provider knows no behaviour {wanted.behaviour!r}")
-        misbehave(settings.PSP_URL, **PROVIDER[wanted.behaviour])
-        self._room.show("provider", wanted.behaviour)
-        self._room.timeline.add("provider", behaviour=wanted.behaviour)
+    def _behave(self, behaviour: str) -> None:
+        if behaviour not in PROVIDER:
+            raise ValueError(f"the provider knows no behaviour {behaviour!r}")
+        misbehave(settings.PSP_URL, **PROVIDER[behaviour])
+        self._room.show("provider", behaviour)
+        self._room.timeline.add("provider", behaviour=behaviour)
 
-    def _duel(self, wanted: DuelWanted) -> None:
-        if unknown := set(wanted.strategies) - set(CLASSES):
+    def _duel(self, strategies: Two, buyers: Buyers = 500, stock: Units = 100) -> None:
+        if unknown := set(strategies) - set(CLASSES):
             raise ValueError(f"no strategy is called {unknown.pop()!r}")
-        if not self._duels.start(tuple(wanted.strategies), wanted.buyers, wanted.stock):
-            raise Refused("the last duel is still going on")
+        self._duels.start(tuple(strategies), buyers, stock)

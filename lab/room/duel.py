@@ -25,35 +25,21 @@ from lab.proof.result import Result
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from lab.room.recorder import recording
-from lab.room.room import Task, Timeline
+from lab.room.room import Room, Task
 from lab.strategies.choice import chosen
 from loadtest.replay import Mark, compose, dump, first_beyond, read_served
 from loadtest.steps import RunFiles, RunPlan
-from loadtest.steps.files import RunFolder, Runs
+from loadtest.steps.files import Runs
 from shop.catalogue.models import Sale
 
-
-def plans(strategies: tuple[str, str], buyers: int, stock: int, seed: int) -> list[RunPlan]:
-    """Return the plans of both sides: the same buyers, by the same seed."""
-    return [
-        RunPlan(buyers=buyers, seed=seed, stock=stock, strategy=strategy) for strategy in strategies
-    ]
-
-
-def folders(runs: Path) -> tuple[RunFolder, list[Path]]:
-    """Make the folder of a new duel, and one for each side in it."""
-    run = Runs(runs).new()
-    sides = [run.path / "first", run.path / "second"]
-    for side in sides:
-        side.mkdir()
-    return run, sides
+SIDES = ("first", "second")
+"""A duel's sides, and their folders in its own."""
 
 
 def fight(
     plans: list[RunPlan],
     testbed: Testbed,
-    folders: list[Path],
-    *,
+    folder: Path,
     watch: Callable[[int], Callable[[Progress], None]],
 ) -> list[Result]:
     """Run one side after the other; write the recording of both, and return their results.
@@ -61,19 +47,21 @@ def fight(
     Args:
         plans: of the sides.
         testbed: the shop.
-        folders: for each side's history and report; the recording lies beside them.
+        folder: for the recording, and a folder of each side with its history and report.
         watch: called with the side's number; returns what is told its progress.
 
     Raises:
         LoadFailed, StackError: a side could not be run.
     """
     results, sides = [], []
-    for number, (plan, folder) in enumerate(zip(plans, folders, strict=True)):
-        with recording(folder):
-            proof = Proof(plan, testbed, folder, watch(number), RunFiles(folder).report)
+    for number, (plan, name) in enumerate(zip(plans, SIDES, strict=True)):
+        files = RunFiles(folder / name)
+        files.path.mkdir()
+        with recording(files.path):
+            proof = Proof(plan, testbed, files.path, watch(number), files.report)
             proof.run()
         results.append(proof.result)
-        replay = replay_of(folder, proof.result.sale, plan.strategy)
+        replay = replay_of(files.path, proof.result.sale, plan.strategy)
         sides.append({"strategy": plan.strategy, **outcome(proof.result), "replay": replay})
     first = plans[0]
     document = {
@@ -84,7 +72,7 @@ def fight(
         "sides": sides,
     }
     text = json.dumps(document, separators=(",", ":"))
-    (folders[0].parent / RECORDING).write_text(text, encoding="utf-8")
+    (folder / RECORDING).write_text(text, encoding="utf-8")
     return results
 
 
@@ -199,7 +187,6 @@ def _oversell(item: Item, histories: list[Path]) -> list[Mark]:
     return [Mark("P1", "no oversell", call.end, text, call.call)]
 
 
-SIDES = ("first", "second")
 RECORDING = "duel.json"
 """A duel's file in its folder, which the page plays; `lab/room/duel.py` writes it."""
 
@@ -215,25 +202,21 @@ class Duels:
     Args:
         url: of the shop.
         folder: for the last duels and their reports.
-        timeline: is told.
-        show: called with what is shown of the duel.
+        room: shows the duel.
     """
 
-    def __init__(
-        self,
-        url: str,
-        folder: Path,
-        timeline: Timeline,
-        show: Callable[[dict[str, Any]], None],
-    ) -> None:
-        self._url, self._folder = url, folder
-        self._timeline, self._show = timeline, show
-        self._task = Task("duel")
+    def __init__(self, url: str, folder: Path, room: Room) -> None:
+        self._url, self._folder, self._room = url, folder, room
+        self._task = Task("the last duel is still going on")
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, strategies: tuple[str, ...], buyers: int, stock: int) -> bool:
-        """Start a duel; return False if there is one already."""
-        return self._task.start(self._run, strategies, buyers, stock)
+    def start(self, strategies: tuple[str, ...], buyers: int, stock: int) -> None:
+        """Start a duel.
+
+        Raises:
+            Refused: there is one already.
+        """
+        self._task.start(self._run, strategies, buyers, stock)
 
     def stop(self) -> None:
         """End the duel, and return when it has."""
@@ -270,17 +253,21 @@ class Duels:
             process.terminate()
         sides: list[dict[str, Any]] = [{"strategy": name} for name in strategies]
         duel: dict[str, Any] = {"going": True, "run": 0, "sides": sides}
-        self._timeline.add("duel", first=strategies[0], second=strategies[1])
-        self._show(deepcopy(duel))
+        self._room.timeline.add("duel", first=strategies[0], second=strategies[1])
+        self._show(duel)
         assert process.stdout is not None
         with process.stdout:
             for line in process.stdout:
                 self._learn(duel, json.loads(line))
-                self._show(deepcopy(duel))  # a copy, which viewers may be reading at the next line
+                self._show(duel)
         process.wait()
         done = all("outcome" in side for side in sides)
-        self._show({**deepcopy(duel), "going": False})
-        self._timeline.add("duel_over" if done else "duel_failed")
+        self._show({**duel, "going": False})
+        self._room.timeline.add("duel_over" if done else "duel_failed")
+
+    def _show(self, duel: dict[str, Any]) -> None:
+        # A copy, which viewers may be reading at the next line.
+        self._room.show("duel", deepcopy(duel))
 
     def _learn(self, duel: dict[str, Any], told: dict[str, Any]) -> None:
         sides = duel["sides"]

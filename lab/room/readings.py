@@ -1,25 +1,32 @@
-"""What Redis and PostgreSQL say about the watched sales, each read in a thread of its own."""
+"""What servers say about the watched sales and web processes have counted, each in a thread."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import psutil
 from django.db import Error, connection
 from redis.exceptions import RedisError
 
 from inventory.audit import audit
+from inventory.metrics import SECONDS
 from inventory.redis import ITEM_LOCK
 from inventory.selling.commit import forget_connection
 from lab.strategies import CLASSES, DEFAULT
 from locking import LockUnavailable
 from locking.backends.redis_status import status_of
+from shop.operating.metrics import files
 
 LATE = 1.0
 """Seconds without an answer after which a server counts as away."""
+
+AWAY: tuple[type[Exception], ...] = (Error, RedisError, LockUnavailable, OSError, ValueError)
+"""That a source does not answer. A metrics file may be half deleted: the next reading goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +49,11 @@ class Source:
     A thread for each, so that a server that hangs delays only its own figures.
 
     Attributes:
-        name: of the thread.
-        read: returns the answer.
-        errors: exceptions that mean that the server is away.
+        read: returns the answer, or raises one of `AWAY`.
         pause: returns the seconds until the next reading.
     """
 
-    name: str
     read: Callable[[], dict[str, Any]]
-    errors: tuple[type[Exception], ...]
     pause: Callable[[], float]
     _value: dict[str, Any] = field(default_factory=dict)
     _answered: float | None = None
@@ -60,7 +63,7 @@ class Source:
 
     def start(self) -> None:
         """Start to read."""
-        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -73,7 +76,7 @@ class Source:
         """Read once."""
         try:
             self._value = self.read()
-        except self.errors:
+        except AWAY:
             self._failed = True
             return
         self._answered, self._failed = time.monotonic(), False
@@ -93,45 +96,31 @@ class Source:
             connection.close()  # this thread's, if it asked the database
 
 
-LOCK_ERRORS: tuple[type[Exception], ...] = (RedisError, LockUnavailable)
+def read_locks(items: Sequence[int]) -> dict[str, Any]:
+    """Return the locks of items by their ids, each read in one command.
 
-
-class Locks:
-    """Reads the locks of items.
-
-    Args:
-        items: returns the items' ids.
+    Raises:
+        RedisError, LockUnavailable: Redis does not answer.
     """
+    # Without a watched item, ask for the lock of no item: the answer shows that Redis is up.
+    return {str(item): _lock(item) for item in items or [0]}
 
-    def __init__(self, items: Callable[[], Sequence[int]]) -> None:
-        self._items = items
 
-    def read(self) -> dict[str, Any]:
-        """Read every lock in one command each.
-
-        Raises:
-            RedisError, LockUnavailable: Redis does not answer.
-        """
-        # Without a watched item, ask for the lock of no item: the answer shows that Redis is up.
-        return {str(item): self._lock(item) for item in self._items() or [0]}
-
-    def _lock(self, item: int) -> dict[str, Any]:
-        status = status_of(ITEM_LOCK.make(item))
-        return {
-            "holder": _pid(status.owner) if status.owner else None,
-            "token": status.token,
-            "remaining": round(status.remaining, 2),
-            "lease": ITEM_LOCK.lease,
-            "waiters": [_pid(waiter) for waiter in status.waiters],
-        }
+def _lock(item: int) -> dict[str, Any]:
+    status = status_of(ITEM_LOCK.make(item))
+    return {
+        "holder": _pid(status.owner) if status.owner else None,
+        "token": status.token,
+        "remaining": round(status.remaining, 2),
+        "lease": ITEM_LOCK.lease,
+        "waiters": [_pid(waiter) for waiter in status.waiters],
+    }
 
 
 def _pid(owner: str) -> str:
     """Return the process id of an owner's name, "host/process id"."""
     return owner.rpartition("/")[2]
 
-
-STOCK_ERRORS: tuple[type[Exception], ...] = (Error,)
 
 SALES = """
 SELECT sale.id, item.id, product.name, product.name_zh, coalesce(strategy.name, %(default)s),
@@ -241,3 +230,120 @@ class Stock:
         self._slow = {"outbox": outbox, "mails": mails, "recent": recent}
         self._items = items
         self._audit_at = time.monotonic() + SHARE * (time.monotonic() - started)
+
+
+WINDOW = 1.0
+"""Seconds that rates are counted over."""
+
+ACCEPTED = {"granted"}
+REFUSED = {"sold_out", "limit_reached", "key_reused", "declined"}
+"""Outcomes of purchases, as `inventory.metrics` names them; `replayed` is neither. The
+others count as failed: nothing is known to be wrong, but the buyer has to try again."""
+
+PERCENTILES = (0.5, 0.99)
+
+
+class Counted:
+    """Sums over all processes at one moment."""
+
+    def __init__(self) -> None:
+        self.at = time.monotonic()
+        self.outcomes: Counter[str] = Counter()
+        self.seconds = [0] * (len(SECONDS) + 1)
+        self.batches, self.purchases = 0, 0.0
+        self.stale = 0
+
+    def add(self, snapshot: dict[str, Any]) -> None:
+        """Add what a process has counted."""
+        for (name, *_), count in snapshot["counters"]:
+            if name == "stale_token":
+                self.stale += count
+        for (name, *labels), counts, total in snapshot["histograms"]:
+            if name == "purchase_seconds":
+                self.outcomes[labels[1]] += sum(counts)
+                self.seconds = [a + b for a, b in zip(self.seconds, counts, strict=True)]
+            elif name == "batch_size":
+                self.batches += sum(counts)
+                self.purchases += total
+
+
+class Processes:
+    """Reads the files, and remembers enough of them to tell rates."""
+
+    def __init__(self) -> None:
+        self._counted: deque[Counted] = deque()
+
+    def read(self) -> dict[str, Any]:
+        """Return the web processes that live, and the rates of the last second.
+
+        Raises:
+            OSError, ValueError: a file could not be read.
+        """
+        counted, web = Counted(), []
+        for each in files.written():
+            if not each.process.endswith(".web"):
+                continue
+            counted.add(each.snapshot)
+            pid = int(each.process.split(".")[-2])
+            state = _state(pid)
+            if state is not None:
+                gauges = each.snapshot["gauges"]
+                web.append(
+                    {
+                        "pid": str(pid),
+                        "state": state,
+                        "waiting": int(gauges.get("waiting", 0)),
+                        "without_redis": bool(gauges.get("degraded")),
+                    }
+                )
+        self._counted.append(counted)
+        while len(self._counted) > 2 and counted.at - self._counted[1].at >= WINDOW:
+            self._counted.popleft()
+        return {"web": web, "stale": counted.stale, **rates(self._counted[0], counted)}
+
+
+def _state(pid: int) -> str | None:
+    """Return whether a process of this machine runs or is stopped; None if it is gone."""
+    try:
+        status = psutil.Process(pid).status()
+    except psutil.NoSuchProcess:
+        return None
+    if status in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}:
+        return None
+    return "stopped" if status == psutil.STATUS_STOPPED else "running"
+
+
+def rates(before: Counted, after: Counted) -> dict[str, Any]:
+    """Return what happened per second between two readings."""
+    seconds = max(after.at - before.at, 0.001)
+    # The files of a master that started again begin at zero: then nothing is known yet.
+    kinds: defaultdict[str, float] = defaultdict(float)
+    for outcome, count in after.outcomes.items():
+        kind = "accepted" if outcome in ACCEPTED else "refused" if outcome in REFUSED else "failed"
+        if outcome != "replayed":
+            kinds[kind] += max(0, count - before.outcomes[outcome]) / seconds
+    buckets = [max(0, b - a) for a, b in zip(before.seconds, after.seconds, strict=True)]
+    batches = after.batches - before.batches
+    p50, p99 = (percentile(buckets, share) for share in PERCENTILES)
+    return {
+        **{kind: round(kinds[kind], 1) for kind in ("accepted", "refused", "failed")},
+        "p50": p50,
+        "p99": p99,
+        "batches": round(max(0, batches) / seconds, 1),
+        "batch": round((after.purchases - before.purchases) / batches, 1) if batches > 0 else None,
+    }
+
+
+def percentile(buckets: list[int], share: float) -> float | None:
+    """Return a percentile in ms, interpolated within its bucket; None without observations."""
+    wanted, below = share * sum(buckets), 0
+    if not wanted:
+        return None
+    for number, count in enumerate(buckets):
+        if below + count >= wanted:
+            low = SECONDS[number - 1] if number else 0.0
+            # The last bucket has no upper bound.
+            high = SECONDS[number] if number < len(SECONDS) else low
+            return round(1000 * (low + (high - low) * (wanted - below) / count), 2)
+        below += count
+    raise AssertionError("unreachable: the buckets add up to their sum")

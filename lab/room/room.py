@@ -6,12 +6,12 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any
 
-from lab.room import processes, readings
-from lab.room.readings import Source
+from lab.room.readings import Processes, Source, Stock, read_locks
 
 EVERY = 0.2
 """Seconds between two frames while somebody watches, and between two readings: together a commit is
@@ -122,28 +122,50 @@ class Changes:
             self._add(code, sale=pk, problem=(after.get("problems") or [""])[0])
 
 
+class Refused(Exception):
+    """An action is impossible now; the message says why. `status` is the answer's."""
+
+    def __init__(self, message: str, status: HTTPStatus = HTTPStatus.CONFLICT) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class Task:
     """Runs one function at a time, each in a thread of its own.
 
+    Args:
+        busy: why another one cannot run meanwhile.
+
     Attributes:
-        end: set when what runs has to end; whoever runs looks at it.
+        end: set when what runs has to end; the function looks at it.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, busy: str) -> None:
+        self._busy = busy
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self.end = threading.Event()
 
-    def start(self, work: Callable[..., None], *arguments: Any) -> bool:
-        """Start; return False if something runs already."""
+    def require_idle(self) -> None:
+        """Return if nothing runs.
+
+        Raises:
+            Refused: something does.
+        """
+        if self._thread is not None and self._thread.is_alive():
+            raise Refused(self._busy)
+
+    def start(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Start a function.
+
+        Raises:
+            Refused: one runs already.
+        """
         with self._lock:
-            if self._thread is not None and self._thread.is_alive():
-                return False
+            self.require_idle()
             self.end.clear()
-            self._thread = threading.Thread(target=work, args=arguments, name=self._name)
+            self._thread = threading.Thread(target=work, args=arguments)
             self._thread.start()
-            return True
 
     def stop(self) -> None:
         """Let it end, and return when it has."""
@@ -160,6 +182,7 @@ class Room:
         offered: returns the names of the faults that are possible here.
         missing: returns those that are not, with what they lack; see `FaultControl.missing`.
         chosen: ids of the watched sales; none means the newest sale.
+        viewers: how many watch now.
     """
 
     def __init__(self) -> None:
@@ -169,18 +192,16 @@ class Room:
         self.missing: Callable[[], list[dict[str, str]]] = list
         self.chosen: tuple[int, ...] = ()
         self._changes = Changes(self.timeline)
-        self._viewers = 0
+        self.viewers = 0
         self._changed = threading.Condition()
         self._frame: dict[str, Any] = {}
         self._number = 0
         self._history: deque[dict[str, Any]] = deque(maxlen=HISTORY)
         self._end = threading.Event()
-        stock = readings.Stock(lambda: self.chosen)
-        locks = readings.Locks(self._items)
         self.sources = {
-            "postgres": Source("stock", stock.read, readings.STOCK_ERRORS, self.pause),
-            "redis": Source("locks", locks.read, readings.LOCK_ERRORS, self.pause),
-            "web": Source("processes", processes.Processes().read, processes.ERRORS, self.pause),
+            "postgres": Source(Stock(lambda: self.chosen).read, self.pause),
+            "redis": Source(lambda: read_locks(self._items()), self.pause),
+            "web": Source(Processes().read, self.pause),
         }
         self._thread = threading.Thread(target=self._run, name="frames", daemon=True)
 
@@ -201,7 +222,7 @@ class Room:
 
     def pause(self) -> float:
         """Return the seconds between two readings now."""
-        return EVERY if self._viewers else IDLE
+        return EVERY if self.viewers else IDLE
 
     def show(self, name: str, what: Any) -> None:
         """Show something in every frame from now on, such as the current fault; None: no more."""
@@ -210,32 +231,16 @@ class Room:
             others = {key: value for key, value in self._state.items() if key != name}
             self._state = others if what is None else {**others, name: what}
 
-    def shower(self, name: str) -> Callable[[Any], None]:
-        """Return `show` for one name."""
-        return partial(self.show, name)
-
-    def shows(self, name: str) -> bool:
-        """Whether something is shown under a name."""
-        return name in self._state
-
-    def watch(self, sales: tuple[int, ...]) -> None:
-        """Watch these sales from now on; none means the newest."""
-        self.chosen = sales
-
-    def enter(self) -> None:
-        """Count a viewer."""
+    @contextmanager
+    def viewing(self) -> Iterator[None]:
+        """Count a viewer during the block."""
         with self._changed:
-            self._viewers += 1
-
-    def leave(self) -> None:
-        """Forget a viewer."""
-        with self._changed:
-            self._viewers -= 1
-
-    @property
-    def viewers(self) -> int:
-        """How many watch now."""
-        return self._viewers
+            self.viewers += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.viewers -= 1
 
     def next(self, last: int) -> tuple[int, dict[str, Any]]:
         """Wait for a frame later than the one numbered `last`; return its number and the frame.

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from django.db import Error, connection
 
 from lab.proof.load import Load, LoadFailed
 from lab.room.duel import Replays
 from lab.room.recorder import recording
-from lab.room.room import Task, Timeline
+from lab.room.room import Room, Task
 from loadtest.fault_needs import DISK
 from loadtest.faults import FAULTS, Target, left_out
 from loadtest.steps import RunPlan
@@ -31,55 +29,49 @@ class Rush:
 
     Args:
         url: of the shop.
-        timeline: is told.
-        show: called with what is shown of the rush; with None after it.
+        room: shows the rush, and the number of its recording.
         replays: keep what is recorded.
-        recorded: called with the number of a recording.
+
+    Attributes:
+        task: the rush; stopping it sends the buyers away.
     """
 
-    def __init__(
-        self,
-        url: str,
-        timeline: Timeline,
-        show: Callable[[dict[str, Any] | None], None],
-        replays: Replays,
-        recorded: Callable[[int], None],
-    ) -> None:
-        self._url, self._timeline, self._show = url, timeline, show
-        self._replays, self._recorded = replays, recorded
-        self._task = Task("rush")
+    def __init__(self, url: str, room: Room, replays: Replays) -> None:
+        self._url, self._room, self._replays = url, room, replays
+        self._add = room.timeline.add
+        self.task = Task("the buyers of the last rush are still there")
 
-    def start(self, plan: RunPlan, *, record: bool = False) -> bool:
-        """Let buyers at a sale; return False while others are still there."""
-        return self._task.start(self._run, plan, record)
+    def start(self, plan: RunPlan, *, record: bool) -> None:
+        """Let buyers at a sale.
 
-    def stop(self) -> None:
-        """Send the buyers away, and return when they have gone."""
-        self._task.stop()
+        Raises:
+            Refused: others are still there.
+        """
+        self.task.start(self._run, plan, record)
 
     def _run(self, plan: RunPlan, record: bool) -> None:
         sale = int(plan.sale)
-        self._show({"sale": sale, "buyers": plan.buyers})
-        self._timeline.add("rush", sale=sale, buyers=plan.buyers)
+        self._room.show("rush", {"sale": sale, "buyers": plan.buyers})
+        self._add("rush", sale=sale, buyers=plan.buyers)
         with tempfile.TemporaryDirectory(prefix="rush-") as folder:
             path = Path(folder)
             try:
                 with recording(path) if record else nullcontext():
                     self._let_in(plan, path, record)
-                self._timeline.add("rush_over", sale=sale)
+                self._add("rush_over", sale=sale)
                 if record:
                     self._keep(plan, path)
             except LoadFailed as error:
-                self._timeline.add("rush_failed", sale=sale, problem=str(error).splitlines()[-1])
+                self._add("rush_failed", sale=sale, problem=str(error).splitlines()[-1])
             finally:
-                self._show(None)
+                self._room.show("rush", None)
 
     def _let_in(self, plan: RunPlan, folder: Path, record: bool) -> None:
         # A checker would know nothing of a click on stock or terms meanwhile: a rush's history is
         # for slow motion only, and the books are judged.
         load = Load(plan, self._url, folder, records=record)
         try:
-            while load.running() and not self._task.end.wait(POLL):
+            while load.running() and not self.task.end.wait(POLL):
                 pass
         finally:
             load.stop()
@@ -88,10 +80,10 @@ class Rush:
         sale = int(plan.sale)
         title = f"{plan.mix} · {plan.buyers:,} · {time.strftime('%H:%M:%S')}"
         try:
-            self._recorded(self._replays.keep(folder, sale, title))
-            self._timeline.add("recorded", sale=sale)
+            self._room.show("replay", self._replays.keep(folder, sale, title))
+            self._add("recorded", sale=sale)
         except (Error, OSError, ValueError) as error:
-            self._timeline.add("record_failed", problem=str(error))
+            self._add("record_failed", problem=str(error))
         finally:
             connection.close()
 
@@ -111,15 +103,16 @@ class FaultControl:
 
     Args:
         target: file that says what faults act on; the demo writes it once everything runs.
-        timeline: is told.
-        show: called with the fault's name while there is one, and with None after it.
+        room: shows the fault's name while there is one.
+
+    Attributes:
+        task: the fault; stopping it heals it, and returns when everything works again.
     """
 
-    def __init__(
-        self, target: Path, timeline: Timeline, show: Callable[[str | None], None]
-    ) -> None:
-        self._target, self._timeline, self._show = target, timeline, show
-        self._task = Task("fault")
+    def __init__(self, target: Path, room: Room) -> None:
+        self._target, self._room = target, room
+        self._add = room.timeline.add
+        self.task = Task("heal the current fault first")
 
     def offered(self) -> list[str]:
         """Return the names of the faults that are possible here."""
@@ -142,37 +135,37 @@ class FaultControl:
             for name, lack in left_out(FAULTS, there).items()
         ]
 
-    def inject(self, name: str, sale: int) -> bool:
-        """Start a fault; return False if there is one already."""
-        return self._task.start(self._run, name, sale)
+    def inject(self, name: str, sale: int) -> None:
+        """Start a fault.
+
+        Raises:
+            Refused: there is one already.
+        """
+        self.task.start(self._run, name, sale)
 
     def heal(self) -> None:
         """Let the fault end."""
-        self._task.end.set()
-
-    def stop(self) -> None:
-        """Heal the fault, and return when everything works again."""
-        self._task.stop()
+        self.task.end.set()
 
     def _run(self, name: str, sale: int) -> None:
         fault, injected, started = None, False, time.monotonic()
-        self._show(name)
+        self._room.show("fault", name)
         try:
             target = replace(Target.read(self._target), sale=sale)
             fault = FAULTS[name](target, Random())
             fault.inject()
             injected = True
-            self._timeline.add("fault", fault=name)
-            self._task.end.wait(LONGEST)
+            self._add("fault", fault=name)
+            self.task.end.wait(LONGEST)
         except Exception as error:  # noqa: BLE001  # any error is told and healed
-            self._timeline.add("fault_failed", fault=name, problem=str(error))
+            self._add("fault_failed", fault=name, problem=str(error))
         try:
             if fault is not None:
                 fault.heal()
             if injected:
                 seconds = round(time.monotonic() - started, 1)
-                self._timeline.add("healed", fault=name, seconds=seconds)
+                self._add("healed", fault=name, seconds=seconds)
         except Exception as error:  # noqa: BLE001  # likewise
-            self._timeline.add("fault_failed", fault=name, problem=str(error))
+            self._add("fault_failed", fault=name, problem=str(error))
         finally:
-            self._show(None)
+            self._room.show("fault", None)

@@ -8,19 +8,41 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
+from django.core.signing import TimestampSigner
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.templatetags.static import static
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from lab.room import tokens
-from lab.room.texts import BEHAVIOURS, MIX_NAMES, texts
+from lab.room.texts import MIX_NAMES, TEXTS
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.replay import SCRIPTS
 from shop.operating import headers
 
 View = Callable[[HttpRequest], HttpResponse]
+
+LIFETIME = 15 * 60
+"""Seconds that a token may be used, and that a stream lasts: a user who is no longer staff is out
+after twice this time at most. The page gets a new token in time."""
+
+# The process has another port and so another origin. A session cookie would have to be looked up
+# in PostgreSQL, which the room must outlive; a signed token is checked without a server.
+_SALT = "lab.room.tokens"
+
+
+def issue(user: object) -> str:
+    """Make a token for a member of staff, named by their id."""
+    return TimestampSigner(salt=_SALT).sign(str(user))
+
+
+def verify(token: str) -> None:
+    """Return if a token is valid.
+
+    Raises:
+        BadSignature: forged, damaged or expired.
+    """
+    TimestampSigner(salt=_SALT).unsign(token, max_age=LIFETIME)
 
 
 def for_staff(view: View) -> View:
@@ -48,7 +70,9 @@ def for_staff(view: View) -> View:
 def room(request: HttpRequest) -> HttpResponse:
     """Show the control room."""
     return _page(
-        request, "lab/room.html", {"mixes": MIX_NAMES, "behaviours": BEHAVIOURS, "buyers": 500}
+        request,
+        "lab/room.html",
+        {"mixes": MIX_NAMES, "behaviours": TEXTS["behaviours"], "buyers": 500},
     )
 
 
@@ -68,7 +92,7 @@ def replay(request: HttpRequest) -> HttpResponse:
 @for_staff
 def token(request: HttpRequest) -> HttpResponse:
     """Give a page a new token before its old one expires."""
-    return JsonResponse({"token": tokens.issue(request.user.pk), "lifetime": tokens.LIFETIME})
+    return JsonResponse({"token": issue(request.user.pk), "lifetime": LIFETIME})
 
 
 def _player() -> list[str]:
@@ -81,7 +105,7 @@ def _page(request: HttpRequest, template: str, more: dict[str, Any]) -> HttpResp
         "strategies": {name: kind.summary for name, kind in CLASSES.items()},
         "default": DEFAULT,
         "settings_of_script": {"url": settings.ROOM_URL},
-        "texts": texts(),
+        "texts": TEXTS,  # rendered in the visitor's language
         **more,
     }
     response = render(request, template, context)

@@ -17,7 +17,7 @@ from lab.models import UnenforcedItem
 from lab.room.duel import RECORDING, SHIPPED, SIDES, Replays
 from lab.room.recorder import Recorder, recording
 from lab.room.room import curves
-from lab.room.texts import FAULTS
+from lab.room.texts import TEXTS
 from lab.tests.test_accessibility import findings
 from loadtest.checker import judge
 from loadtest.faults import FAULTS as KNOWN_FAULTS
@@ -70,7 +70,7 @@ def test_the_room_shows_a_sale_its_buttons_work_and_an_oversell_is_red(open_page
     assert list(findings(page)) == []
 
 
-BREAKABLE = list(FAULTS)[:15]
+BREAKABLE = list(TEXTS["faults"])[:15]
 """As many as a demo offers without proxies before its servers."""
 
 

@@ -17,9 +17,9 @@ from lab import environment
 from lab.models import UnenforcedItem
 from lab.room import readings
 from lab.room.duel import Duels
-from lab.room.processes import Counted, Processes, percentile, rates
+from lab.room.readings import Counted, Processes, percentile, rates, read_locks
 from lab.room.recorder import Recorder, recording
-from lab.room.room import HISTORY, Room, Timeline, curves
+from lab.room.room import HISTORY, Room, curves
 from lab.strategies.choice import choose
 from loadtest.faults.fault import free_port
 from loadtest.replay import read_served
@@ -76,10 +76,9 @@ def test_wrong_books_are_told(sale_of, ann):
 
 
 def test_a_lock_is_told_with_its_holder_and_its_line(sale):
-    reader = readings.Locks(lambda: [sale.item_id])
-    assert reader.read()[str(sale.item_id)]["holder"] is None
+    assert read_locks([sale.item_id])[str(sale.item_id)]["holder"] is None
     with ITEM_LOCK.make(sale.item_id).acquire(timeout=1) as lease:
-        told = reader.read()[str(sale.item_id)]
+        told = read_locks([sale.item_id])[str(sale.item_id)]
     assert told["holder"].isdecimal()
     assert (told["token"], told["waiters"]) == (lease.token, [])
     assert 0 < told["remaining"] <= told["lease"] == ITEM_LOCK.lease
@@ -242,7 +241,7 @@ def test_naive_oversells_and_combining_does_not_to_the_same_buyers(tmp_path):
     naive, combining = told[-1]["results"]
     assert (naive["outcome"], naive["oversold"] > 0) == ("fail", True)
     assert (combining["outcome"], combining["orders"], combining["oversold"]) == ("pass", 20, 0)
-    duels = Duels("", tmp_path, Timeline(), lambda _: None)
+    duels = Duels("", tmp_path, Room())
     recorded = json.loads(duels.recording().read_bytes())
     assert (recorded["buyers"], recorded["units"], recorded["seed"]) == (80, 20, 7)
     for side, ended in zip(recorded["sides"], (naive, combining), strict=True):
