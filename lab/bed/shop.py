@@ -52,7 +52,7 @@ def shop_on(bed: Bed, extra: Mapping[str, str] | None = None) -> Iterator[Testbe
         bed.hosts.write(described)
         target = Target(
             web=stack.url,
-            shop=int((folder / "supervisord.pid").read_text()),
+            shop=stack.supervisor_pid,
             database=bed.urls.database,
             database_folder="",
             redis=bed.urls.redis,

@@ -16,14 +16,13 @@ import urllib3
 from django.conf import settings
 from urllib3.exceptions import HTTPError
 
-from development import postgres
 from development.embedded import ServerUrls
 from development.errors import StackError
 from development.folder import make_folder
 from development.private import private_folder
 from lab import environment
 from lab.stack import entry, proxies
-from lab.stack.proxies import libfaketime, under_clock
+from lab.stack.proxies import libfaketime
 from lab.stack.stack import WITHOUT_LOAD, Stack
 from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 from loadtest.faults import FAULTS, Target
@@ -85,39 +84,24 @@ def started(
         raise StackError(
             "Faults break the servers, so they need private ones: run `manage.py prove --fault …`."
         )
-    urls, controls = ServerUrls.of_environment(), dict[str, int]()
+    urls, parts, of = ServerUrls.of_environment(), dict[str, Any](), {}
     with ExitStack() as cleanup:
         folder = cleanup.enter_context(private_folder())
         own = dict(extra or {})
         if servers is not None:
             # Mails and secrets of a private shop end with it.
             own["SHOP_DATA"] = str(make_folder(folder / "data"))
-            urls, controls = proxies.through_proxies(servers.urls, needs, cleanup)
+            urls, parts = proxies.through_proxies(servers.urls, needs, cleanup)
             # What this process itself tells the shop's processes goes through the same Redis.
             settings.REDIS_URL = urls.redis
-        failpoints, clock = make_folder(folder / "failpoints"), folder / "clock"
         if faults:
-            own["SHOP_FAILPOINTS"] = str(failpoints)
-            clock.write_text("+0\n")
-        of = {"web": under_clock(clock)} if CLOCK in needs else {}
+            own["SHOP_FAILPOINTS"] = parts["failpoints"] = str(make_folder(folder / "failpoints"))
+        if CLOCK in needs:
+            of["web"], parts["clock"] = proxies.steppable_clock(folder)
         stack = cleanup.enter_context(Stack(folder, urls, extra=own, of=of))
         stack.start(*WITHOUT_LOAD)
         settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
-        target = None
-        if faults and servers is not None:
-            target = Target(
-                web=stack.url,
-                shop=int((folder / "supervisord.pid").read_text()),
-                database=servers.urls.database,
-                database_folder=str(postgres.data_folder(servers.folder, servers.disk)),
-                redis=servers.urls.redis,
-                broker=servers.urls.broker,
-                redis_proxy=controls.get(REDIS_PROXY, 0),
-                database_proxy=controls.get(DATABASE_PROXY, 0),
-                failpoints=str(failpoints),
-                clock=str(clock) if CLOCK in needs else "",
-                disk=str(servers.disk or ""),
-            )
+        target = stack.target(servers, **parts) if faults and servers else None
         yield Testbed(stack.url, stack, target, stack.supervisor.log_file("web"))
 
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
@@ -21,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from development import leftovers, postgres, private
+from development import leftovers, private
 from development.embedded import EmbeddedServers, ServerUrls
 from development.errors import StackError
 from development.folder import alone, make_folder, write_private
@@ -31,15 +30,13 @@ from development.supervisor import ProcessState, Supervisor
 from lab import environment
 from lab.demo.data import RENEWAL, fill_catalogue
 from lab.stack import entry, proxies
-from lab.stack.proxies import libfaketime, under_clock
+from lab.stack.proxies import libfaketime
 from lab.stack.stack import ALL, TARGET, Stack
 from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
-from loadtest.faults import Target
 from loadtest.report.headline import wrapped
 
 LOCK = "demo.lock"
 WATCH_SECONDS = 0.5
-FAILPOINTS = "failpoints"
 FIRST_PROOF = "first-proof.json"
 """In the demo's folder: the result of the first proof."""
 
@@ -87,7 +84,9 @@ class Demo:
             elif passed:
                 self._recall(passed)
             # Watch before announcing that the shop is open, so that no death goes unnoticed.
-            watches = self._begin_to_watch(stack)
+            watches = [Watch(stack.supervisor)]
+            if self.servers is not None:
+                watches.append(Watch(self.servers.supervisor))
             self._show(stack, logins)
             self._watch(watches)
 
@@ -103,38 +102,28 @@ class Demo:
             call_command("migrate", verbosity=0, interactive=False)
 
     def _start_processes(self, between: ExitStack) -> Stack:
-        urls, parts = self._servers(between)
-        clock = {"web": under_clock(Path(parts["clock"]))} if "clock" in parts else {}
+        urls, of = ServerUrls.of_environment(), {}
+        # So that faults can kill or pause a web process at a chosen line.
+        parts: dict[str, Any] = {"failpoints": str(make_folder(self.folder / "failpoints"))}
+        extra = {"SHOP_FAILPOINTS": parts["failpoints"]}
+        if self.breakable and self.servers is not None:
+            needs = frozenset({REDIS_PROXY, DATABASE_PROXY})
+            urls, controls = proxies.through_proxies(self.servers.urls, needs, between)
+            parts |= controls
+            if libfaketime():
+                of["web"], parts["clock"] = proxies.steppable_clock(self.folder)
+        port, locust_port = asked_or_free("SHOP_PORT"), asked_or_free("LOCUST_PORT")
         self.stack = stack = Stack(
-            self.folder,
-            urls,
-            port=asked_or_free("SHOP_PORT"),
-            locust_port=asked_or_free("LOCUST_PORT"),
-            # So that faults can kill or pause a web process at a chosen line.
-            extra={"SHOP_FAILPOINTS": str(make_folder(self.folder / FAILPOINTS))},
-            of=clock,
+            self.folder, urls, port=port, locust_port=locust_port, extra=extra, of=of
         )
         with self._step("Starting the shop, Celery and Locust", "The shop, Celery and Locust run"):
             stack.start(*ALL)
-            self._say_what_faults_act_on(stack, parts)
+            # Tell Locust's page and the room what faults act on: servers of this demo only.
+            (self.folder / TARGET).unlink(missing_ok=True)
+            if self.servers is not None:
+                stack.target(self.servers, **parts).write(self.folder / TARGET)
             write_private(self.folder / entry.PSP_ADDRESS, stack.psp_url)
         return stack
-
-    def _servers(self, between: ExitStack) -> tuple[ServerUrls, dict[str, Any]]:
-        """Return the servers' URLs for the shop, and the parts of `Target` that are in between."""
-        if not self.breakable or self.servers is None:
-            return ServerUrls.of_environment(), {}
-        needs = frozenset({REDIS_PROXY, DATABASE_PROXY})
-        urls, controls = proxies.through_proxies(self.servers.urls, needs, between)
-        parts: dict[str, Any] = {
-            "redis_proxy": controls[REDIS_PROXY],
-            "database_proxy": controls[DATABASE_PROXY],
-        }
-        if libfaketime():
-            clock = self.folder / "clock"
-            clock.write_text("+0\n")
-            parts["clock"] = str(clock)
-        return urls, parts
 
     def _fill(self, stack: Stack) -> None:
         """Create the catalogue. Some of its orders are paid, so the payment provider must run."""
@@ -144,23 +133,6 @@ class Demo:
         connection.close()
         # The pool's threads would log every outage to this terminal. (PostgreSQL's backend has it.)
         connection.close_pool()  # type: ignore[attr-defined]
-
-    def _say_what_faults_act_on(self, stack: Stack, parts: dict[str, Any]) -> None:
-        """Tell Locust's page which processes its faults act on: servers of this demo only."""
-        path = self.folder / TARGET
-        path.unlink(missing_ok=True)
-        if self.servers is None:
-            return
-        Target(
-            web=stack.url,
-            shop=int((self.folder / "supervisord.pid").read_text()),
-            database=self.servers.urls.database,
-            database_folder=str(postgres.data_folder(self.servers.folder, self.servers.disk)),
-            redis=self.servers.urls.redis,
-            broker=self.servers.urls.broker,
-            failpoints=str(self.folder / FAILPOINTS),
-            **parts,
-        ).write(path)
 
     def _prove(self, arguments: Sequence[str]) -> None:
         self.console.print("\n[bold]A first proof[/]: " + escape(" ".join(arguments)))
@@ -216,12 +188,6 @@ class Demo:
             line = Text.assemble((f"  {what:<20}", "dim"), where)
             self.console.print(line, soft_wrap=True)
         self.console.print("Ctrl-C stops everything; the data is kept (`make reset` deletes it).")
-
-    def _begin_to_watch(self, stack: Stack) -> list[Watch]:
-        supervisors = [stack.supervisor]
-        if self.servers is not None:
-            supervisors.append(self.servers.supervisor)
-        return [Watch(supervisor) for supervisor in supervisors]
 
     def _watch(self, watches: Sequence[Watch]) -> None:
         renewed = time.monotonic()

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from shutil import which
+from typing import Any
 from urllib.parse import urlsplit
 
 from development.embedded import ServerUrls
@@ -22,18 +23,18 @@ from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 
 def through_proxies(
     servers: ServerUrls, needs: frozenset[str], cleanup: ExitStack
-) -> tuple[ServerUrls, dict[str, int]]:
-    """Start the proxies that are needed; return the servers' URLs, and the proxies' controls."""
+) -> tuple[ServerUrls, dict[str, Any]]:
+    """Start the proxies that are needed; return the servers' URLs, and the parts of a `Target`."""
     database, redis, broker = servers.database, servers.redis, servers.broker
-    controls = {}
+    parts: dict[str, Any] = {}
     if DATABASE_PROXY in needs:
-        port, controls[DATABASE_PROXY] = proxy(database, cleanup, "--postgres")
+        port, parts["database_proxy"] = proxy(database, cleanup, "--postgres")
         database = by_way_of(database, port)
     if REDIS_PROXY in needs:
-        port, controls[REDIS_PROXY] = proxy(redis, cleanup)
+        port, parts["redis_proxy"] = proxy(redis, cleanup)
         redis, broker = by_way_of(redis, port), by_way_of(broker, port)
     # The payment provider is another company: it has its own connection to its own database.
-    return ServerUrls(database, redis, broker), controls
+    return ServerUrls(database, redis, broker), parts
 
 
 def proxy(url: str, cleanup: ExitStack, *options: str) -> tuple[int, int]:
@@ -78,6 +79,13 @@ def libfaketime() -> Path | None:
         return None
     prefix = Path(program).resolve().parent.parent
     return next((path for each in LIBRARIES for path in prefix.glob(each)), None)
+
+
+def steppable_clock(folder: Path) -> tuple[dict[str, str], str]:
+    """Return the environment of processes whose clock a file in a folder steps, and the file."""
+    clock = folder / "clock"
+    clock.write_text("+0\n")
+    return under_clock(clock), str(clock)
 
 
 def under_clock(clock: Path) -> dict[str, str]:

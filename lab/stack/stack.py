@@ -17,16 +17,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import urllib3
 
-from development.embedded import ServerUrls
+from development import postgres
+from development.embedded import EmbeddedServers, ServerUrls
 from development.folder import kept_secret, make_folder
 from development.ports import next_free, release
 from development.signals import shielded
 from development.supervisor import Program, Supervisor
 from lab import environment
+from loadtest.faults import Target
 from shop.background.config import QUEUES
 from shop.background.ping import worker_answers
 
@@ -66,6 +68,9 @@ class Stack:
         commands: of single processes, by name, after `python -m`; others than the shop's own.
 
     Attributes:
+        url: of the shop.
+        locust_url, psp_url: of Locust's page, and of the payment provider.
+        room_url: of the control room's process, to which its page connects.
         nodes: the processes of web, Celery and beat by name. Where they run elsewhere, they are
             replaced before the start, and `port` is that of the front before the web nodes.
     """
@@ -88,6 +93,10 @@ class Stack:
         self.psp_port = next_free(environment.PSP_PORT)
         self.mail_port = next_free(environment.MAIL_PORT)
         self.room_port = next_free(environment.ROOM_PORT)
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.locust_url = f"http://127.0.0.1:{self.locust_port}"
+        self.psp_url = f"http://127.0.0.1:{self.psp_port}"
+        self.room_url = f"http://127.0.0.1:{self.room_port}"
         self.extra = dict(extra or {})
         self.of = dict(of or {})
         self.nodes = {
@@ -109,24 +118,9 @@ class Stack:
         return {name: node for name, node in self.nodes.items() if node.kind == "web"}
 
     @property
-    def url(self) -> str:
-        """The shop's address."""
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def locust_url(self) -> str:
-        """The Locust page's address."""
-        return f"http://127.0.0.1:{self.locust_port}"
-
-    @property
-    def psp_url(self) -> str:
-        """The payment provider's address."""
-        return f"http://127.0.0.1:{self.psp_port}"
-
-    @property
-    def room_url(self) -> str:
-        """The address of the control room's process, to which its page connects."""
-        return f"http://127.0.0.1:{self.room_port}"
+    def supervisor_pid(self) -> int:
+        """The process that restarts the others, once they have been started."""
+        return int((self.supervisor.folder / "supervisord.pid").read_text())
 
     @property
     def mail_folder(self) -> Path:
@@ -176,6 +170,24 @@ class Stack:
         for name in names:
             self.wait_until_ready(name, may_die=False)
 
+    def target(self, servers: EmbeddedServers, **parts: Any) -> Target:
+        """Return what faults act on, once all processes have started.
+
+        Args:
+            servers: the embedded ones of this shop.
+            parts: which there are of `Target`: proxies, failpoints, a clock.
+        """
+        return Target(
+            web=self.url,
+            shop=self.supervisor_pid,
+            database=servers.urls.database,
+            database_folder=str(postgres.data_folder(servers.folder, servers.disk)),
+            redis=servers.urls.redis,
+            broker=servers.urls.broker,
+            disk=str(servers.disk or ""),
+            **parts,
+        )
+
     def wait_until_ready(
         self, name: str, seconds: float = READY_SECONDS, *, may_die: bool = True
     ) -> None:
@@ -204,20 +216,13 @@ class Stack:
         """Stop all processes at once: the books balance wherever they are interrupted."""
         with shielded():
             self.supervisor.stop()
-            release(*self._ports)
+            release(self.port, self.locust_port, self.psp_port, self.mail_port, self.room_port)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.stop()
-
-    @property
-    def _ports(self) -> tuple[int, ...]:
-        return (
-            *(self.port, self.locust_port, self.psp_port),
-            *(self.mail_port, self.room_port),
-        )
 
     def _worker(self, name: str) -> str:
         return f"{name}-{self.port}@127.0.0.1"  # unique among the workers of one broker
@@ -269,14 +274,14 @@ class Stack:
         )
 
 
-def serves(url: str) -> bool:
-    """Whether `url` answers 200."""
+def serves(url: str, below: int = 201) -> bool:
+    """Whether `url` answers 200, or with another status below the given one."""
     try:
         # An idle connection would delay the end of the server.
         answer = urllib3.request(
             "GET", url, headers={"Connection": "close"}, timeout=5, retries=False
         )
-        return answer.status == 200
+        return 200 <= answer.status < below
     except urllib3.exceptions.HTTPError:
         return False
 

@@ -1,4 +1,4 @@
-"""How a shop is installed, filled and started, as data: `lab/shops` carries it out."""
+"""How a shop is installed, filled and started, as data: `lab/stack/hosting.py` carries it out."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from development.errors import StackError
 from development.signals import end_on_signals
 from lab.management.commands.prove import at_least_one
 from lab.management.commands.prove_shop import WORKERS
-from lab.shops.hosting import hosted
+from lab.stack.hosting import hosted
 from loadtest.shops.setup import names
 
 

@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError
 from development.errors import StackError
 from development.signals import end_on_signals
 from lab.management.commands.prove import at_least_one
-from lab.shops.hosting import hosted
+from lab.stack.hosting import hosted
 from loadtest.address import RunImpossible
 from loadtest.history import OK
 from loadtest.rush import RushResult, rush_shop

@@ -210,6 +210,10 @@ def test_a_running_demo_heals_is_audited_and_keeps_others_off_its_folder_and_por
         os.kill(pid, signal.SIGKILL)
     expected = [*victims, "valkey is running again", "postgres is running again"]
     wait_for(lambda: all(told in demo.shown for told in expected))
+    for name in ("web", "celery"):  # their masters
+        os.kill(shop.state(name).pid, signal.SIGKILL)
+    again = ("web is running again", "celery is running again")
+    wait_for(lambda: all(told in demo.shown for told in again))
     wait_for(lambda: serves(f"{demo.url}/readyz"))
 
     assert demo.end(signal.SIGINT) == 0

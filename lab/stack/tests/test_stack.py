@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from functools import partial
 from pathlib import Path
 
 import psutil
@@ -57,14 +56,6 @@ def migrate(urls: ServerUrls) -> None:
     )
 
 
-def is_gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-
-
-def runs_anew(stack: Stack, name: str, old_pid: int) -> bool:
-    return stack.supervisor.state(name).pid not in {0, old_pid}
-
-
 @pytest.mark.long
 def test_ports_stay_claimed_while_their_servers_may_restart(urls, folder):
     with Stack(folder, urls) as stack:
@@ -73,21 +64,6 @@ def test_ports_stay_claimed_while_their_servers_may_restart(urls, folder):
             assert not taken(claim)
             stack.stop()
             assert taken(claim)
-
-
-@pytest.mark.long
-def test_a_killed_gunicorn_master_and_a_killed_worker_come_back(urls, folder):
-    with Stack(folder, urls) as stack:
-        stack.start("web", "celery")
-        for name in ("web", "celery"):
-            master = psutil.Process(stack.supervisor.state(name).pid)
-            wait_for(master.children)
-            worker = master.children()[0]
-            worker.kill()
-            wait_for(partial(is_gone, worker))
-            master.kill()
-            wait_for(partial(runs_anew, stack, name, master.pid))
-            stack.wait_until_ready(name)
 
 
 @pytest.mark.long

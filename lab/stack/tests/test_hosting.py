@@ -16,8 +16,9 @@ from development.errors import StackError
 from development.folder import alone, make_folder
 from development.private import private_folder
 from lab import environment
-from lab.shops import hosting
-from lab.shops.tests.plain_client import PLAIN, Shop, oversold
+from lab.stack import hosting
+from lab.stack.stack import serves
+from lab.stack.tests.plain_client import PLAIN, Shop, oversold
 from loadtest.rush import rush_shop
 from loadtest.shops import load
 from loadtest.shops.setup import Setup, names, setup_of
@@ -114,9 +115,9 @@ def test_a_shop_for_locusts_page_runs_until_the_input_of_its_host_ends():
     command = shlex.join([sys.executable, str(environment.PROJECT / "manage.py"), "host_shop"])
     said: list[str] = []
     with running(command, "peer_django", said.append) as url:
-        assert hosting.answers(f"{url}/readyz")
+        assert serves(f"{url}/readyz")
         assert os.environ["PEER_KEY"]
-    assert not hosting.answers(f"{url}/readyz")
+    assert not serves(f"{url}/readyz")
     assert "starting its servers" in said
     assert leftovers.find(environment.data_folder() / "shops" / "peer_django") == []
 

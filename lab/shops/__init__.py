@@ -1,1 +1,0 @@
-"""Real shops on this machine: installed, filled, started, and stopped again."""
