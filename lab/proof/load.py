@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from development.errors import StackError
+from development.embedded import ServerUrls
 from development.ports import next_free, release
 from lab import environment
-from lab.stack.stack import Stack, serves
+from lab.stack.stack import Stack
 from loadtest.roles import format_sales
 from loadtest.steps import RunPlan
 
@@ -95,7 +93,13 @@ class Load:
 
     def stop(self) -> None:
         """End it, if it still runs."""
-        stop(self._process)
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=STOPPING)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
         release(self._port)
 
     def totals(self) -> dict[str, Any]:
@@ -111,30 +115,10 @@ class Load:
             return "".join(deque(log, maxlen=15))
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process, if it still runs."""
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(timeout=STOPPING)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
 DIRECT = frozenset({"limits", "all"})
 """Mixes in which buyers come to a web process of their own as well, see `direct_buyers`."""
 
 DIRECT_BUYERS = 20
-
-DIRECT_PORT = 8300
-"""Of that web process, or the next free one."""
-
-STARTING = 60.0
-"""Seconds for the web process to answer."""
-
-LOOK = 0.1
-"""Seconds between two looks whether it does."""
 
 
 @contextmanager
@@ -152,48 +136,28 @@ def direct_buyers(plan: RunPlan, folder: Path, stack: Stack | None) -> Iterator[
             this command.
 
     Raises:
-        StackError: their web process does not answer.
+        StackError: their web process does not start.
         LoadFailed: they ended with an error.
     """
     if plan.mix not in DIRECT:
         yield
         return
-    port = next_free(DIRECT_PORT)
-    url = f"http://127.0.0.1:{port}"
-    with ExitStack() as cleanup:
-        cleanup.callback(release, port)
-        log = cleanup.enter_context((folder / "direct-web.log").open("w"))
-        web = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"],
-            cwd=environment.PROJECT,
-            env={**only_guarded(stack), "SHOP_BIND": "127.0.0.1", "SHOP_PORT": str(port)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        cleanup.callback(stop, web)
-        _wait_for(web, url)
+    urls = stack.urls if stack else ServerUrls.of_environment()
+    with Stack(folder / "direct", urls, extra=only_guarded(stack)) as alone, ExitStack() as cleanup:
+        alone.start("web")
         # Each comes once: a shop that recovers is judged without them.
         few = replace(plan, buyers=DIRECT_BUYERS, mix="limits", arrivals=0.0, processes=1)
-        load = Load(replace(few, minutes=0.0, faults=()), url, folder, name="direct")
+        load = Load(replace(few, minutes=0.0, faults=()), alone.url, folder, name="direct")
         cleanup.callback(load.stop)
         yield
         load.running()  # not without an error
 
 
-def _wait_for(web: subprocess.Popen[bytes], url: str) -> None:
-    give_up = time.monotonic() + STARTING
-    while not serves(f"{url}/readyz"):
-        if web.poll() is not None or time.monotonic() > give_up:
-            raise StackError("the web process that has only the guard does not answer")
-        time.sleep(LOOK)
-
-
 def only_guarded(stack: Stack | None) -> dict[str, str]:
-    """The environment of a web process that sells with nothing but the guard."""
-    own = {**stack.urls.as_environment(), **stack.extra} if stack else {}
-    everything = {**os.environ, **own, "SHOP_DEMO": "1", "DJANGO_SETTINGS_MODULE": "lab.settings"}
+    """The variables of a web process that sells with nothing but the guard."""
+    own = dict(stack.extra) if stack else {}
     # A negative control may have the guard off: then it is off here too.
-    lines = everything.get("INVENTORY_FEATURE_FLAGS", "guard").split(",")
-    everything["INVENTORY_FEATURE_FLAGS"] = "guard" if "guard" in lines else "connections"
+    lines = own.get("INVENTORY_FEATURE_FLAGS") or environment.text("INVENTORY_FEATURE_FLAGS")
+    own["INVENTORY_FEATURE_FLAGS"] = "guard" if "guard" in lines.split(",") else "connections"
     # Faults are for the shop's own processes.
-    return {**everything, "SHOP_FAILPOINTS": "", "WEB_CONCURRENCY": "1"}
+    return {**own, "SHOP_FAILPOINTS": "", "WEB_CONCURRENCY": "1"}

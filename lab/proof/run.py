@@ -1,8 +1,9 @@
-"""One proof: the steps of a run, against a shop whose processes and database are at hand."""
+"""One proof and its faults: a run against a shop whose processes and database are at hand."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -14,27 +15,108 @@ from django.db import Error, connection
 from development.errors import StackError
 from development.signals import leave_if_asked
 from lab.proof import snapshot
-from lab.proof.fault_run import FaultRun
 from lab.proof.load import LONGEST, Load, direct_buyers
 from lab.proof.progress import STALLED, Deadline, Progress, Tally
 from lab.proof.result import Result
 from lab.proof.server_errors import ServerErrors
 from lab.proof.testbed import Testbed, behaviour_for, misbehave, restart
 from lab.strategies import CLASSES
-from loadtest import steps
 from loadtest.address import address_of
 from loadtest.conduct import Books
-from loadtest.faults import Fault
+from loadtest.faults import Chaos, Fault, Target, find
+from loadtest.faults.postgres_hosts import SETTLED
 from loadtest.report import Story
 from loadtest.roles import MAIN
 from loadtest.sale_run import SaleRun
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import Judged, RunFiles, RunPlan, judge_run, open_sales
+from loadtest.steps import Judged, RunFiles, RunPlan, judge_run, open_sales, write_report
 from loadtest.steps.plan import AFTERWARDS
 from shop.catalogue.models import Sale
 
 LOOK = 0.5
-"""Seconds between two looks at the stock; each is judged as well."""
+"""Seconds between two looks at the stock, which are judged as well, or at the servers."""
+
+NOTHING = Target(web="", shop=0, database="", database_folder="", redis="", broker="")
+"""Where nothing may be broken."""
+
+
+class FaultRun(Chaos):
+    """Injects the plan's faults.
+
+    Args:
+        plan: of the proof.
+        target: what faults act on; None if nothing may be broken here.
+        files: of the run.
+
+    Attributes:
+        unsettled: why the servers had not recovered at the end; empty if they had.
+    """
+
+    def __init__(self, plan: RunPlan, target: Target | None, files: RunFiles) -> None:
+        times = 0 if plan.minutes else plan.times
+        names = plan.faults if target is not None else ()
+        super().__init__(names, target or NOTHING, plan.seed, files.faults, times=times)
+        self._plan, self._names, self._files = plan, names, files
+        self.unsettled = ""
+
+    @contextmanager
+    def open(self, sale: str) -> Iterator[None]:
+        """Prepare the faults; on exit, heal the last one.
+
+        After an error, servers on this machine are healed before they are stopped. The hosts of a
+        bed are just removed.
+        """
+        if self._names:
+            self._target = replace(self._target, sale=int(sale))
+            self._target.write(self._files.path / "target.json")
+        try:
+            yield
+        except BaseException:
+            (self.abandon if self._plan.bed else self.stop)()
+            raise
+        self.stop()
+
+    def begin(self) -> None:
+        """Start to inject, once: the sale has opened."""
+        if self._names and not self.started:
+            self.start()
+
+    def is_over(self, since: float) -> bool:
+        """Whether the planned time is up, `since` seconds after the opening, and all is healed."""
+        plan = self._plan
+        if plan.minutes and since < 60 * plan.minutes:
+            return False
+        if plan.minutes:
+            self.end()
+        return self.done or not self._names
+
+    def wait_until_settled(self) -> None:
+        """Wait until the servers have recovered from all faults, for a while at most."""
+        deadline = time.monotonic() + SETTLED
+        while reason := self._unsettled():
+            if time.monotonic() > deadline:
+                self.unsettled = reason
+                return
+            time.sleep(LOOK)
+
+    def _unsettled(self) -> str:
+        """Return why a server has not recovered; empty if all have."""
+        reasons = {find(name).unsettled(self._target) for name in self._names}
+        return "; ".join(sorted(reasons - {""}))
+
+    def shortcoming(self) -> str:
+        """Why the faults prove nothing; empty if all happened as planned."""
+        problems = [f"{each.fault}: {each.error}" for each in self.failed if not each.healed]
+        if not self._plan.minutes:
+            injected = Counter(each.fault for each in self.injected)
+            missing = {name for name in self._names if injected[name] < self._plan.times}
+            problems += [
+                f"{each.fault}: {each.error}" for each in self.failed if each.fault in missing
+            ]
+        shortcomings = [f"not injected: {'; '.join(problems)}"] if problems else []
+        if self.unsettled:
+            shortcomings.append(f"not recovered at the end: {self.unsettled}")
+        return "; ".join(shortcomings)
 
 
 class Proof(SaleRun):
@@ -150,7 +232,7 @@ class Proof(SaleRun):
             StackError: a process did not come up again.
         """
         if self.plan.lasts and self._testbed.stack is not None:
-            restart(self._testbed.stack, lambda phase: self._say(phase))
+            restart(self._testbed.stack, self._say)
 
     def books(self, since: float) -> Books | None:
         """Look at the sale's figures and what is pending."""
@@ -196,8 +278,17 @@ class Proof(SaleRun):
 
     def report(self) -> None:
         """Write the report, if one is wanted."""
-        if self._report_to is not None:
-            _write_report(self._report_to, self.plan, self.result, self.files)
+        if self._report_to is None:
+            return
+        plan, result = self.plan, self.result
+        facts: dict[str, Any] = plan.facts(str(result.sale))
+        if plan.arrivals and result.late is not None:
+            facts["buyers"] += f" ({result.late} late, {result.unstarted} never)"
+        facts["pace"] = result.pace
+        if plan.left_out:
+            facts["left out"] = ", ".join(plan.left_out)
+        story = Story(plan.title, plan.repeat, facts, result.reason, plan.buyers)
+        write_report(self._report_to, self.files, self.histories(), story, result.verdict)
 
     def _watch(self, since: float) -> None:
         """Look at the stock and at the fault of this moment."""
@@ -210,15 +301,7 @@ class Proof(SaleRun):
             self.during.add(snapshot.items(list(self._ids.values())), time.monotonic_ns())
         except Error:
             connection.close()
-        self._tell(
-            Progress(
-                phase,
-                since,
-                calls=self._tally.look(),
-                fault=fault.what if fault else "",
-                injected=len(self._fault_run.injected),
-            )
-        )
+        self._tell_progress(phase, since)
 
     def _begin(self, phase: str, fault: Fault | None) -> None:
         """Note the progress of the load: the beginning or end of a fault."""
@@ -232,18 +315,9 @@ class Proof(SaleRun):
 
     def _say(self, phase: str, seconds: float = 0.0, owed: int = 0) -> None:
         self._deadline.begin(phase, STALLED + 60 * self.plan.minutes)
-        injected = len(self._fault_run.injected)
-        calls = self._tally.look()
-        self._tell(Progress(phase, seconds, owed=owed, calls=calls, injected=injected))
+        self._tell_progress(phase, seconds, owed)
 
-
-def _write_report(path: Path, plan: RunPlan, result: Result, files: RunFiles) -> None:
-    """Write the report of a proof to `path`."""
-    facts: dict[str, Any] = plan.facts(str(result.sale))
-    if plan.arrivals and result.late is not None:
-        facts["buyers"] += f" ({result.late} late, {result.unstarted} never)"
-    facts["pace"] = result.pace
-    if plan.left_out:
-        facts["left out"] = ", ".join(plan.left_out)
-    story = Story(plan.title, plan.repeat, facts, result.reason, plan.buyers)
-    steps.write_report(path, files, files.histories(), story, result.verdict)
+    def _tell_progress(self, phase: str, seconds: float, owed: int = 0) -> None:
+        fault, injected = self._fault_run.current, len(self._fault_run.injected)
+        what = fault.what if fault else ""
+        self._tell(Progress(phase, seconds, owed, self._tally.look(), what, injected))

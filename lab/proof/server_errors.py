@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,32 +27,24 @@ _RECORD = re.compile(
 _TRACEBACK = "Traceback (most recent call last):"
 
 
-@dataclass(slots=True)
-class ServerError:
-    """An error, and how often it was logged.
-
-    Attributes:
-        what: the exception's last line, or the message if there was none.
-        logged: the whole record of the first time.
-    """
-
-    what: str
-    logged: str
-    times: int = 1
-
-
 class ServerErrors:
     """The errors logged between the creation of this object and `close`.
 
     Args:
         log: the file, which may not be there yet and may be rotated once meanwhile; None: there is
             none that could be read.
+
+    Attributes:
+        first: of each distinct error, its exception's last line, or the message if there was none,
+            and the whole record of the first time.
+        times: how often each was logged.
     """
 
     def __init__(self, log: Path | None) -> None:
         self._log = log
         self._file: BinaryIO | None = None
-        self.found: dict[str, ServerError] = {}
+        self.first: dict[str, tuple[str, str]] = {}
+        self.times: Counter[str] = Counter()
         if log is not None and log.exists():
             self._file = log.open("rb")
             self._file.seek(0, os.SEEK_END)
@@ -71,18 +63,17 @@ class ServerErrors:
 
     def told(self) -> list[str]:
         """The first distinct errors in a line each, with how often each was logged."""
-        errors = list(self.found.values())
-        lines = [f"{each.times} × {each.what}" for each in errors[:MOST]]
-        if len(errors) > MOST:
-            lines.append(f"and {len(errors) - MOST} other errors")
+        lines = [f"{self.times[alike]} × {what}" for alike, (what, _) in self.first.items()]
+        if len(lines) > MOST:
+            return [*lines[:MOST], f"and {len(lines) - MOST} other errors"]
         return lines
 
     def keep(self, folder: Path) -> Path | None:
         """Write each distinct error's first record into a folder; the file, None without errors."""
-        if not self.found:
+        if not self.first:
             return None
         path = folder / KEPT
-        path.write_text("\n".join(each.logged for each in self.found.values()) + "\n")
+        path.write_text("\n".join(logged for _, logged in self.first.values()) + "\n")
         return path
 
     def _read(self) -> Iterator[bytes]:
@@ -106,10 +97,8 @@ class ServerErrors:
         what = (_exception(record) or message)[:LONGEST]
         # The same error about another order is the same error.
         alike = re.sub(r"\d+", "0", what)
-        if alike in self.found:
-            self.found[alike].times += 1
-        else:
-            self.found[alike] = ServerError(what, "\n".join(record))
+        self.times[alike] += 1
+        self.first.setdefault(alike, (what, "\n".join(record)))
 
 
 def _exception(record: list[str]) -> str:

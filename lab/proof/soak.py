@@ -67,19 +67,13 @@ class SoakPlan:
     strategies: Sequence[str] = STRATEGIES
 
 
-def soak(
-    folder: Path,
-    plan: SoakPlan,
-    tell: Callable[[str], None],
-    execute: Callable[[list[str], Path, float], str] | None = None,
-) -> dict[str, Any]:
+def soak(folder: Path, plan: SoakPlan, tell: Callable[[str], None]) -> dict[str, Any]:
     """Play rounds until the minutes are over; return the summary.
 
     Args:
         folder: for the rounds, the summary, and the evidence of rounds that did not pass.
         plan: what is to be done. A folder that has rounds already keeps their seed.
         tell: called with a line for each round that has ended.
-        execute: runs a proof's command.
     """
     file = folder / ROUNDS
     rounds = list(map(json.loads, file.read_text().splitlines())) if file.exists() else []
@@ -89,7 +83,7 @@ def soak(
         number = len(rounds) + 1
         own = folder / f"{number:04}"
         drawn = draw_round(seed, number, plan.strategies)
-        result = _play(own, drawn, plan.round_minutes, execute or _execute)
+        result = _play(own, drawn, plan.round_minutes)
         rounds.append({"soak": seed, "round": number, **drawn, **result})
         with file.open("a") as lines:
             lines.write(json.dumps(rounds[-1]) + "\n")
@@ -117,12 +111,7 @@ def draw_round(seed: int, number: int, strategies: Sequence[str]) -> dict[str, A
     }
 
 
-def _play(
-    folder: Path,
-    drawn: dict[str, Any],
-    minutes: float,
-    execute: Callable[[list[str], Path, float], str],
-) -> dict[str, Any]:
+def _play(folder: Path, drawn: dict[str, Any], minutes: float) -> dict[str, Any]:
     """One round, in a process of its own; its result, or why there is none."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -133,7 +122,7 @@ def _play(
         *("--json", str(file.resolve()), "--jsonl", str((folder / "run").resolve())),
     ]
     began = time.monotonic()
-    reason = execute(command, folder / "prove.log", 60 * minutes + GRACE)
+    reason = _execute(command, folder / "prove.log", 60 * minutes + GRACE)
     found: dict[str, Any] = {"verdict": "unknown", "reason": reason}
     with suppress(OSError, ValueError):
         found = json.loads(file.read_text())

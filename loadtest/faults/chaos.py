@@ -133,7 +133,8 @@ class Chaos:
     def __init__(
         self, names: Sequence[str], target: Target, seed: int, log: Path, *, times: int = 0
     ) -> None:
-        require_linux()
+        if names:
+            require_linux()
         self.injected: list[Injected] = []
         self.failed: list[Injected] = []
         self.current: Fault | None = None

@@ -26,9 +26,10 @@ from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.show import Lines
 from lab.proof.testbed import Testbed
-from lab.room.duel import fight, folders, outcome, plans
+from lab.room.duel import SIDES, fight, outcome
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.steps import RunFiles, RunPlan
+from loadtest.steps.files import Runs
 
 UNSAFE = "naive"
 
@@ -56,11 +57,13 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:  # noqa: D102
         seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
-        sides = plans(
-            (options["first"], options["second"]), options["buyers"], options["stock"], seed
-        )
+        # The same buyers, by the same seed.
+        buyers, stock = options["buyers"], options["stock"]
+        sides = [
+            RunPlan(buyers=buyers, seed=seed, stock=stock, strategy=options[name]) for name in SIDES
+        ]
         kept = options["folder"] or Path(tempfile.mkdtemp(prefix="duel-"))
-        run, places = folders(kept.resolve())
+        run = Runs(kept.resolve()).new()
         console = Console()
         if options["lines"]:
             _say(run=run.number)
@@ -72,13 +75,13 @@ class Command(BaseCommand):
 
         try:
             with _testbed(run.path) as where:
-                results = fight(sides, where, places, watch=watch)
+                results = fight(sides, where, run.path, watch)
         except (LoadFailed, StackError, OSError) as error:
             raise CommandError(str(error), returncode=2) from error
         if options["lines"]:
             _say(results=[outcome(result) for result in results])
         else:
-            _conclude(console, sides, results, places)
+            _conclude(console, sides, results, run.path)
         sys.exit(EXIT_CODES["unknown"] if _any_unknown(results) else 0)
 
 
@@ -99,12 +102,11 @@ def _say(**what: Any) -> None:
     sys.stdout.flush()
 
 
-def _conclude(
-    console: Console, sides: list[RunPlan], results: list[Result], folders: list[Path]
-) -> None:
-    for plan, result, folder in zip(sides, results, folders, strict=True):
+def _conclude(console: Console, sides: list[RunPlan], results: list[Result], folder: Path) -> None:
+    for plan, result, name in zip(sides, results, SIDES, strict=True):
         show.result(console, plan, result)
-        console.print(f"Report: {RunFiles(folder).report}", soft_wrap=True, highlight=False)
+        report = RunFiles(folder / name).report
+        console.print(f"Report: {report}", soft_wrap=True, highlight=False)
     console.print("To see both side by side in a browser: make demo, then open /duel/.")
 
 

@@ -195,7 +195,7 @@ def test_a_log_that_is_rotated_is_read_whole(tmp_path):
     write(log, GUNICORN[half:])
     write(log, FAILED.format(ms="000", order=7) + GUNICORN)
     errors.close()
-    assert [error.times for error in errors.found.values()] == [2, 1]
+    assert list(errors.times.values()) == [2, 1]
 
 
 def test_many_kinds_of_errors_are_told_in_few_lines(tmp_path):
@@ -206,13 +206,6 @@ def test_many_kinds_of_errors_are_told_in_few_lines(tmp_path):
     errors.close()
     assert len(errors.told()) == MOST + 1
     assert errors.told()[-1] == "and 3 other errors"
-
-
-def test_without_a_log_nothing_is_told(tmp_path):
-    errors = ServerErrors(None)
-    errors.close()
-    assert errors.told() == []
-    assert errors.keep(tmp_path) is None
 
 
 def test_a_proof_that_failed_shows_what_the_shop_logged(tmp_path):

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -52,8 +53,11 @@ def result(verdict: str) -> dict[str, Any]:
 
 def played(folder: Path, *verdicts: str, plan: SoakPlan = PLAN) -> tuple[Played, list[str]]:
     rounds, lines = Played(*verdicts), list[str]()
-    with pytest.raises(Interrupted):
-        soak(folder, plan, lines.append, rounds)
+    with (
+        patch("lab.proof.soak._execute", rounds),
+        pytest.raises(Interrupted),
+    ):
+        soak(folder, plan, lines.append)
     return rounds, lines
 
 
@@ -86,4 +90,4 @@ def test_a_soak_continues_where_it_was_stopped(tmp_path: Path) -> None:
 
 
 def test_no_round_begins_when_the_minutes_are_over(tmp_path: Path) -> None:
-    assert soak(tmp_path, replace(PLAN, minutes=0), print, Played())["rounds"] == 0
+    assert soak(tmp_path, replace(PLAN, minutes=0), print)["rounds"] == 0
