@@ -21,16 +21,7 @@ from shop.payments.models import Payment, Refund
 from shop.payments.provider import provider
 from shop.tests.catalogue import a_sale, an_order, sent
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def real_provider(psp, fake_provider, settings):
-    """The provider over HTTP, with its own ledger."""
-    settings.PAYMENT_PROVIDER = "shop.payments.http_provider.HttpProvider"
-    provider.cache_clear()
-    yield
-    provider.cache_clear()
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("psp")]
 
 
 def paid() -> Order:
@@ -75,44 +66,26 @@ def test_a_shop_with_orders_in_every_state_fits_together():
     assert len(report.items) == 5
 
 
-def test_a_paid_order_without_its_payment_is_found():
+def test_money_that_only_one_side_knows_or_in_another_currency_is_found(psp):
     order = paid()
+    payment = f"payment {Payment.objects.get().pk} of order {order.pk}"
     Payment.objects.update(state="failed")
     text = " ".join(examine().problems)
     assert f"order {order.pk} is paid and worth 999.00 CNY, but 0.00 CNY was taken" in text
-
-
-def test_money_that_only_the_shop_knows_of_is_found(psp):
-    order = paid()
+    Payment.objects.update(state="captured")
+    Order.objects.update(currency="EUR")
+    assert examine().problems == [f"{payment} is in EUR here, and in CNY at the provider"]
+    Order.objects.update(currency="CNY")
     psp.forget()
     assert examine().problems == [
-        (
-            f"payment {Payment.objects.get().pk} of order {order.pk} is captured over "
-            "999.00 CNY here, and over 0.00 CNY at the provider"
-        )
+        f"{payment} is captured over 999.00 CNY here, and over 0.00 CNY at the provider"
     ]
-
-
-def test_money_that_only_the_provider_knows_of_is_found():
-    order = an_order(a_sale())
-    intent = at_the_provider(order)
-    assert examine().problems == [
-        (
-            f"the provider took 999.00 CNY for order {order.pk}, "
-            f"of which the shop knows no payment ({intent})"
-        )
-    ]
-
-
-def test_money_in_another_currency_than_at_the_provider_is_found():
-    order = paid()
-    Order.objects.filter(pk=order.pk).update(currency="EUR")
-    assert examine().problems == [
-        (
-            f"payment {Payment.objects.get().pk} of order {order.pk} is in EUR here, "
-            "and in CNY at the provider"
-        )
-    ]
+    other = an_order(a_sale())
+    intent = at_the_provider(other)
+    assert (
+        f"the provider took 999.00 CNY for order {other.pk}, "
+        f"of which the shop knows no payment ({intent})"
+    ) in examine().problems
 
 
 def test_a_payment_that_is_still_being_asked_about_is_no_contradiction():
@@ -124,12 +97,11 @@ def test_a_payment_that_is_still_being_asked_about_is_no_contradiction():
 def test_a_captured_payment_that_the_shop_took_for_failed_is_found_and_recovered():
     order = an_order(a_sale())
     payment = unsettled(order, "failed")
-    assert examine().problems == [
-        (
-            f"payment {payment.pk} of order {order.pk} is failed here, 0.00 CNY back; "
-            "the provider has taken 999.00 CNY and given back 0.00 CNY"
-        )
-    ]
+    [problem] = examine().problems
+    assert problem == (
+        f"payment {payment.pk} of order {order.pk} is failed here, 0.00 CNY back; "
+        "the provider has taken 999.00 CNY and given back 0.00 CNY"
+    )
     assert f"recorded the provider's state of order {order.pk}" in list(repair())
     order.refresh_from_db()
     assert order.status == "paid"
@@ -146,7 +118,7 @@ def test_a_provider_that_does_not_answer_is_not_said_to_agree(settings):
     assert order.status == "paid"
 
 
-def test_what_is_late_is_said_and_repaired(monkeypatch):
+def test_what_is_late_is_said_and_repaired():
     order = an_order(a_sale())
     Reservation.objects.update(deadline="2020-01-01T00:00Z")
     OutboxMessage.objects.update(dead="2020-01-01T00:00Z", attempts=20)
