@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice, takewhile
 from typing import Any
 
 import gevent
@@ -24,7 +27,7 @@ from gevent import socket
 from loadtest.framing import READ_SIZE, BadResponse, Response, parse
 
 PAUSE = 0.05
-"""Seconds until a refused connection is tried again."""
+"""Seconds after a connection was refused."""
 
 
 @dataclass
@@ -32,28 +35,16 @@ class Result:
     """What a run measured; a latency is there for every complete answer."""
 
     seconds: float = 0.0
-    statuses: dict[int, int] = field(default_factory=dict)
+    statuses: Counter[int] = field(default_factory=Counter)
     errors: int = 0
     latencies_ns: array[int] = field(default_factory=lambda: array("q"))
 
-    def summary(self) -> dict[str, Any]:
-        """Requests answered, answers/s, percentiles in ms, answers by status, and errors."""
+    def percentile_ms(self, share: float) -> float:
+        """Return how long this share of the answers took at most, in milliseconds."""
         ordered = sorted(self.latencies_ns)
-
-        def percentile_ms(share: float) -> float:
-            if not ordered:
-                return 0.0
-            return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))] / 1e6, 3)
-
-        return {
-            "requests": len(ordered),
-            "rps": round(len(ordered) / self.seconds, 1) if self.seconds else 0.0,
-            "p50_ms": percentile_ms(0.50),
-            "p99_ms": percentile_ms(0.99),
-            "max_ms": percentile_ms(1.0),
-            "statuses": {str(status): n for status, n in sorted(self.statuses.items())},
-            "errors": self.errors,
-        }
+        if not ordered:
+            return 0.0
+        return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))] / 1e6, 3)
 
 
 def run(
@@ -74,91 +65,61 @@ def run(
     happened. The clock starts when all connections stand. Raises `OSError` if they cannot be
     opened at all.
     """
-    return _Run((host, port), iter(requests), seconds, count, timeout).run(connections)
+    connect, result = partial(_connect, (host, port), timeout), Result()
+    with ExitStack() as cleanup:
+        opened = [cleanup.enter_context(connect()) for _ in range(connections)]
+        started = time.perf_counter()
+        left: Iterator[bytes] = islice(requests, count)
+        if seconds is not None:
+            stop_at = started + seconds
+            left = takewhile(lambda _: time.perf_counter() < stop_at, left)
+        # Each gets its first request here: else the first ones may use up all.
+        shares = [chain([*islice(left, 1)], left) for _ in opened]
+        users = [
+            gevent.spawn(_use, connection, share, connect, result)
+            for connection, share in zip(opened, shares, strict=True)
+        ]
+        gevent.joinall(users, raise_error=True)
+        result.seconds = time.perf_counter() - started
+    return result
 
 
-class _Run:
-    """One measurement: what bounds it, and what its connections have seen."""
+def _connect(address: tuple[str, int], timeout: float) -> Any:
+    connected = socket.create_connection(address, timeout=timeout)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected
 
-    def __init__(
-        self,
-        address: tuple[str, int],
-        requests: Iterator[bytes],
-        seconds: float | None,
-        count: int | None,
-        timeout: float,
-    ) -> None:
-        self.address = address
-        self.requests = requests
-        self.seconds = seconds
-        self.left = count
-        self.timeout = timeout
-        self.stop_at = 0
-        self.finished = False
-        self.result = Result()
 
-    def run(self, connections: int) -> Result:
-        with ExitStack() as cleanup:
-            opened = [cleanup.enter_context(self._connect()) for _ in range(connections)]
-            started = time.perf_counter_ns()
-            self.stop_at = started + int(self.seconds * 1e9) if self.seconds is not None else 2**63
-            # Each gets its first request here: else the first ones may use up all.
-            users = [gevent.spawn(self._use, each, self._next()) for each in opened]
-            gevent.joinall(users, raise_error=True)
-            self.result.seconds = (time.perf_counter_ns() - started) / 1e9
-        return self.result
-
-    def _use(self, connection: Any, request: bytes | None) -> None:
-        while connection is not None and request is not None:
-            if not self._ask(connection, request):
-                connection.close()
-                connection = self._reconnect()
-            request = self._next()
-        if connection is not None:
-            connection.close()
-
-    def _ask(self, connection: Any, request: bytes) -> bool:
-        """Send a request and count its answer; return whether the connection can be used again."""
-        sent_at = time.perf_counter_ns()
+def _use(
+    connection: Any, requests: Iterable[bytes], connect: Callable[[], Any], result: Result
+) -> None:
+    """Send one request after the other, on a new connection where the last one has ended."""
+    for request in requests:
         try:
-            connection.sendall(request)
-            response = _answer(connection)
-        except (OSError, BadResponse):
-            self.result.errors += 1
-            return False
-        self.result.latencies_ns.append(time.perf_counter_ns() - sent_at)
-        statuses = self.result.statuses
-        statuses[response.status] = statuses.get(response.status, 0) + 1
-        return not response.closes
+            connection = connection or connect()
+        except OSError:
+            result.errors += 1
+            gevent.sleep(PAUSE)
+            continue
+        if not _ask(connection, request, result):
+            connection.close()
+            connection = None
+    if connection:
+        connection.close()
 
-    def _next(self) -> bytes | None:
-        """Return the next request, None when the run is over."""
-        if self._is_over():
-            return None
-        request = next(self.requests, None)
-        if request is None:
-            self.finished = True
-        elif self.left is not None:
-            self.left -= 1
-        return request
 
-    def _is_over(self) -> bool:
-        return self.finished or self.left == 0 or time.perf_counter_ns() >= self.stop_at
-
-    def _connect(self) -> Any:
-        connected = socket.create_connection(self.address, timeout=self.timeout)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connected
-
-    def _reconnect(self) -> Any:
-        """Return a new connection, None if the run is over before there is one."""
-        while not self._is_over():
-            try:
-                return self._connect()
-            except OSError:
-                self.result.errors += 1
-                gevent.sleep(PAUSE)
-        return None
+def _ask(connection: Any, request: bytes, result: Result) -> bool:
+    """Send a request and count its answer; return whether the connection can be used again."""
+    sent_at = time.perf_counter_ns()
+    try:
+        connection.sendall(request)
+        response = _answer(connection)
+    except (OSError, BadResponse):
+        result.errors += 1
+        return False
+    result.latencies_ns.append(time.perf_counter_ns() - sent_at)
+    result.statuses[response.status] += 1
+    return not response.closes
 
 
 def _answer(connection: Any) -> Response:

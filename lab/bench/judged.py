@@ -95,7 +95,7 @@ def without_redis(testbed: Testbed, name: str, connections: int, tokens: Sequenc
         )
     finally:
         fault.heal()
-    return round(load.statuses.get(201, 0) / load.seconds, 1)
+    return round(load.statuses[201] / load.seconds, 1)
 
 
 def prove(testbed: Testbed, name: str) -> Mapping[str, Any]:

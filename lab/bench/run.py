@@ -61,6 +61,9 @@ class Measured:
         """Return a figure's median over the rounds."""
         return round(statistics.median(getattr(sample, name) for sample in self.samples), 2)
 
+    def _sum(self, name: str) -> int:
+        return sum(getattr(sample, name) for sample in self.samples)
+
     def to_json(self) -> dict[str, Any]:
         """Return the row as ``bench --json`` writes it."""
         return {
@@ -68,17 +71,10 @@ class Measured:
             "concurrency": self.row.concurrency,
             "items": self.row.items,
             "units": self.row.units,
-            "rps": self.median("rps"),
-            "p50_ms": self.median("p50_ms"),
-            "p99_ms": self.median("p99_ms"),
-            "errors": sum(sample.errors for sample in self.samples),
-            "oversold": sum(sample.oversold for sample in self.samples),
-            "lost": sum(sample.lost for sample in self.samples),
-            "batch": self.median("batch"),
+            **{name: self.median(name) for name in ("rps", "p50_ms", "p99_ms", "batch")},
+            **{name: self._sum(name) for name in ("errors", "oversold", "lost")},
             "worker_mb": round(max(sample.worker_mb for sample in self.samples), 1),
-            "web_us": self.median("web_us"),
-            "database_us": self.median("database_us"),
-            "redis_us": self.median("redis_us"),
+            **{name: self.median(name) for name in ("web_us", "database_us", "redis_us")},
             "rounds": [sample.rps for sample in self.samples],
         }
 
@@ -124,16 +120,15 @@ class Bench:
             timeout=DRAIN,
         )
         after = target.clock.read()
-        summary = load.summary()
-        right = load.statuses.get(row.expected, 0)
+        right = load.statuses[row.expected]
         changed = target.books(sales) - books
         cpu = after.per(before, right)
         return Sample(
             # Only correct answers count: a fast refusal is no purchase.
             rps=round(right / load.seconds, 1),
-            p50_ms=summary["p50_ms"],
-            p99_ms=summary["p99_ms"],
-            errors=sum(load.statuses.values()) - right + load.errors,
+            p50_ms=load.percentile_ms(0.50),
+            p99_ms=load.percentile_ms(0.99),
+            errors=load.statuses.total() - right + load.errors,
             oversold=changed.oversold,
             lost=_lost(row, changed.orders, right, load.errors),
             web_us=cpu.web,

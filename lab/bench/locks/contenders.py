@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import hiredis
@@ -13,167 +14,86 @@ import redis
 import redis.asyncio
 
 from locking.backends._sockets import watch
+from locking.backends.redis import RedisLock
+from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_transport import Spinner
+from locking.redis_client import connect, connect_async
 
 BATON_WAIT = 0.5  # s; after which a process checks whether the time is over
 LEASE = 10  # s; far longer than a process holds the lock here
 
 
-class Contender(Protocol):
-    """One process's handle of one lock."""
+class Contender(NamedTuple):
+    """One process's handle of one lock.
 
-    def acquire(self) -> bool | None:
-        """Wait until this process has the lock; return False if it did not get it."""
+    Attributes:
+        acquire: waits until this process has the lock; returns False if it did not get it.
+        release: releases the lock.
+        loop: the event loop of an asyncio lock, whose two functions are to be awaited.
+    """
 
-    def release(self) -> None:
-        """Release the lock."""
-
-
-class AsyncContender:
-    """One process's handle of an asyncio lock, with the event loop of its connections."""
-
-    def __init__(self) -> None:
-        """Make the loop."""
-        self.loop = asyncio.new_event_loop()
-
-    def acquire(self) -> Awaitable[object]:
-        """See `Contender`."""
-        raise NotImplementedError
-
-    def release(self) -> Awaitable[object]:
-        """See `Contender`."""
-        raise NotImplementedError
+    acquire: Callable[[], Any]
+    release: Callable[[], Any]
+    loop: asyncio.AbstractEventLoop | None = None
 
 
-class Ours:
-    """`locking.backends.redis.RedisLock` with its defaults: fair, with renewal."""
-
-    def __init__(self, url: str, name: str, lease: int, *, fair: bool = True) -> None:
-        """Connect as the package recommends."""
-        from locking.backends.redis import RedisLock
-        from locking.redis_client import connect
-
-        self._lock = RedisLock(connect(url), name, lease=lease, fair=fair)
-
-    def acquire(self) -> None:
-        """See `Contender`."""
-        self._lease = self._lock.acquire()
-
-    def release(self) -> None:
-        """See `Contender`."""
-        self._lease.release()
+def ours(url: str, name: str, lease: int, *, fair: bool = True) -> Contender:
+    """Return our lock with its defaults, fair and with renewal; or unfair, without a queue."""
+    lock = RedisLock(connect(url), name, lease=lease, fair=fair)
+    return Contender(lock.acquire, lock.release)
 
 
-class OursAsync(AsyncContender):
-    """`locking.backends.redis_async.AsyncRedisLock` with its defaults."""
-
-    def __init__(self, url: str, name: str, lease: int) -> None:
-        """Connect as the package recommends."""
-        from locking.backends.redis_async import AsyncRedisLock
-        from locking.redis_client import connect_async
-
-        super().__init__()
-        self._lock = AsyncRedisLock(connect_async(url), name, lease=lease)
-
-    def acquire(self) -> Awaitable[object]:
-        """See `Contender`."""
-        return self._lock.acquire()
-
-    def release(self) -> Awaitable[object]:
-        """See `Contender`."""
-        return self._lock.release()
+def ours_async(url: str, name: str, lease: int) -> Contender:
+    """Return our lock for asyncio with its defaults."""
+    loop = asyncio.new_event_loop()
+    lock = AsyncRedisLock(connect_async(url), name, lease=lease)
+    return Contender(lock.acquire, lock.release, loop)
 
 
-class RedisPyAsync(AsyncContender):
-    """redis-py's `Lock` for asyncio, with its default polling interval of 0.1 s."""
-
-    def __init__(self, url: str, name: str, lease: int) -> None:
-        """Connect, and make the handle."""
-        super().__init__()
-        self._lock = redis.asyncio.Redis.from_url(url).lock(name, timeout=lease)
-
-    def acquire(self) -> Awaitable[object]:
-        """See `Contender`."""
-        return self._lock.acquire()
-
-    def release(self) -> Awaitable[object]:
-        """See `Contender`."""
-        return self._lock.release()
+def redis_py(url: str, name: str, lease: int, *, sleep: float = 0.1) -> Contender:
+    """Return redis-py's lock; `sleep` is its polling interval in seconds, 0.1 by default."""
+    lock = redis.Redis.from_url(url).lock(name, timeout=lease, sleep=sleep)
+    return Contender(lock.acquire, lock.release)
 
 
-class RedisPy:
-    """redis-py's `Lock`; `sleep` is its polling interval, 0.1 s by default."""
-
-    def __init__(self, url: str, name: str, lease: int, *, sleep: float = 0.1) -> None:
-        """Connect, and make the handle."""
-        self._lock = redis.Redis.from_url(url).lock(name, timeout=lease, sleep=sleep)
-
-    def acquire(self) -> None:
-        """See `Contender`."""
-        self._lock.acquire()
-
-    def release(self) -> None:
-        """See `Contender`."""
-        self._lock.release()
+def redis_py_async(url: str, name: str, lease: int) -> Contender:
+    """Return redis-py's lock for asyncio, with its default polling interval of 0.1 s."""
+    loop = asyncio.new_event_loop()
+    lock = redis.asyncio.Redis.from_url(url).lock(name, timeout=lease)
+    return Contender(lock.acquire, lock.release, loop)
 
 
-class PythonRedisLock:
-    """python-redis-lock: a signal list that all waiters pop."""
+def python_redis_lock(url: str, name: str, lease: int) -> Contender:
+    """Return python-redis-lock's lock: a signal list that all waiters pop."""
+    import redis_lock
 
-    def __init__(self, url: str, name: str, lease: int) -> None:
-        """Connect, and make the handle."""
-        import redis_lock
-
-        # A blocking pop outlasts redis-py's own time-out for sockets.
-        client = redis.Redis.from_url(url, socket_timeout=None)
-        self._lock = redis_lock.Lock(client, name, expire=lease)
-
-    def acquire(self) -> None:
-        """See `Contender`."""
-        self._lock.acquire()
-
-    def release(self) -> None:
-        """See `Contender`."""
-        self._lock.release()
+    # A blocking pop outlasts redis-py's own time-out for sockets.
+    client = redis.Redis.from_url(url, socket_timeout=None)
+    lock = redis_lock.Lock(client, name, expire=lease)
+    return Contender(lock.acquire, lock.release)
 
 
-class Pottery:
-    """pottery's Redlock, on one server here like all the others."""
+def pottery(url: str, name: str, lease: int) -> Contender:
+    """Return pottery's Redlock, on one server here like all the others."""
+    from pottery import Redlock
 
-    def __init__(self, url: str, name: str, lease: int) -> None:
-        """Connect, and make the handle."""
-        from pottery import Redlock
+    client = redis.Redis.from_url(url)
+    lock = Redlock(key=name, masters={client}, auto_release_time=lease)
 
-        client = redis.Redis.from_url(url)
-        self._lock = Redlock(key=name, masters={client}, auto_release_time=lease)
-
-    def acquire(self) -> None:
-        """See `Contender`."""
-        if not self._lock.acquire():
+    def acquire() -> None:
+        if not lock.acquire():
             raise RuntimeError("pottery gave up")
 
-    def release(self) -> None:
-        """See `Contender`."""
-        self._lock.release()
+    return Contender(acquire, lock.release)
 
 
-class Portalocker:
-    """portalocker's Redis lock: held by a subscription, so it has no lease."""
+def portalocker(url: str, name: str, lease: int) -> Contender:
+    """Return portalocker's Redis lock: held by a subscription, so it has no lease."""
+    from portalocker import RedisLock
 
-    def __init__(self, url: str, name: str, lease: int) -> None:
-        """Connect, and make the handle."""
-        import portalocker
-
-        client = redis.Redis.from_url(url, health_check_interval=10)
-        self._lock = portalocker.RedisLock(name, connection=client, timeout=120)
-
-    def acquire(self) -> None:
-        """See `Contender`."""
-        self._lock.acquire()
-
-    def release(self) -> None:
-        """See `Contender`."""
-        self._lock.release()
+    client = redis.Redis.from_url(url, health_check_interval=10)
+    lock = RedisLock(name, connection=client, timeout=120)
+    return Contender(lock.acquire, lock.release)
 
 
 class Ceiling:
@@ -183,6 +103,8 @@ class Ceiling:
     push it to the next one's: the cheapest hand-over through Redis.  It waits for answers and spins
     as our lock does, so that no lock can exceed it.
     """
+
+    loop = None
 
     def __init__(self, url: str, name: str, lease: int, *, place: int = 0, of: int = 1) -> None:
         """Connect; process number `place` of `of`."""
@@ -216,27 +138,17 @@ class Ceiling:
         self._ask(self._second)
 
 
-def unfair(url: str, name: str, lease: int) -> Contender:
-    """Return our lock in unfair mode, without a queue."""
-    return Ours(url, name, lease, fair=False)
-
-
-def polling(url: str, name: str, lease: int) -> Contender:
-    """Return redis-py's lock, polling every millisecond."""
-    return RedisPy(url, name, lease, sleep=0.001)
-
-
 OURS, CEILING = "locking", "ceiling (raw round trips)"
 
-CONTENDERS: dict[str, Callable[..., Contender | AsyncContender]] = {
-    OURS: Ours,
-    "locking, unfair": unfair,
-    "locking, asyncio": OursAsync,
-    "redis-py": RedisPy,
-    "redis-py, asyncio": RedisPyAsync,
-    "redis-py, 1 ms polling": polling,
-    "python-redis-lock": PythonRedisLock,
-    "pottery Redlock": Pottery,
-    "portalocker": Portalocker,
+CONTENDERS: dict[str, Callable[..., Contender | Ceiling]] = {
+    OURS: ours,
+    "locking, unfair": partial(ours, fair=False),
+    "locking, asyncio": ours_async,
+    "redis-py": redis_py,
+    "redis-py, asyncio": redis_py_async,
+    "redis-py, 1 ms polling": partial(redis_py, sleep=0.001),
+    "python-redis-lock": python_redis_lock,
+    "pottery Redlock": pottery,
+    "portalocker": portalocker,
     CEILING: Ceiling,
 }

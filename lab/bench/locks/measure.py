@@ -22,7 +22,7 @@ import redis
 import redis.asyncio.connection
 from redis.connection import AbstractConnection
 
-from lab.bench.locks.contenders import CEILING, CONTENDERS, LEASE, AsyncContender
+from lab.bench.locks.contenders import CEILING, CONTENDERS, LEASE
 from lab.bench.report import interleaved
 from locking.redis_client import connect
 
@@ -95,7 +95,7 @@ def _visits(handle: Any, counter: Counter, begin: float, seconds: float) -> Any:
     """Use the lock until the time is over; return the visits and the number of requests."""
     time.sleep(max(0.0, begin - time.monotonic()))
     requests, visits, end = counter.requests, list[Visit](), begin + seconds
-    if isinstance(handle, AsyncContender):
+    if handle.loop:
         handle.loop.run_until_complete(_visit_async(handle, end, visits))
         return visits, counter.requests - requests
     while (asked := time.monotonic()) < end:
@@ -105,7 +105,7 @@ def _visits(handle: Any, counter: Counter, begin: float, seconds: float) -> Any:
     return visits, counter.requests - requests
 
 
-async def _visit_async(handle: AsyncContender, end: float, visits: list[Visit]) -> None:
+async def _visit_async(handle: Any, end: float, visits: list[Visit]) -> None:
     while (asked := time.monotonic()) < end:
         await handle.acquire()
         visits.append((asked, time.monotonic()))

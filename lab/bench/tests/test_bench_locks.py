@@ -35,17 +35,23 @@ def test_a_row_says_who_waited_how_long_and_how_often_the_holder_changed() -> No
     assert row.commands_per_acquisition == 3.0
 
 
-def test_the_crew_measures_our_lock(valkey_server: Valkey) -> None:
+@pytest.mark.parametrize("lock", [OURS, "locking, asyncio", "redis-py, asyncio"])
+def test_the_crew_counts_what_it_acquires_and_what_it_sends(
+    valkey_server: Valkey, lock: str
+) -> None:
     crew, seconds = measure.Crew(3), 0.5
     try:
-        row = crew.run(OURS, valkey_server.endpoint, 3, seconds)
+        row = crew.run(lock, valkey_server.endpoint, 3, seconds)
     finally:
         crew.close()
     assert row.acquisitions_per_s > 0
-    assert row.handovers_per_s > 0
-    # One acquire, one pop, one release, and no polling; what each process asks once comes on top.
-    acquisitions = row.acquisitions_per_s * seconds
-    assert row.commands_per_acquisition * acquisitions <= 3 * acquisitions + 4 * row.processes
+    assert row.commands_per_acquisition >= 2 or lock == OURS
+    if lock == OURS:
+        assert row.handovers_per_s > 0
+        # An acquire, a pop, a release, and no polling; what each process asks once comes on top.
+        acquisitions = row.acquisitions_per_s * seconds
+        sent = row.commands_per_acquisition * acquisitions
+        assert sent <= 3 * acquisitions + 4 * row.processes
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -87,33 +93,10 @@ def test_the_command_prints_a_table_and_json() -> None:
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert {row["processes"] for row in result["rows"]} == {1, 2}
-    assert set(result["rows"][0]) == {
-        "lock",
-        "processes",
-        "acquisitions_per_s",
-        "handovers_per_s",
-        "p50_ms",
-        "p99_ms",
-        "max_ms",
-        "jain",
-        "commands_per_acquisition",
-        "acquisitions_spread",
-        "handovers_spread",
-    }
+    assert measure.Row(**result["rows"][0]).handovers_per_s == 0, "one process alone"
     assert result["machine"]["cores"] >= 1
     assert result["recovery"][OURS] > 0
     assert "python-redis-lock" in done.stderr  # the table, apart from the JSON
-
-
-@pytest.mark.parametrize("lock", ["locking, asyncio", "redis-py, asyncio"])
-def test_asyncio_locks_are_measured_too(valkey_server: Valkey, lock: str) -> None:
-    crew = measure.Crew(2)
-    try:
-        row = crew.run(lock, valkey_server.endpoint, 2, 0.5)
-    finally:
-        crew.close()
-    assert row.acquisitions_per_s > 0
-    assert row.commands_per_acquisition >= 2
 
 
 def test_medians_have_their_spread() -> None:
