@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import psycopg
 import pytest
@@ -19,6 +19,7 @@ from development.ports import asked_or_free
 from development.system_errors import explain, refuse_unusable, told_in_one_line
 from development.tests.mounts import run_on
 from shop.environment import PROJECT, VARIABLES
+from shop.tests.processes import run
 
 MANAGE = (sys.executable, "manage.py")
 CREATE = """
@@ -38,75 +39,50 @@ def variables(**ours: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in known} | ours
 
 
-def on(
-    folder: Path, options: str, *command: str, data: str = "data"
-) -> subprocess.CompletedProcess[str]:
+def on(folder: Path, options: str, *command: str, data: str = "data") -> CompletedProcess[str]:
     """Run a command whose data folder is on a separate file system."""
     ours = variables(SHOP_DATA=str(folder / data))
     return run_on(folder, options, command, ours, PROJECT)
 
 
-def is_one_line(done: subprocess.CompletedProcess[str]) -> bool:
+def is_one_line(done: CompletedProcess[str]) -> bool:
     lines = done.stderr.splitlines()
     return done.returncode == 1 and len(lines) == 1 and lines[0].startswith("error: ")
 
 
-def refuses_a_small_disk(tmp_path: Path, *words: str) -> None:
-    """Run a command of `manage.py` on a disk with too little room."""
-    listed = f'"$@"; code=$?; ls -A {tmp_path}; exit $code'
-    done = on(tmp_path, "size=20m,mode=1777", "sh", "-c", listed, "sh", *MANAGE, *words)
+LISTED = ("sh", "-c", 'folder=$1; shift; "$@"; code=$?; ls -A "$folder"; exit $code', "sh")
+"""Runs a command, then lists what it has written to a folder."""
+
+
+def test_a_disk_with_too_little_room_is_refused_before_anything_is_written(tmp_path):
+    done = on(tmp_path, "size=20m,mode=1777", *LISTED, str(tmp_path), *MANAGE, "audit")
     assert is_one_line(done), done.stderr
     assert re.search(r"has \d+ MB left, and 256 MB are needed.*SHOP_DATA=", done.stderr)
     assert done.stdout == "", "something was written"
 
 
-def test_a_disk_with_too_little_room_is_refused_before_anything_is_written(tmp_path):
-    refuses_a_small_disk(tmp_path, "audit")
-
-
 def test_a_disk_that_fills_while_the_database_is_made_leaves_no_half_of_it(tmp_path):
-    listed = f'"$@"; code=$?; ls -A {tmp_path}; exit $code'
-    command = ("sh", "-c", listed, "sh", sys.executable, "-c", CREATE, str(tmp_path))
+    command = (*LISTED, str(tmp_path), sys.executable, "-c", CREATE, str(tmp_path))
     done = on(tmp_path, "size=20m,mode=1777", *command, data=".")
     assert is_one_line(done), done.stderr
     assert f"The disk of {tmp_path} is full" in done.stderr
     assert done.stdout.split() == ["postgres-password"]
 
 
-def names_a_read_only_folder(tmp_path: Path, *words: str) -> None:
-    """Run a command; root ignores modes, so this needs a read-only file system."""
-    command = (*MANAGE, *words)
-    if os.geteuid() == 0:
-        done = on(tmp_path, "ro", *command)
+def test_a_read_only_folder_is_named(tmp_path):
+    if os.geteuid() == 0:  # who ignores modes
+        done = on(tmp_path, "ro", *MANAGE, "audit")
     else:
         tmp_path.chmod(0o555)
-        done = subprocess.run(
-            command,
-            cwd=PROJECT,
-            env=variables(SHOP_DATA=str(tmp_path / "data")),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run(*MANAGE, "audit", env=variables(SHOP_DATA=str(tmp_path / "data")))
     assert is_one_line(done), done.stderr
     assert re.search(rf"{tmp_path}\S* is not writable.*SHOP_DATA=", done.stderr)
-
-
-def test_a_read_only_folder_is_named(tmp_path):
-    names_a_read_only_folder(tmp_path, "audit")
 
 
 @pytest.mark.parametrize("data", ["file/data", "x" * 300], ids=["below a file", "name too long"])
 def test_a_data_folder_that_cannot_exist_is_named(tmp_path, data):
     (tmp_path / "file").touch()
-    done = subprocess.run(
-        (*MANAGE, "audit"),
-        cwd=PROJECT,
-        env=variables(SHOP_DATA=str(tmp_path / data)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(*MANAGE, "audit", env=variables(SHOP_DATA=str(tmp_path / data)))
     assert is_one_line(done), done.stderr
     assert "SHOP_DATA=" in done.stderr
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from itertools import chain
 
 from django.conf import settings
@@ -20,7 +21,7 @@ from inventory.models import Reservation
 from lab.demo import schemas
 from lab.demo.data import create_synthetic_buyers
 from lab.proof import snapshot
-from lab.strategies import CLASSES, DEFAULT
+from lab.strategies import CLASSES
 from lab.strategies.choice import chosen, open_sale
 from shop.accounts.models import User
 from shop.api.openapi import TAGS
@@ -35,17 +36,17 @@ from shop.shares import OPERATORS
 TAG = "Load tests"
 TAGS[TAG] = "For a load test of the demo: fresh sales, figures, snapshots."
 
-AFTER_SALE = {
-    "show_sale": ("sale", "sale"),
-    "place_order": ("sale", "sale"),
-    "restock_sale": ("sale", "sale"),
-    "change_terms": ("sale", "sale"),
-    "show_figures": ("sale", "sale"),
-    "show_snapshot": ("sale", "sale"),
-    "show_ledger": ("sale", "sale"),
-    "show_deliveries": ("sale", "sale"),
-}
+AFTER_SALE = dict.fromkeys(
+    [
+        *("show_sale", "place_order", "restock_sale", "change_terms"),
+        *("show_figures", "show_snapshot", "show_ledger", "show_deliveries"),
+    ],
+    ("sale", "sale"),
+)
 """What can be done with a sale once it is made."""
+
+LoadTest = partial(Operation, tag=TAG, share=OPERATORS)
+"""An operation for load tests."""
 
 
 @contextmanager
@@ -97,26 +98,17 @@ def make_session(request: HttpRequest, *, buyer: int) -> Result:
     return 201, schemas.Session(f"{settings.SESSION_COOKIE_NAME}={request.session.session_key}")
 
 
-@Operation(
-    method="GET",
-    tag=TAG,
-    share=OPERATORS,
-    answers={200: Answer(schemas.Strategies, "All of them.")},
-)
+@LoadTest(method="GET", answers={200: Answer(schemas.Strategies, "All of them.")})
 def list_strategies(request: HttpRequest) -> Result:
     """List the ways of selling, the default first."""
+    kinds = CLASSES.items()
     return 200, schemas.Strategies(
-        [
-            schemas.Strategy(name, kind.safe, kind.fenced, kind.summary)
-            for name, kind in sorted(CLASSES.items(), key=lambda each: each[0] != DEFAULT)
-        ]
+        [schemas.Strategy(name, kind.safe, kind.fenced, kind.summary) for name, kind in kinds]
     )
 
 
-@Operation(
+@LoadTest(
     method="POST",
-    tag=TAG,
-    share=OPERATORS,
     body=schemas.SaleWanted,
     answers={201: Answer(schemas.SaleMade, "Its ids.", AFTER_SALE)},
 )
@@ -139,10 +131,8 @@ def make_sale(request: HttpRequest, *, body: schemas.SaleWanted) -> Result:
     return 201, schemas.SaleMade(sale.pk, sale.item_id)
 
 
-@Operation(
+@LoadTest(
     method="POST",
-    tag=TAG,
-    share=OPERATORS,
     body=schemas.UnitsAdded,
     answers={200: Answer(schemas.Level, "What is available now.")},
 )
@@ -155,10 +145,8 @@ def restock_sale(request: HttpRequest, sale: int, *, body: schemas.UnitsAdded) -
     return 200, schemas.Level(level.available)
 
 
-@Operation(
+@LoadTest(
     method="POST",
-    tag=TAG,
-    share=OPERATORS,
     body=schemas.TermsWanted,
     answers={200: Answer(schemas.Terms, "The terms in force after it.")},
 )
@@ -174,10 +162,8 @@ def change_terms(request: HttpRequest, sale: int, *, body: schemas.TermsWanted) 
     return 200, schemas.Terms(**{**asdict(after), "sale": sale})
 
 
-@Operation(
+@LoadTest(
     method="GET",
-    tag=TAG,
-    share=OPERATORS,
     query=schemas.Beside,
     answers={200: Answer(schemas.Figures, "The figures.")},
 )
@@ -212,10 +198,8 @@ def _figures(sale: int, sales: list[int]) -> schemas.Figures:
     )
 
 
-@Operation(
+@LoadTest(
     method="GET",
-    tag=TAG,
-    share=OPERATORS,
     query=schemas.Beside,
     answers={200: Answer(str, "One line per row; the last says how many there were.")},
 )
@@ -230,10 +214,8 @@ def show_snapshot(request: HttpRequest, sale: int, *, query: schemas.Beside) -> 
     return StreamingHttpResponse(chain([first], lines), content_type=JSON_LINES)
 
 
-@Operation(
+@LoadTest(
     method="GET",
-    tag=TAG,
-    share=OPERATORS,
     query=schemas.Beside,
     answers={200: Answer(str, "One line per row; the last says how many there were.")},
 )
@@ -252,10 +234,8 @@ def show_ledger(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Re
     return StreamingHttpResponse(lines, content_type=JSON_LINES)
 
 
-@Operation(
+@LoadTest(
     method="GET",
-    tag=TAG,
-    share=OPERATORS,
     query=schemas.Beside,
     answers={200: Answer(str, "One line per mail; the last says how many there were.")},
 )

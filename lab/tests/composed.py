@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 from development.ports import next_free
 from lab import environment
 from lab.tests.whole_shop import Answer, ask
+from shop.tests.processes import run
 
 LIMIT = 1200
 """Seconds for the longest command, an image's build."""
@@ -40,15 +40,7 @@ class Shop:
 
     def run(self, *words: str, fails: bool = False) -> str:
         """Run a command in the project; return its output. It must succeed, or fail if `fails`."""
-        done = subprocess.run(
-            words,
-            cwd=environment.PROJECT,
-            env=self._variables,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT,
-        )
+        done = run(*words, env=self._variables, seconds=LIMIT)
         assert (done.returncode != 0) == fails, f"{words}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,14 +15,12 @@ from psycopg.errors import InsufficientPrivilege
 from development import postgres
 from development.embedded import ServerUrls, private_servers
 from lab import environment
+from shop.tests.processes import succeed
 
 pytestmark = pytest.mark.long
 
 SCRIPT = environment.PROJECT / "docker/postgres/accounts.sh"
-PASSWORDS = {
-    "SHOP_OWNER_DB_PASSWORD": "o" * 8,
-    "SHOP_DB_PASSWORD": "s" * 8,
-}
+PASSWORDS = {"SHOP_OWNER_DB_PASSWORD": "o" * 8, "SHOP_DB_PASSWORD": "s" * 8}
 
 
 class Server:
@@ -32,20 +29,12 @@ class Server:
     def __init__(self, urls: ServerUrls) -> None:
         self.urls = urls
         self.parts = urlsplit(urls.database)
-        self._name_the_superuser_as_the_image_does()
-
-    def _name_the_superuser_as_the_image_does(self) -> None:
-        """The embedded server's superuser and database are named `shop`."""
-        with psycopg.connect(self.urls.database, autocommit=True) as connection:
+        # As in the image: the embedded server's superuser and database are named `shop`.
+        with psycopg.connect(urls.database, autocommit=True) as connection:
             connection.execute("CREATE ROLE renamer SUPERUSER LOGIN PASSWORD 'renamer'")
         with psycopg.connect(self.url("renamer", "renamer", "postgres")) as connection:
             connection.execute("ALTER ROLE shop RENAME TO postgres")
             connection.execute("ALTER DATABASE shop RENAME TO unused")
-
-    @property
-    def superuser(self) -> str:
-        """The URL of the superuser, in the shop's database."""
-        return self.url("postgres", str(self.parts.password))
 
     def make_accounts(self) -> None:
         """Run the script as the image's entry point does."""
@@ -57,10 +46,7 @@ class Server:
             "PGPASSWORD": str(self.parts.password),
             **PASSWORDS,
         }
-        result = subprocess.run(
-            ["bash", str(SCRIPT)], env=variables, capture_output=True, text=True, check=False
-        )
-        assert result.returncode == 0, result.stderr
+        succeed("bash", SCRIPT, env=variables)
 
     def url(self, account: str, password: str, database: str = "shop") -> str:
         """Return the URL with which an account connects."""
@@ -72,19 +58,12 @@ class Server:
         """The URL of the shop's account."""
         return self.url("shop", PASSWORDS["SHOP_DB_PASSWORD"])
 
-    def manage(self, url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of the shop with an account."""
+    def manage(self, url: str, *arguments: str) -> None:
+        """Run a command of the shop with an account; it must succeed."""
         # Nobody listens there. On the provider's usual port, another test's may answer the audit.
         provider = {"PSP_URL": "http://127.0.0.1:9"}
         variables = {**os.environ, **self.urls.as_environment(), "DATABASE_URL": url, **provider}
-        return subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=environment.PROJECT,
-            env=variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        succeed(sys.executable, "manage.py", *arguments, env=variables)
 
 
 @pytest.fixture(scope="module")
@@ -93,16 +72,13 @@ def server() -> Iterator[Server]:
         server = Server(servers.urls)
         server.make_accounts()
         owner = server.url("shop_owner", PASSWORDS["SHOP_OWNER_DB_PASSWORD"])
-        migrated = server.manage(owner, "migrate", "--no-input")
-        assert migrated.returncode == 0, migrated.stderr
+        server.manage(owner, "migrate", "--no-input")
         yield server
 
 
 def test_the_shops_account_sells(server: Server) -> None:
-    made = server.manage(server.shop, "create_sale", "--stock", "5", "--price", "999")
-    assert made.returncode == 0, made.stderr
-    audited = server.manage(server.shop, "audit")
-    assert audited.returncode == 0, audited.stdout
+    server.manage(server.shop, "create_sale", "--stock", "5", "--price", "999")
+    server.manage(server.shop, "audit")
 
 
 def test_the_shops_account_deactivates_users_which_revokes_their_tokens(server: Server) -> None:
@@ -137,7 +113,7 @@ def test_the_shops_account_cannot_get_round_the_guard(server: Server, statement:
 
 
 def test_a_volume_on_which_the_shop_owned_its_tables_is_converted(server: Server) -> None:
-    with psycopg.connect(server.superuser) as connection:
+    with psycopg.connect(server.url("postgres", str(server.parts.password))) as connection:
         connection.execute("ALTER TABLE shop_order OWNER TO shop")
     server.make_accounts()
     with psycopg.connect(server.shop) as connection:

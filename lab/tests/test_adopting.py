@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from django.db import connection
 
 from inventory import conf
 from lab import environment
+from shop.tests.processes import run, succeed
 
 GUIDE = environment.PROJECT / "docs" / "adopting.md"
 CHANGES = environment.PROJECT / "docs" / "changing.md"
@@ -105,15 +105,8 @@ class Project:
 
     def run(self, script: str, **variables: str) -> str:
         """Run a shell script that must succeed; return its output."""
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script],
-            cwd=self._folder,
-            env=self._environment | variables,
-            capture_output=True,
-            text=True,
-            timeout=280,
-            check=False,
-        )
+        command, env = ("bash", "-euo", "pipefail", "-c", script), self._environment | variables
+        done = run(*command, cwd=self._folder, env=env, seconds=280)
         told = done.stdout + done.stderr
         assert done.returncode == 0, told
         return told
@@ -239,11 +232,8 @@ def oscars_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("oscar")
     requirements = EXAMPLE / "requirements.txt"
     uv = Path(sys.executable).with_name("uv")
-    for command in (
-        [uv, "venv", "-q", folder],
-        [uv, "pip", "install", "-q", "--python", folder, "-r", requirements],
-    ):
-        subprocess.run([str(each) for each in command], check=True)
+    succeed(uv, "venv", "-q", folder)
+    succeed(uv, "pip", "install", "-q", "--python", folder, "-r", requirements, seconds=600)
     return folder / "bin" / "python"
 
 
@@ -260,13 +250,8 @@ def run_oscar(python: Path, *tests: str, guarded: bool) -> str:
         "REDIS_URL": settings.REDIS_URL,
         "GUARDED": str(int(guarded)),
     }
-    done = subprocess.run(
-        [str(python), "manage.py", "test", *tests],
-        cwd=EXAMPLE,
-        env={**os.environ, **variables, "DJANGO_SETTINGS_MODULE": "project.settings"},
-        capture_output=True,
-        text=True,
-    )
+    env = {**os.environ, **variables, "DJANGO_SETTINGS_MODULE": "project.settings"}
+    done = run(python, "manage.py", "test", *tests, cwd=EXAMPLE, env=env, seconds=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stderr
 

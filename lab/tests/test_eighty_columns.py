@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 from collections import Counter
 
 import pytest
@@ -24,6 +23,7 @@ from lab.management.commands import walk as walk_command
 from lab.walk import Walk
 from shop.audit import Report
 from shop.management.commands import audit as audit_command
+from shop.tests.processes import succeed
 
 MAX_FILE = max(
     (
@@ -63,10 +63,7 @@ def width(request, monkeypatch):
 
 def test_make_help():
     """The Makefile's texts do not wrap, and every target that people call is there."""
-    done = subprocess.run(
-        ["make", "help"], cwd=environment.PROJECT, capture_output=True, text=True, check=True
-    )
-    assert_whole(done.stdout, 80, "prove duel bench-locks messages clean")
+    assert_whole(succeed("make", "help"), 80, "prove duel bench-locks messages clean")
 
 
 def test_the_list_of_lessons(width, capsys):

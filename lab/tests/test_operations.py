@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from lab.tests.needs import PROMETHEUS, TOOLS_OF_CI
 from loadtest.faults import FAULTS
 from locking.tests.needs import needs
 from shop.operating.metrics import state
+from shop.tests.processes import run, succeed
 
 DOCKER = environment.PROJECT / "docker"
 RULES: dict[str, Any] = yaml.safe_load((DOCKER / "prometheus/rules.yml").read_text())
@@ -152,22 +153,14 @@ def test_promtool_accepts_the_rules_and_the_dashboards_queries(tmp_path: Path) -
     as_rules.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": recorded}]}))
     for path in (DOCKER / "prometheus/rules.yml", as_rules):
         command = ["promtool", "check", "rules", str(path)]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert result.returncode == 0, result.stderr
+        succeed(*command)
 
 
 KUBERNETES = environment.PROJECT / "docker" / "kubernetes"
 
 
-def checked(folder: Path) -> subprocess.CompletedProcess[str]:
-    check = environment.PROJECT / ".ci" / "check_chart.py"
-    return subprocess.run(
-        [sys.executable, str(check), str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+def checked(folder: Path) -> CompletedProcess[str]:
+    return run(sys.executable, ".ci/check_chart.py", folder)
 
 
 @needs(TOOLS_OF_CI)

@@ -5,36 +5,28 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
 from development.tests.mounts import run_on
 from lab import environment
+from shop.tests.processes import run, succeed
 
 INSTALL = (sys._base_executable, ".ci/environment.py")  # type: ignore[attr-defined]
 WHEELS = 12
 
 
-def install(
-    folder: Path | str, requirements: Path, links: Path
-) -> subprocess.CompletedProcess[str]:
+def install(folder: Path | str, requirements: Path, links: Path) -> CompletedProcess[str]:
     """Install from wheels in the folder `links` and from no index."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    return subprocess.run(
-        [*INSTALL, str(folder), str(requirements)],
-        cwd=environment.PROJECT,
-        env={**inherited, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(links)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=90,
-    )
+    env = {**inherited, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(links)}
+    return run(*INSTALL, folder, requirements, env=env, seconds=90)
 
 
 @pytest.fixture
@@ -91,9 +83,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
         done = run_on(tmp_path, "ro", command, dict(os.environ), environment.PROJECT)
     else:
         tmp_path.chmod(0o555)
-        done = subprocess.run(
-            command, cwd=environment.PROJECT, capture_output=True, text=True, check=False
-        )
+        done = run(*command)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: {tmp_path} cannot be written")
     assert done.stderr.count("\n") == 1
@@ -150,7 +140,7 @@ def test_an_extra_brings_what_its_backends_import(extra):
     imports = [f"locking.backends.{name}" for name in modules(extra)]
     imports += [CLIENTS[distribution] for distribution in brought]
     script = f"import sys; sys.modules.update(dict.fromkeys({absent})); import {', '.join(imports)}"
-    subprocess.run([sys.executable, "-c", script], cwd=environment.PROJECT, check=True, timeout=60)
+    succeed(sys.executable, "-c", script)
 
 
 def test_all_packages_have_one_version():
@@ -166,8 +156,7 @@ FILES = (
 
 
 def git(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    return succeed("git", *words, cwd=folder).strip()
 
 
 @pytest.fixture
@@ -189,9 +178,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def release(folder: Path, version: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "packaging/release.py", version]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def release(folder: Path, version: str) -> CompletedProcess[str]:
+    return run(sys.executable, "packaging/release.py", version, cwd=folder)
 
 
 def test_a_release_has_one_version_in_all_packages_and_in_the_tag(repository):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from subprocess import CompletedProcess
 
 import pytest
 from django.core.management import get_commands, load_command_class
@@ -18,6 +18,7 @@ from course.report import as_values, report
 from lab import environment
 from loadtest.scenarios import MIXES
 from loadtest.steps import RunPlan
+from shop.tests.processes import run, succeed
 
 PROJECT = environment.PROJECT
 DOCUMENTS = sorted((PROJECT / "docs").glob("*.md"))
@@ -27,17 +28,10 @@ OF_ANOTHER_PROJECT = {"adopting.md", "changing.md", "take-home.md"}
 NOT_OURS = {"test", "lint", "types", "lock", "clean", "help", "packages", "take-home"}
 
 
-def bare_python(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def bare_python(*words: str, **variables: str) -> CompletedProcess[str]:
     """Run `python3 manage.py` with a Python that has no packages, as outside the environment."""
-    return subprocess.run(
-        [sys._base_executable, "-S", "manage.py", *words],  # type: ignore[attr-defined]
-        cwd=PROJECT,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    python = sys._base_executable  # type: ignore[attr-defined]
+    return run(python, "-S", "manage.py", *words, env={**os.environ, **variables})
 
 
 def test_any_python_continues_in_the_virtual_environment():
@@ -125,8 +119,7 @@ def test_the_repeat_of_a_proof_is_understood():
 
 def test_the_repeat_of_a_lesson_runs_as_printed():
     line = as_values(report(find("setnx-expire").scenarios[0]))["repeat"]
-    done = subprocess.run(line, shell=True, cwd=PROJECT, capture_output=True, text=True, check=True)
-    assert "crash" in done.stdout
+    assert "crash" in succeed("sh", "-c", line)
 
 
 ENGLISH = (environment.PROJECT / "README.md").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from development.embedded import private_servers
 from development.ports import next_free
 from lab import environment
 from lab.stack.stack import serves
-from shop.tests.processes import wait_for
+from shop.tests.processes import run, succeed, wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -50,17 +50,8 @@ class Shop:
 
     def run(self, *words: str, seconds: float = 120) -> str:
         """Run a Python module or file of the copy; return its output."""
-        done = subprocess.run(
-            [sys.executable, *words],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=seconds,
-        )
-        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-        return done.stdout
+        here = {"cwd": self.folder, "env": self.environment, "seconds": seconds}
+        return succeed(sys.executable, *words, **here)
 
 
 @pytest.fixture(scope="module")
@@ -123,15 +114,8 @@ def test_it_migrates_starts_in_production_and_sells(shop: Shop) -> None:
     ],
 )
 def test_it_refuses_to_be_a_demo_in_one_line(shop: Shop, words: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=shop.folder,
-        env={**shop.environment, "SHOP_DEMO": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    demo = {**shop.environment, "SHOP_DEMO": "1"}
+    done = run(sys.executable, *words, cwd=shop.folder, env=demo)
     assert done.returncode == 1
     assert done.stderr.startswith("error: SHOP_DEMO=1 needs development/")
     assert done.stderr.count("\n") == 1

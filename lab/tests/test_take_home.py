@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from lab.environment import PROJECT
 from lab.take_home import copying, pinned
 from lab.take_home.repository import NotTaken, take
 from lab.tests.test_adopting import script_of
+from shop.tests import processes
 
 ACME = "Acme Tickets"
 STAYS_HERE = re.compile(
@@ -88,15 +88,7 @@ def run(folder: Path, script: str, seconds: float = 60) -> str:
         for who in ("AUTHOR", "COMMITTER")
         for what in ("NAME", "EMAIL")
     }
-    done = subprocess.run(
-        ["sh", "-euc", script],
-        cwd=folder,
-        env=present | author,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
+    done = processes.run("sh", "-euc", script, cwd=folder, env=present | author, seconds=seconds)
     told = done.stdout + done.stderr
     assert done.returncode == 0, told[-6000:]
     return told

@@ -8,9 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from django.db import connection
 
@@ -26,20 +27,47 @@ def wait_for(condition: Callable[[], object], seconds: float = 90) -> None:
         time.sleep(0.05)
 
 
-def run_python(
-    code: str, *arguments: str, given: str = "", **variables: str
+def run(
+    *words: object,
+    cwd: Path = environment.PROJECT,
+    env: Mapping[str, str] | None = None,
+    given: str | None = None,
+    seconds: float = 120,
 ) -> subprocess.CompletedProcess[str]:
-    """Run code in a process that has only these variables, and is given this text."""
+    """Run a command to its end, in the project unless told otherwise.
+
+    Args:
+        words: the program and its arguments.
+        cwd: its working folder.
+        env: all of its variables; by default those of this process.
+        given: its input.
+        seconds: after which it is killed and the test fails.
+    """
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=environment.PROJECT,
-        env={"PATH": os.environ["PATH"], **variables},
+        [str(word) for word in words],
+        cwd=cwd,
+        env=env,
         input=given,
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=seconds,
     )
+
+
+def succeed(*words: object, **how: Any) -> str:
+    """Run a command as `run` does; return what it printed, or fail the test if it failed."""
+    done = run(*words, **how)
+    assert done.returncode == 0, f"{words}\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
+    return done.stdout
+
+
+def run_python(
+    code: str, *arguments: str, given: str = "", **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run code in a process that has only these variables, and is given this text."""
+    env = {"PATH": os.environ["PATH"], **variables}
+    return run(sys.executable, "-c", code, *arguments, given=given, env=env, seconds=60)
 
 
 HOST = "127.0.0.1"

@@ -16,7 +16,7 @@ from lab.tests.needs import of_bed
 from loadtest.faults.fault import lives, wait_until
 from loadtest.faults.hosts import Host, ip
 from locking.tests.needs import require
-from shop.tests.processes import wait_for
+from shop.tests.processes import run, succeed, wait_for
 
 pytestmark = [
     pytest.mark.long,
@@ -32,9 +32,7 @@ def prove(tmp_path: Path, bed: str, fault: str) -> tuple[int, dict[str, Any]]:
     out = tmp_path / "result.json"
     command = [sys.executable, "manage.py", "prove", "--bed", bed, "--fault", fault]
     command += ["--buyers", "20", "--stock", "200", "--seed", "7", "--json", str(out)]
-    done = subprocess.run(
-        command, cwd=environment.PROJECT, capture_output=True, text=True, check=False
-    )
+    done = run(*command, seconds=400)
     assert out.exists(), done.stdout + done.stderr
     return done.returncode, json.loads(out.read_text())
 
@@ -83,12 +81,7 @@ def test_the_checker_finds_the_orders_that_an_asynchronous_standby_has_lost(tmp_
 
 
 def test_a_standby_that_its_agent_calls_healthy_and_that_receives_nothing_is_rebuilt():
-    command = [sys.executable, "-m", "lab.bed.tests.standing_still"]
-    done = subprocess.run(
-        command, cwd=environment.PROJECT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    said = json.loads(done.stdout)
+    said = json.loads(succeed(sys.executable, "-m", "lab.bed.tests.standing_still", seconds=400))
     assert said["unsettled"]
     assert all("reaches" in reason for reason in said["unsettled"])
     assert all("received nothing for 5 s and was rebuilt" in each for each in said["done"])

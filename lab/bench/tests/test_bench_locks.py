@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import asdict
 
 import pytest
 import redis
 
-from lab import environment
 from lab.bench.locks import contenders, measure, report
 from lab.bench.locks.contenders import CEILING, OURS
 from locking.backends.redis_transport import Spinner
 from locking.tests.conftest import valkey_server
 from locking.tests.servers import Valkey
+from shop.tests.processes import run
 
 __all__ = ["valkey_server"]
 
@@ -87,9 +86,7 @@ def test_the_ceiling_waits_for_answers_as_our_lock_does(
 def test_the_command_prints_a_table_and_json() -> None:
     command = [sys.executable, "manage.py", "bench_locks", "--processes", "1,2", "--rounds", "1"]
     command += ["--seconds", "0.1", "--json", "--locks", "locking,python-redis-lock"]
-    done = subprocess.run(
-        command, cwd=environment.PROJECT, capture_output=True, text=True, timeout=100, check=False
-    )
+    done = run(*command)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert {row["processes"] for row in result["rows"]} == {1, 2}

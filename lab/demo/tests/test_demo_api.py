@@ -33,11 +33,6 @@ def test_the_demos_document_has_the_load_tests_calls(client):
     assert document["paths"]["/api/v1/demo/sales"]["post"]["tags"] == ["Load tests"]
 
 
-@pytest.mark.parametrize("count", [0, -1, 20_001, 10**30, True, "1", None, 1.5, []], ids=repr)
-def test_a_number_of_buyers_that_is_none_is_refused(count, ann):
-    refused(ann.call("POST", "demo/buyers", {"count": count}), 422, "invalid_request")
-
-
 def test_a_load_tests_sale_is_made_and_watched_as_documented(ann, settings, tmp_path):
     terms = {"stock": 7, "limit": 2, "strategy": "guard", "starts_in": 0.5, "hold": 60}
     made = ann.call("POST", "demo/sales", terms).json()
@@ -75,22 +70,20 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(ann, settings, tmp_
     refused(ann.get(f"{path}/ledger"), 503, "busy")
 
 
-@pytest.mark.parametrize(
-    "terms",
-    [
-        {"stock": -1},
-        {"stock": 100_000_001},
-        {"stock": True},
-        {"limit": 0},
-        {"strategy": "hope"},
-        {"strategy": ["naive"]},
-        {"starts_in": -1},
-        {"hold": "long"},
-        {"hold": False},
-    ],
+COUNTS = (0, -1, 20_001, 10**30, True, "1", None, 1.5, [])
+TERMS = (
+    *({"stock": -1}, {"stock": 100_000_001}, {"stock": True}, {"limit": 0}, {"strategy": "hope"}),
+    *({"strategy": ["naive"]}, {"starts_in": -1}, {"hold": "long"}, {"hold": False}),
 )
-def test_a_sale_that_cannot_be_made_is_answered_as_documented(ann, terms):
-    refused(ann.call("POST", "demo/sales", terms), 422, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [*(("buyers", {"count": count}) for count in COUNTS), *(("sales", terms) for terms in TERMS)],
+    ids=repr,
+)
+def test_buyers_or_a_sale_that_cannot_be_made_are_refused_as_documented(ann, path, wanted):
+    refused(ann.call("POST", f"demo/{path}", wanted), 422, "invalid_request")
 
 
 def test_a_sale_is_changed_and_says_between_which_moments(ann):
