@@ -43,8 +43,7 @@ class SaleStrategy(models.Model):
 class UnenforcedItem(models.Model):
     """An item whose books may be unbalanced, so that an oversell can be shown.
 
-    The database function ``inventory_books_enforced`` reads this table: see
-    `migrations/0001_unenforced_items.sql`.
+    The database function `inventory_books_enforced` reads this table (`migrations/`).
     """
 
     item = models.OneToOneField(Item, on_delete=models.CASCADE, primary_key=True)

@@ -50,19 +50,16 @@ def leave(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0
 
 
-def test_the_embedded_postgres_refuses_a_wrong_password():
+def test_the_servers_refuse_a_wrong_password_and_none():
     server = settings.DATABASES["default"]
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(
             host=server["HOST"], port=server["PORT"], user="shop", password="x", dbname="postgres"
         )
-
-
-def test_the_embedded_valkey_refuses_a_client_without_password():
-    stranger = redis.Redis.from_url(settings.REDIS_URL)
-    stranger.connection_pool.connection_kwargs["password"] = None
-    with stranger, pytest.raises(redis.AuthenticationError):
-        stranger.ping()
+    client = redis.Redis.from_url(settings.REDIS_URL)
+    client.connection_pool.connection_kwargs["password"] = None
+    with client, pytest.raises(redis.AuthenticationError):
+        client.ping()
 
 
 def test_the_embedded_valkey_refuses_writes_when_full_instead_of_forgetting_locks():

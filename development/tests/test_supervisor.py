@@ -60,7 +60,10 @@ def test_a_process_that_ignores_the_request_to_end_is_killed(supervisor):
     assert leftovers.find(supervisor.folder) == []
 
 
-def test_percent_signs_quotes_and_blanks_reach_the_process_unchanged(supervisor):
+@pytest.mark.parametrize("folder", ["100% my shop", "d" * 100])
+def test_odd_signs_and_a_long_path_reach_the_process_unchanged(supervisor, folder):
+    odd = Supervisor(supervisor.folder / folder)
+    assert len(str(odd.socket)) <= SOCKET_PATH_LIMIT
     text = """100% "sure", isn't it; %(here)s"""
     script = "import os, sys, time; print(sys.argv[1], os.environ['TEXT']); sys.stdout.flush(); "
     program = Program(
@@ -68,9 +71,10 @@ def test_percent_signs_quotes_and_blanks_reach_the_process_unchanged(supervisor)
         command=[sys.executable, "-c", script + "time.sleep(600)", text],
         environment={"TEXT": "50% more"},
     )
-    supervisor.start([program], os.environ)
-    wait_for(lambda: supervisor.log_tail("echo"))
-    assert supervisor.log_tail("echo") == f"{text} 50% more"
+    odd.start([program], os.environ)
+    wait_for(lambda: odd.log_tail("echo"))
+    assert odd.log_tail("echo") == f"{text} 50% more"
+    odd.stop()
 
 
 def test_a_new_start_clears_away_what_a_killed_supervisor_left(supervisor):
@@ -88,40 +92,20 @@ def test_a_new_start_clears_away_what_a_killed_supervisor_left(supervisor):
     heir.stop()
 
 
-def test_blanks_and_percent_signs_in_the_folder_are_no_trouble(supervisor):
-    odd = Supervisor(supervisor.folder / "100% my shop")
-    odd.start([python("sleeper", SLEEPER)], os.environ)
-    wait_for(lambda: "I am up" in odd.log_tail("sleeper"))
-    odd.stop()
-
-
-def test_a_long_path_does_not_break_the_control_socket(supervisor):
-    deep = Supervisor(supervisor.folder / ("d" * 100))
-    assert len(str(deep.socket)) <= SOCKET_PATH_LIMIT
-    deep.start([python("sleeper", SLEEPER)], os.environ)
-    wait_for(lambda: running(deep, "sleeper"))
-    deep.stop()
-
-
-@pytest.fixture
-def taken_port():
+def test_a_port_that_was_asked_for_is_used_if_it_is_free_and_otherwise_named(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
+        port = server.getsockname()[1]
+        monkeypatch.setenv("SHOP_PORT", str(port))
+        with pytest.raises(StackError, match=f"Port {port}, set in SHOP_PORT, is in use"):
+            asked_or_free("SHOP_PORT")
+    assert asked_or_free("SHOP_PORT") == port
 
 
-def test_a_port_that_was_asked_for_and_is_taken_is_an_error_that_names_both(
-    monkeypatch, taken_port
-):
-    monkeypatch.setenv("SHOP_PORT", str(taken_port))
-    with pytest.raises(StackError, match=f"Port {taken_port}, set in SHOP_PORT, is in use"):
+@pytest.mark.parametrize("port", ["0", "65536"])
+def test_a_port_that_there_is_not_is_named(monkeypatch, port):
+    monkeypatch.setenv("SHOP_PORT", port)
+    with pytest.raises(StackError, match=f"SHOP_PORT must be a port from 1 to 65535, not {port}"):
         asked_or_free("SHOP_PORT")
-
-
-def test_a_free_port_that_was_asked_for_is_used(monkeypatch, taken_port):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        free = server.getsockname()[1]
-    monkeypatch.setenv("SHOP_PORT", str(free))
-    assert asked_or_free("SHOP_PORT") == free
 
 
 def test_a_default_port_in_use_is_replaced_by_a_free_one(monkeypatch):

@@ -15,7 +15,6 @@ from django.db import OperationalError, ProgrammingError
 
 from development import folder
 from development.errors import StackError
-from development.ports import asked_or_free
 from development.system_errors import explain, refuse_unusable, told_in_one_line
 from development.tests.mounts import run_on
 from shop.environment import PROJECT, VARIABLES
@@ -54,11 +53,16 @@ LISTED = ("sh", "-c", 'folder=$1; shift; "$@"; code=$?; ls -A "$folder"; exit $c
 """Runs a command, then lists what it has written to a folder."""
 
 
-def test_a_disk_with_too_little_room_is_refused_before_anything_is_written(tmp_path):
-    done = on(tmp_path, "size=20m,mode=1777", *LISTED, str(tmp_path), *MANAGE, "audit")
+def refuses_a_small_disk(tmp_path: Path, *words: str) -> None:
+    """Run a command of `manage.py` on a disk with too little room."""
+    done = on(tmp_path, "size=20m,mode=1777", *LISTED, str(tmp_path), *MANAGE, *words)
     assert is_one_line(done), done.stderr
     assert re.search(r"has \d+ MB left, and 256 MB are needed.*SHOP_DATA=", done.stderr)
     assert done.stdout == "", "something was written"
+
+
+def test_a_disk_with_too_little_room_is_refused_before_anything_is_written(tmp_path):
+    refuses_a_small_disk(tmp_path, "audit")
 
 
 def test_a_disk_that_fills_while_the_database_is_made_leaves_no_half_of_it(tmp_path):
@@ -69,14 +73,19 @@ def test_a_disk_that_fills_while_the_database_is_made_leaves_no_half_of_it(tmp_p
     assert done.stdout.split() == ["postgres-password"]
 
 
-def test_a_read_only_folder_is_named(tmp_path):
-    if os.geteuid() == 0:  # who ignores modes
-        done = on(tmp_path, "ro", *MANAGE, "audit")
+def names_a_read_only_folder(tmp_path: Path, *words: str) -> None:
+    """Run a command; root ignores modes, so this needs a read-only file system."""
+    if os.geteuid() == 0:
+        done = on(tmp_path, "ro", *MANAGE, *words)
     else:
         tmp_path.chmod(0o555)
-        done = run(*MANAGE, "audit", env=variables(SHOP_DATA=str(tmp_path / "data")))
+        done = run(*MANAGE, *words, env=variables(SHOP_DATA=str(tmp_path / "data")))
     assert is_one_line(done), done.stderr
     assert re.search(rf"{tmp_path}\S* is not writable.*SHOP_DATA=", done.stderr)
+
+
+def test_a_read_only_folder_is_named(tmp_path):
+    names_a_read_only_folder(tmp_path, "audit")
 
 
 @pytest.mark.parametrize("data", ["file/data", "x" * 300], ids=["below a file", "name too long"])
@@ -105,10 +114,3 @@ def test_a_disk_that_fills_while_a_command_runs_is_told():
     error.__cause__ = psycopg.errors.DiskFull()
     with pytest.raises(SystemExit, match=r"error: The disk of .* is full"), told_in_one_line():
         raise error
-
-
-@pytest.mark.parametrize("port", ["0", "65536"])
-def test_a_port_that_there_is_not_is_named(monkeypatch, port):
-    monkeypatch.setenv("SHOP_PORT", port)
-    with pytest.raises(StackError, match=f"SHOP_PORT must be a port from 1 to 65535, not {port}"):
-        asked_or_free("SHOP_PORT")

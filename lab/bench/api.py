@@ -2,4 +2,4 @@
 
 from lab.settings import *  # noqa: F403
 
-ROOT_URLCONF = "lab.bench.api_urls"
+ROOT_URLCONF = "lab.bench.noop"

@@ -2,5 +2,5 @@
 
 from lab.settings import *  # noqa: F403
 
-ROOT_URLCONF = "lab.bench.urls"
+ROOT_URLCONF = "lab.bench.noop"
 MIDDLEWARE = []

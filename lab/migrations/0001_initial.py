@@ -1,16 +1,14 @@
 """The tables of the lab, where some items' books may be unbalanced."""
 
-from pathlib import Path
-
 from django.db import migrations, models
 import django.db.models.deletion
 import lab.models
 
-SQL = Path(__file__).with_name("0001_unenforced_items.sql").read_text(encoding="utf-8")
-UNDO = """
+ENFORCED = """
 CREATE OR REPLACE FUNCTION inventory_books_enforced(item bigint) RETURNS boolean
-    LANGUAGE sql STABLE AS $$ SELECT true $$;
+    LANGUAGE sql STABLE AS $$ SELECT {} $$;
 """
+EXCEPT_SOME = "NOT EXISTS (SELECT FROM lab_unenforceditem WHERE item_id = $1)"
 
 
 class Migration(migrations.Migration):
@@ -23,22 +21,6 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.CreateModel(
-            name='Run',
-            fields=[
-                ('task', models.CharField(max_length=100, primary_key=True, serialize=False)),
-                ('runs', models.PositiveBigIntegerField(default=0)),
-                ('failures', models.PositiveBigIntegerField(default=0)),
-                ('last', models.DateTimeField(help_text='when it last ended')),
-                ('seconds', models.FloatField(help_text='how long that took')),
-                ('result', models.CharField(blank=True, max_length=200)),
-                ('last_failure', models.DateTimeField(blank=True, null=True)),
-                ('error', models.TextField(blank=True)),
-            ],
-            options={
-                'verbose_name': 'task',
-            },
-        ),
         migrations.CreateModel(
             name='SaleStrategy',
             fields=[
@@ -55,24 +37,5 @@ class Migration(migrations.Migration):
                 ('item', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, serialize=False, to='inventory.item')),
             ],
         ),
-        migrations.CreateModel(
-            name='StockUnit',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='inventory.item')),
-            ],
-        ),
-        migrations.CreateModel(
-            name='StockBucket',
-            fields=[
-                ('pk', models.CompositePrimaryKey('item_id', 'number', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('number', models.PositiveSmallIntegerField()),
-                ('available', models.BigIntegerField()),
-                ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='inventory.item')),
-            ],
-            options={
-                'constraints': [models.CheckConstraint(condition=models.Q(('available__gte', 0)), name='lab_stockbucket_not_negative')],
-            },
-        ),
-        migrations.RunSQL(SQL, UNDO),
+        migrations.RunSQL(ENFORCED.format(EXCEPT_SOME), ENFORCED.format("true")),
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import threading
 import urllib.parse
@@ -16,17 +17,18 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from development.ports import release
-from lab.tests.composed import Shop
+from development.ports import next_free, release
+from lab import environment
 from lab.tests.needs import ENGINE
-from lab.tests.whole_shop import Client, ask
+from lab.tests.whole_shop import Answer, Client, ask
 from locking.tests.needs import require
-from shop.tests.processes import wait_for
+from shop.tests.processes import run, wait_for
 
 pytestmark = [
     pytest.mark.long,
@@ -46,6 +48,61 @@ PRODUCT = ("web", "celery", "celery-expiry", "beat", "nginx")
 """The services of a production shop, without its servers."""
 
 
+class Shop:
+    """docker-compose.yml under a separate project name, with its own images and settings."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port, self.locust_port = next_free(18200), next_free(18300)
+        self.file = folder / "env"
+        name = f"flash-sale-test-{os.getpid()}"
+        # Compose prefers the environment, which holds the tests' settings, to its file.
+        own = {variable.name for variable in environment.ALL_VARIABLES}
+        self._variables = {
+            **{name: value for name, value in os.environ.items() if name not in own},
+            "COMPOSE_PROJECT_NAME": name,
+            "COMPOSE_ENV_FILES": str(self.file),
+            "ENV_FILE": str(self.file),
+            "COMPOSE_PROGRESS": "plain",
+        }
+        self.run("docker/new-env", "--demo")
+        self.set(SHOP_PORT=self.port, LOCUST_PORT=self.locust_port, SHOP_VERSION=name, RATE_LIMIT=0)
+
+    def set(self, **variables: object) -> None:
+        """Change settings; later ones count."""
+        with self.file.open("a") as file:
+            file.writelines(f"{name}={value}\n" for name, value in variables.items())
+
+    def run(self, *words: str, fails: bool = False) -> str:
+        """Run a command in the project; return its output. It must succeed, or fail if `fails`."""
+        done = run(*words, env=self._variables, seconds=1200)  # an image's build
+        assert (done.returncode != 0) == fails, f"{words}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def compose(self, *words: str, fails: bool = False) -> str:
+        """Run `docker compose`."""
+        return self.run("docker", "compose", *words, fails=fails)
+
+    def inside(self, service: str, *words: str, fails: bool = False) -> str:
+        """Run a command in a service's container."""
+        return self.compose("exec", "-T", service, *words, fails=fails)
+
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
+        """Send a request to the shop through nginx."""
+        return ask(self.port, method, path, body, **headers)
+
+    def serves(self) -> bool:
+        """Whether a request reaches a replica."""
+        return answers(self.port, "/healthz")
+
+
+def answers(port: int, path: str) -> bool:
+    """Whether a page of a service is there."""
+    try:
+        return ask(port, "GET", path).status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
 class Traffic:
     """Buyers who read and buy until stopped; no answer may be lost.
 
@@ -57,8 +114,8 @@ class Traffic:
         self.shop = shop
         terms = {"stock": 1_000_000, "limit": 1_000_000}
         self.sale = shop.ask("POST", "/api/v1/demo/sales", terms).body["sale"]
-        buyers = shop.ask("POST", "/api/v1/demo/buyers", {"count": BUYERS}).body
-        self.tokens: list[str] = buyers["tokens"]
+        made = shop.ask("POST", "/api/v1/demo/buyers", {"count": BUYERS})
+        self.tokens: list[str] = made.body["tokens"]
         self.answers: Counter[tuple[str, object]] = Counter()
         self.promised = 0
         self._over = threading.Event()
@@ -85,23 +142,18 @@ class Traffic:
     def _buy_on(self, client: Client, token: str) -> None:
         while not self._over.is_set():
             key = {"Authorization": f"Bearer {token}", "Idempotency_Key": str(uuid4())}
-            one = {"quantity": 1}
+            orders, one = f"/api/v1/sales/{self.sale}/orders", {"quantity": 1}
             self._ask(client, "page", "GET", f"/sales/{self.sale}/")
-            while self._ask(client, "order", "POST", self.orders, one, **key) not in (200, 201):
+            while self._ask(client, "order", "POST", orders, one, **key) not in (200, 201):
                 if self._over.is_set():
                     return
             self.promised += 1
             self._ask(client, "sale", "GET", f"/api/v1/sales/{self.sale}")
 
-    @property
-    def orders(self) -> str:
-        return f"/api/v1/sales/{self.sale}/orders"
-
     def _ask(self, client: Client, what: str, *words: Any, **headers: str) -> object:
-        said: object
         try:
             answer = client.ask(*words, **headers)
-            said = answer.status
+            said: object = answer.status
             if answer.status == 503 and isinstance(answer.body, dict):
                 said = "try again"
         except (OSError, http.client.HTTPException) as error:
@@ -175,7 +227,7 @@ def rush(shop: Shop) -> None:
     shop.set(COMPOSE_PROFILES="demo,load")
     shop.compose("up", "--detach", "locust")
     page = partial(ask, shop.locust_port)
-    wait_for(lambda: _connects(shop.locust_port), 60)
+    wait_for(lambda: answers(shop.locust_port, "/"), 60)
     wait_for(lambda: len(page("GET", "/stats/requests").body["workers"]) == 2)
     form = {"user_count": 100, "spawn_rate": 50, "stock": 40, "limit": 1, "mix": "rush"}
     form |= {"sale": "new", "strategy": "combining", "rounds": 1, "seed": 7, "weights": ""}
@@ -189,13 +241,6 @@ def rush(shop: Shop) -> None:
     verdict = page("GET", "/correctness/state").body
     assert verdict["outcome"] == "pass", verdict["reason"]
     shop.compose("stop", "locust")
-
-
-def _connects(port: int) -> bool:
-    try:
-        return ask(port, "GET", "/").status == 200
-    except (OSError, http.client.HTTPException):
-        return False
 
 
 def recreate(shop: Shop) -> None:
@@ -240,9 +285,8 @@ def update(shop: Shop) -> None:
 
 def fail_and_reload_nginx(shop: Shop) -> None:
     """Nginx's health follows the shop's, and it loads a changed configuration."""
-    [kind, check] = json.loads(shop.compose("config", "--format", "json"))["services"]["nginx"][
-        "healthcheck"
-    ]["test"]
+    services = json.loads(shop.compose("config", "--format", "json"))["services"]
+    [kind, check] = services["nginx"]["healthcheck"]["test"]
     assert kind == "CMD-SHELL"
     shop.inside("nginx", "sh", "-c", check)
     shop.compose("stop", "--timeout", "15", "web")
@@ -303,5 +347,4 @@ def containers(shop: Shop, service: str) -> set[str]:
 
 
 def healths(shop: Shop, service: str) -> set[str]:
-    words = shop.compose("ps", service, "--format", "{{.Health}}").split()
-    return set(words)
+    return set(shop.compose("ps", service, "--format", "{{.Health}}").split())

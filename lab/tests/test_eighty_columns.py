@@ -25,16 +25,8 @@ from shop.audit import Report
 from shop.management.commands import audit as audit_command
 from shop.tests.processes import succeed
 
-MAX_FILE = max(
-    (
-        str(path.relative_to(environment.PROJECT))
-        for path in environment.PROJECT.glob("shop/**/*.py")
-    ),
-    key=len,
-)
-
-
-WIDTHS = (80, 120)
+SOURCES = environment.PROJECT.glob("shop/**/*.py")
+MAX_FILE = max((str(path.relative_to(environment.PROJECT)) for path in SOURCES), key=len)
 
 
 def assert_whole(text: str, width: int, *words: str) -> None:
@@ -54,7 +46,7 @@ def screen(width: int, *shown: RenderableType) -> str:
     return console.file.getvalue()
 
 
-@pytest.fixture(params=WIDTHS)
+@pytest.fixture(params=[80, 120])
 def width(request, monkeypatch):
     """Give the commands a terminal of this width."""
     monkeypatch.setenv("COLUMNS", str(request.param))
@@ -62,7 +54,6 @@ def width(request, monkeypatch):
 
 
 def test_make_help():
-    """The Makefile's texts do not wrap, and every target that people call is there."""
     assert_whole(succeed("make", "help"), 80, "prove duel bench-locks messages clean")
 
 
@@ -72,15 +63,11 @@ def test_the_list_of_lessons(width, capsys):
 
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.slug)
-def test_a_lesson(lesson, width, capsys):
-    assert command(lesson.slug) == 0
-    assert_whole(capsys.readouterr().out, width, lesson.text["en"].intro)
-
-
-@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.slug)
-def test_the_hint_of_an_exercise(lesson, width, capsys):
-    assert command(lesson.slug, "--hint") == 0
-    assert_whole(capsys.readouterr().out, width, lesson.text["en"].hint)
+def test_a_lesson_and_the_hint_of_its_exercise(lesson, width, capsys):
+    text = lesson.text["en"]
+    for words, shown in (([], text.intro), (["--hint"], text.hint)):
+        assert command(lesson.slug, *words) == 0
+        assert_whole(capsys.readouterr().out, width, shown)
 
 
 def test_the_table_of_a_benchmark(width):

@@ -109,12 +109,9 @@ def test_without_the_database_a_known_sale_keeps_its_strategy_and_another_is_bus
         names.get(sale + 1)
 
 
-def test_an_unknown_strategy_is_reported_with_the_known_ones():
+def test_an_unknown_strategy_is_reported_with_the_known_ones_and_opens_no_sale():
     with pytest.raises(KeyError, match="combining"):
         strategy("combinig")
-
-
-def test_an_unknown_strategy_opens_no_sale():
     with pytest.raises(ValidationError):
         open_sale(stock=1, price=1, limit=1, strategy="hope")
     assert not Sale.objects.exists()
