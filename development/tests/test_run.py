@@ -1,4 +1,4 @@
-"""The commands of a development machine: the shop runs, and unsafe migrations are refused."""
+"""A development machine: the shop runs, payments succeed, and unsafe migrations are refused."""
 
 from __future__ import annotations
 
@@ -10,13 +10,23 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import urllib3
 
 from development.management.commands.lint_migrations import all_safe, is_safe
+from development.provider import SaysYes
+from shop import payments
+from shop.checkout.purchase import buy
+from shop.conftest import ann, fake_provider, sale, sale_of
 from shop.environment import PROJECT
+from shop.orders.models import Order
+from shop.payments.models import Payment
+from shop.payments.provider import provider
 from shop.tests.processes import wait_for
+
+__all__ = ["ann", "fake_provider", "sale", "sale_of"]
 
 
 @pytest.mark.long
@@ -76,3 +86,34 @@ def test_an_unsafe_migration_is_refused_and_a_safe_one_is_not(
     assert "shop/migrations/0002_drop.sql" in said
     assert "ban-drop-column" in said
     assert "0003_add" not in said
+
+
+@pytest.fixture
+def says_yes(settings):
+    settings.PAYMENT_PROVIDER = "development.provider.SaysYes"
+    provider.cache_clear()
+    yield
+    provider.cache_clear()
+
+
+@pytest.mark.usefixtures("says_yes")
+@pytest.mark.django_db(transaction=True)
+def test_an_order_is_paid_and_refunded_at_once(sale, ann):
+    order = Order.objects.get(pk=buy(sale.pk, ann.user.pk, uuid4(), 2).order.pk)
+    payments.pay(order)
+    payment = Payment.objects.get(order=order)
+    assert payment.state == Payment.State.CAPTURED
+    [known] = SaysYes().find(order.pk)
+    assert (known.id, known.order, known.amount) == (payment.intent, order.pk, order.amount)
+    payments.refund(order, None)
+    order.refresh_from_db()
+    assert (order.status, order.refunded) == ("refunded", payment.amount)
+
+
+@pytest.mark.django_db
+def test_a_process_knows_what_another_one_has_agreed_to():
+    intent = SaysYes().create_intent(order=7, amount=999, currency="EUR", key="a:b")
+    captured = SaysYes().capture(intent.id, key="c")
+    assert (captured.order, captured.amount, captured.currency) == (7, 999, "EUR")
+    assert captured.status == "captured"
+    assert SaysYes().find(7) == []

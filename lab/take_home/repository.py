@@ -1,12 +1,15 @@
-"""The repository that a shop is taken home to.
+"""The repository that a shop is taken home to: `make take-home DEST=../acme NAME="Acme Tickets"`.
 
+It needs Python and git only.
 Its branch `upstream` has what was copied and nothing else. So git can merge a later copy into what
 the team has made of the first one.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -91,3 +94,28 @@ def _git(folder: Path, *words: str) -> str:
     if done.returncode != 0:
         raise NotTaken(f"git {words[0]} in {folder} failed: {done.stderr.strip()}")
     return done.stdout.strip()
+
+
+def main() -> None:
+    """Take the shop home, or bring one that was taken home up to date."""
+    parser = argparse.ArgumentParser(prog="take-home", description=take.__doc__)
+    parser.add_argument("destination", type=Path)
+    parser.add_argument("name", help="the shop's name")
+    for option in ("pages", "payments"):
+        parser.add_argument(f"--{option}", choices=["yes", "none"])
+    parser.add_argument("--languages", help="codes such as en,zh-hans, the default first")
+    given = parser.parse_args()
+    options: dict[str, bool | str] = {}
+    for option in ("pages", "payments"):
+        if chosen := getattr(given, option):
+            options[option] = chosen == "yes"
+    if given.languages:
+        options["languages"] = given.languages
+    try:
+        print(take(given.destination.resolve(), given.name.strip(), **options))
+    except NotTaken as refused:
+        sys.exit(f"error: {refused}")
+
+
+if __name__ == "__main__":
+    main()

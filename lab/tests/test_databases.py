@@ -41,18 +41,11 @@ END $$
 """
 
 
-class Shops:
-    """Two shops, and the rule that finds the one of an id."""
-
-    def __init__(self, stacks: list[Stack]) -> None:
-        self.stacks = stacks
-
-    def ask(self, sale: int, method: str, path: str, body: object = None, **headers: str) -> Answer:
-        return ask(self.stacks[sale % 2].port, method, path, body, **headers)
-
-    def buy(self, sale: int, token: str, key: str) -> Answer:
-        headers = {"Authorization": f"Bearer {token}", "Idempotency_Key": key}
-        return self.ask(sale, "POST", f"/api/v1/sales/{sale}/orders", {"quantity": 1}, **headers)
+def buy(stacks: list[Stack], sale: int, token: str, key: str) -> int:
+    """Buy one unit in the shop that the id names; return the answer's status."""
+    headers = {"Authorization": f"Bearer {token}", "Idempotency_Key": key}
+    path, one = f"/api/v1/sales/{sale}/orders", {"quantity": 1}
+    return ask(stacks[sale % 2].port, "POST", path, one, **headers).status
 
 
 def databases(servers: EmbeddedServers) -> list[ServerUrls]:
@@ -82,14 +75,12 @@ def copy_accounts(here: ServerUrls, there: ServerUrls) -> None:
 
 
 @contextmanager
-def shops(urls: list[ServerUrls]) -> Iterator[Shops]:
+def shops(urls: list[ServerUrls]) -> Iterator[list[Stack]]:
     with private_folder() as folder, ExitStack() as cleanup:
-        stacks = []
-        for number, each in enumerate(urls):
-            stack = cleanup.enter_context(Stack(folder / f"shop{number}", each))
-            stack.start("psp", "web")
-            stacks.append(stack)
-        yield Shops(stacks)
+        stacks = [Stack(folder / f"shop{number}", each) for number, each in enumerate(urls)]
+        for stack in stacks:
+            cleanup.enter_context(stack).start("psp", "web")
+        yield stacks
 
 
 def rush(shop: Stack, sale: int, tokens: list[str]) -> dict[int, int]:
@@ -108,31 +99,29 @@ def orders(urls: ServerUrls) -> set[int]:
 def test_items_on_two_databases_sell_exactly_their_stock() -> None:
     with private_servers(durable=False) as servers:
         urls = databases(servers)
-        with shops(urls) as found:
-            first = found.stacks[0]
-            made = ask(first.port, "POST", "/api/v1/demo/buyers", {"count": 6}).body
-            tokens: list[str] = made["tokens"]
+        with shops(urls) as stacks:
+            made = ask(stacks[0].port, "POST", "/api/v1/demo/buyers", {"count": 6})
+            tokens: list[str] = made.body["tokens"]
             copy_accounts(*urls)
             terms: dict[str, Any] = {"stock": STOCK, "limit": STOCK}
             sales = [
-                ask(each.port, "POST", "/api/v1/demo/sales", terms).body["sale"]
-                for each in found.stacks
+                ask(each.port, "POST", "/api/v1/demo/sales", terms).body["sale"] for each in stacks
             ]
             assert [sale % 2 for sale in sales] == [0, 1]
             # The same buyer and key in two databases: two purchases, for the key is unique in each.
             key = str(uuid4())
-            assert [found.buy(sale, tokens[0], key).status for sale in sales] == [201, 201]
-            assert [found.buy(sale, tokens[0], key).status for sale in sales] == [200, 200]
-            for shop, sale in zip(found.stacks, sales, strict=True):
+            assert [buy(stacks, sale, tokens[0], key) for sale in sales] == [201, 201]
+            assert [buy(stacks, sale, tokens[0], key) for sale in sales] == [200, 200]
+            for shop, sale in zip(stacks, sales, strict=True):
                 assert rush(shop, sale, tokens) == {201: STOCK - 1, 409: 2 * STOCK + 1}
             # A sale is unknown to the other database.
-            wrong = ask(found.stacks[1].port, "GET", f"/api/v1/sales/{sales[0]}")
+            wrong = ask(stacks[1].port, "GET", f"/api/v1/sales/{sales[0]}")
             assert wrong.status == 404
             numbers = [orders(each) for each in urls]
             assert [len(each) for each in numbers] == [STOCK, STOCK]
             assert [{order % 2 for order in each} for each in numbers] == [{0}, {1}]
-            for each, stack in zip(urls, found.stacks, strict=True):
-                manage(each, "audit", "--sale", str(sales[urls.index(each)]), PSP_URL=stack.psp_url)
+            for each, stack, sale in zip(urls, stacks, sales, strict=True):
+                manage(each, "audit", "--sale", str(sale), PSP_URL=stack.psp_url)
 
 
 BOUNDS = {"DB_COMMIT_SECONDS": "1", "PGOPTIONS": "-c lock_timeout=1s", "WEB_CONCURRENCY": "1"}

@@ -29,6 +29,9 @@ SOURCES = environment.PROJECT.glob("shop/**/*.py")
 MAX_FILE = max((str(path.relative_to(environment.PROJECT)) for path in SOURCES), key=len)
 
 
+WIDTHS = (80, 120)
+
+
 def assert_whole(text: str, width: int, *words: str) -> None:
     """Assert that no line is too long, no cell is cut, and these texts' words are all there."""
     long = [line for line in text.splitlines() if cell_len(line) > width]
@@ -46,7 +49,7 @@ def screen(width: int, *shown: RenderableType) -> str:
     return console.file.getvalue()
 
 
-@pytest.fixture(params=[80, 120])
+@pytest.fixture(params=WIDTHS)
 def width(request, monkeypatch):
     """Give the commands a terminal of this width."""
     monkeypatch.setenv("COLUMNS", str(request.param))

@@ -70,7 +70,7 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(ann, settings, tmp_
     refused(ann.get(f"{path}/ledger"), 503, "busy")
 
 
-COUNTS = (0, -1, 20_001, 10**30, True, "1", None, 1.5, [])
+COUNTS: tuple[object, ...] = (0, -1, 20_001, 10**30, True, "1", None, 1.5, [])
 TERMS = (
     *({"stock": -1}, {"stock": 100_000_001}, {"stock": True}, {"limit": 0}, {"strategy": "hope"}),
     *({"strategy": ["naive"]}, {"starts_in": -1}, {"hold": "long"}, {"hold": False}),
