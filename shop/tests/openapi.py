@@ -1,4 +1,4 @@
-"""The OpenAPI document, and answers held against it."""
+"""Answers of the API, held against its OpenAPI document and against what a test expects."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from django.utils.translation import override
 from jsonschema import Draft202012Validator
 
 from shop.pages.docs import description
+from shop.refusals import PROBLEMS
 
 METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -66,3 +68,19 @@ def described(path: str) -> Any:
         if re.fullmatch(re.sub(r"{\w+}", r"\\d+", template), wanted):
             return item
     return {}
+
+
+def refused(answer, status: int, code: str) -> dict[str, object]:
+    """The problem that an answer is, after checking that it is a whole one."""
+    assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json")
+    document: dict[str, object] = answer.json()
+    assert (document["code"], document["status"]) == (code, status)
+    assert document["title"] == title(code)
+    assert document["type"]
+    return document
+
+
+def title(code: str, language: str = "en") -> str:
+    """Return the message of a code, regardless of the last request's language."""
+    with override(language):
+        return str(PROBLEMS[code].title)

@@ -18,8 +18,8 @@ from django.test import Client, RequestFactory
 from inventory.redis import client as redis
 from shop.accounts import models, throttle, tokens
 from shop.accounts.models import User
-from shop.tests.answers import refused
 from shop.tests.catalogue import PASSWORD
+from shop.tests.openapi import refused
 
 pytestmark = pytest.mark.django_db
 

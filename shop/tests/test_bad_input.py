@@ -10,8 +10,8 @@ import pytest
 from inventory.tests.helpers import at_once
 from shop.accounts import tokens
 from shop.conftest import Buyer
-from shop.tests.answers import refused, title
 from shop.tests.money import check
+from shop.tests.openapi import refused, title
 
 pytestmark = pytest.mark.django_db
 

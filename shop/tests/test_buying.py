@@ -16,8 +16,8 @@ from inventory.tests.helpers import at_once
 from shop.api import views
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import sale_cache
-from shop.tests.answers import refused
 from shop.tests.catalogue import a_sale
+from shop.tests.openapi import refused
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

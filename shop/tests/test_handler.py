@@ -44,6 +44,17 @@ def call(handler: ApiHandler, method: str, path: str, body: bytes = b"", **heade
     return started[0], dict(started[1]), content
 
 
+def purchase(handler: ApiHandler, buyer: Buyer, sale: Sale) -> Any:
+    return call(
+        handler,
+        "POST",
+        f"/api/v1/sales/{sale.pk}/orders",
+        b'{"quantity": 1}',
+        HTTP_AUTHORIZATION=f"Bearer {buyer.token}",
+        HTTP_IDEMPOTENCY_KEY=str(uuid4()),
+    )
+
+
 @pytest.fixture
 def handler() -> ApiHandler:
     """The application that gunicorn serves."""
@@ -53,14 +64,7 @@ def handler() -> ApiHandler:
 def test_a_purchase_is_answered_with_the_headers_of_every_page(
     handler: ApiHandler, ann: Buyer, sale: Sale, client: Client
 ) -> None:
-    status, headers, content = call(
-        handler,
-        "POST",
-        f"/api/v1/sales/{sale.pk}/orders",
-        b'{"quantity": 1}',
-        HTTP_AUTHORIZATION=f"Bearer {ann.token}",
-        HTTP_IDEMPOTENCY_KEY=str(uuid4()),
-    )
+    status, headers, content = purchase(handler, ann, sale)
     assert status == "201 Created"
     assert json.loads(content)["quantity"] == 1
     assert headers["Content-Length"] == str(len(content))
@@ -191,12 +195,5 @@ def test_a_purchase_gives_its_connection_back_also_when_its_greenlet_is_ended(
 
     monkeypatch.setattr(hooks, "failpoint", end)
     with pytest.raises(SystemExit):
-        call(
-            handler,
-            "POST",
-            f"/api/v1/sales/{sale.pk}/orders",
-            b'{"quantity": 1}',
-            HTTP_AUTHORIZATION=f"Bearer {ann.token}",
-            HTTP_IDEMPOTENCY_KEY=str(uuid4()),
-        )
+        purchase(handler, ann, sale)
     assert connections["default"].connection is None

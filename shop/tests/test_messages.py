@@ -25,7 +25,7 @@ from shop.pages import labels
 from shop.pages.labels import LABELS
 from shop.pages.refusals import message
 from shop.refusals import PROBLEMS
-from shop.tests.answers import title
+from shop.tests.openapi import title
 
 INNER = re.compile(
     r"\b(strateg\w*|lock(s|ed|ing)?|ledgers?|guard(ed)?|fenc\w*|redis|postgres\w*|celery)\b"

@@ -11,8 +11,7 @@ from shop.api import openapi, urls
 from shop.api.problems import problem
 from shop.pages.docs import description
 from shop.refusals import PROBLEMS
-from shop.tests.answers import refused
-from shop.tests.openapi import METHODS, check, document, operations, resolve
+from shop.tests.openapi import METHODS, check, document, operations, refused, resolve
 
 
 def problem_codes(operation):

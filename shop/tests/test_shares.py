@@ -29,7 +29,7 @@ from shop.conftest import Buyer
 from shop.orders.models import Order
 from shop.payments.models import Payment
 from shop.shares import OPERATORS, ORDERS, PURCHASES, READERS, SHARES, of_page
-from shop.tests.answers import refused
+from shop.tests.openapi import refused
 from shop.tests.provider import FakeProvider
 
 

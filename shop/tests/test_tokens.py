@@ -18,8 +18,8 @@ from shop.accounts import tokens
 from shop.accounts.models import User
 from shop.accounts.tokens import REFRESH, TOO_OLD, Generations, Unreadable
 from shop.conftest import Buyer
-from shop.tests.answers import refused
 from shop.tests.catalogue import PASSWORD
+from shop.tests.openapi import refused
 from shop.tests.processes import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)

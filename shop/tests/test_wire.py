@@ -21,10 +21,8 @@ from shop.tests.processes import connect, exchange, read_all, request
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def paid_order(buyer: Buyer, quantity: int = 1) -> Order:
-    """A paid order of these units."""
-    order = Order.objects.get(pk=buyer.order(a_sale(limit=quantity), quantity))
-    return payments.pay(order)
+def paid_order(buyer: Buyer) -> Order:
+    return payments.pay(Order.objects.get(pk=buyer.order(a_sale())))
 
 
 def by(buyer: Buyer) -> str:

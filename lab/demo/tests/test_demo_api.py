@@ -9,7 +9,7 @@ import pytest
 
 from shop.accounts import tokens
 from shop.catalogue.models import Sale
-from shop.tests.answers import refused
+from shop.tests.openapi import refused
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
