@@ -33,14 +33,12 @@ class Description:
 
     Attributes:
         name: of the bed and its file.
-        about: what it consists of, in one line.
         hosts: the servers of each host, in the order in which they start.
         faults: those that it was made for.
         options: of its servers.
     """
 
     name: str
-    about: str
     hosts: dict[str, list[str]]
     faults: list[str]
     options: dict[str, Any] = field(default_factory=dict)

@@ -13,7 +13,7 @@ BASE = {"concurrency": 128, "items": 1, "units": 1}
 """Each axis changes one of these."""
 
 Case = Mapping[str, Any]
-"""A row as :meth:`Measured.to_json` writes it."""
+"""A row as `Measured.to_json` writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,11 @@ class Axis:
 
     Attributes:
         name: of the figure in a row.
-        title: in tables and charts.
         unit: of a value.
         values: from the smallest case to the largest.
     """
 
     name: str
-    title: str
     unit: str
     values: tuple[int, ...]
 
@@ -38,9 +36,9 @@ class Axis:
 
 
 AXES = (
-    Axis("concurrency", "Connections", "connection", (16, 128, 1000, 5000)),
-    Axis("items", "Items, bought evenly", "item", (1, 10, 1000)),
-    Axis("units", "Units per purchase", "unit", (1, 10)),
+    Axis("concurrency", "connection", (16, 128, 1000, 5000)),
+    Axis("items", "item", (1, 10, 1000)),
+    Axis("units", "unit", (1, 10)),
 )
 
 

@@ -75,9 +75,11 @@ class Benchmark:
         return table
 
 
-def add_arguments(parser: ArgumentParser, *, seconds: str, rounds: int) -> None:
-    """Add the options that all benchmarks have."""
-    parser.add_argument("--seconds", type=float, help=f"of each sample ({seconds})")
+def add_arguments(parser: ArgumentParser, *, seconds: float, rounds: int) -> None:
+    """Add the options that all benchmarks have, with these defaults."""
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, help=f"of each sample ({seconds:g})"
+    )
     parser.add_argument(
         "--rounds", type=int, default=rounds, help=f"samples of each case ({rounds})"
     )

@@ -207,11 +207,6 @@ class CpuTime:
     database: float
     redis: float
 
-    @property
-    def total(self) -> float:
-        """Of all of them."""
-        return self.web + self.database + self.redis
-
     def per(self, since: CpuTime, answers: int) -> CpuTime:
         """Return the microseconds per answer since an earlier reading; 0 without answers."""
         share = 1e6 / answers if answers else 0.0

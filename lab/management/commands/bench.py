@@ -36,7 +36,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
-        report.add_arguments(parser, seconds="5", rounds=3)
+        report.add_arguments(parser, seconds=5, rounds=3)
         parser.add_argument("--concurrency", type=int, default=128, help="connections (128)")
         parser.add_argument(
             "--crowd", type=int, default=2000, help="connections of the rush rows (2000; 0: none)"
@@ -90,7 +90,7 @@ def _judged(options: Mapping[str, Any]) -> dict[str, Any]:
         found = judged.compare(
             options["only"] or list(CLASSES),
             options["concurrency"],
-            options["seconds"] or 5.0,
+            options["seconds"],
             status.update,
         )
     return {"rows": found}
@@ -111,9 +111,7 @@ def _measure(wanted: list[Row], options: Mapping[str, Any]) -> list[Measured]:
     with ExitStack() as cleanup, console.status("") as status:
         servers = (row.server for row in wanted)
         started = targets.start(servers, urls, cleanup, status.update)
-        return Bench(started, options["seconds"] or 5.0).run(
-            wanted, options["rounds"], status.update
-        )
+        return Bench(started, options["seconds"]).run(wanted, options["rounds"], status.update)
 
 
 def _machine() -> dict[str, Any]:

@@ -23,7 +23,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:  # noqa: D102
-        report.add_arguments(parser, seconds="1", rounds=5)
+        report.add_arguments(parser, seconds=1, rounds=5)
         parser.add_argument("--processes", default="1,8,32", help="numbers of processes (1,8,32)")
         parser.add_argument("--locks", help=f"comma-separated; all: {'; '.join(CONTENDERS)}")
         parser.add_argument("--url", help="measure on this server, not on an embedded Valkey")
@@ -43,10 +43,11 @@ def _measured(options: Mapping[str, Any]) -> dict[str, Any]:
     processes = sorted({int(many) for many in options["processes"].split(",")})
     # The others take no URL of Sentinels or of a cluster.
     locks = _chosen(options["locks"], only_ours=bool(options["bed"]))
-    seconds = options["seconds"] or 1.0
     with ExitStack() as running, Console(stderr=True).status("") as status:
         url = _url(options, running)
-        found = measure.compare(url, locks, processes, options["rounds"], seconds, status.update)
+        found = measure.compare(
+            url, locks, processes, options["rounds"], options["seconds"], status.update
+        )
         recovery = {}
         for contender in locks:
             if contender != CEILING:
