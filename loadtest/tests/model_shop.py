@@ -83,7 +83,7 @@ class ModelShop(Shop):
             sales = {sale: wanted[sale.name] for sale in self.sales if sale.name in wanted}
             order, again = self.buy(buyer, key, sales, cart=cart)
         except Refused as refused:
-            return _refusal(refused)
+            return self._refusal(refused)
         finally:
             self.now = now
         self.created.setdefault(order, self.began)
@@ -105,10 +105,17 @@ class ModelShop(Shop):
                 case "refund":
                     self.refund(found, part)
         except Refused as refused:
-            return _refusal(refused)
+            return self._refusal(refused)
         finally:
             self.keep_books()
         return self.shown(found)
+
+    def _refusal(self, refused: Refused) -> Reply:
+        if refused.or_else is not None and self.random.random() < 0.5:
+            refused = refused.or_else  # as true as the other
+        about = refused.about.name if refused.about else ""
+        status = STATUS.get(refused.code, 409)
+        return Reply(status, refused.code, about=about, figures=refused.figures)
 
     def find(self, order: str) -> Order | None:
         return next((each for each in self.orders if self.id_of(each) == order), None)
@@ -231,12 +238,6 @@ class ModelShop(Shop):
         about = self.id_of(order), number, line.sale.name, item, buyer, key, line.quantity, worth
         created, paid = clock(self.created[order]), (order.amount, order.refunded)
         yield s.Order(*about, order.status, created, CURRENCY, *paid, deadline)
-
-
-def _refusal(refused: Refused) -> Reply:
-    about = refused.about.name if refused.about else ""
-    status = STATUS.get(refused.code, 409)
-    return Reply(status, refused.code, about=about, figures=refused.figures)
 
 
 def _money(amount: int) -> str:

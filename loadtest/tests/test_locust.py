@@ -74,7 +74,7 @@ def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -
     assert "order: sold_out" in done.stderr
     assert "All users have finished" in done.stderr
     assert "Closed loop" in done.stderr
-    assert (len(shop.orders), shop.available) == (10, 0)
+    assert (len(shop.orders), shop.available(shop.sales[0])) == (10, 0)
     calls = list(operations(*folder.glob("*.jsonl")))
     assert Counter(each.status for each in calls if each.op == "order")[201] == 10
     assert not [each for each in calls if each.outcome == INFO]
@@ -191,7 +191,7 @@ def test_a_run_that_cannot_start_says_why_and_ends(
         done = run_locust(url, tmp_path / "history", *arguments)
     assert done.returncode == 2, done.stderr
     assert reason in done.stderr
-    assert shop.requests == 0
+    assert shop.purchases == 0
 
 
 def rush_by_locust(

@@ -216,7 +216,7 @@ def test_the_same_key_is_asked_in_its_buyers_name_and_recorded(tmp_path: Path) -
     recorder = Recorder(tmp_path / "1.1.jsonl")
     with serving(shop) as url:
         address = address_of(url)
-        first = shop.order("b1", "key 0", 1)[1]["id"]
+        first = shop.order("b1", "key 0", {"1": 1}, cart=False).order
         asked(recorder, 0, status=0, code="timeout")
         asked(recorder, 1, status=409, code="sold_out")
         asked(recorder, 2, status=409, code="sold_out")
