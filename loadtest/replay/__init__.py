@@ -10,7 +10,6 @@ the shop did between a request and its answer is in it if the shop recorded that
 from loadtest.replay.document import (
     MOST,
     Mark,
-    ReplayFault,
     compose,
     dump,
     first_beyond,
@@ -24,7 +23,6 @@ __all__ = [
     "MOST",
     "SCRIPTS",
     "Mark",
-    "ReplayFault",
     "ServedError",
     "compose",
     "dump",

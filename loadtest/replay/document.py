@@ -22,9 +22,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from loadtest.checker import FAIL, Verdict, snapshot
+from loadtest.checker.evidence import LoggedFault
 from loadtest.history import NEVER, OK, Operation, operations
 from loadtest.replay.served import Served, ServedByKey
 
@@ -102,20 +103,12 @@ BEFORE = 3, 4
 OUTCOMES = ("ok", "fail", "info")
 
 
-class ReplayFault(NamedTuple):
-    """An injected fault; times in ns."""
-
-    name: str
-    start: int
-    end: int
-
-
 def compose(
     histories: Sequence[str | Path],
     *,
     title: str,
     marks: Sequence[Mark] = (),
-    faults: Iterable[ReplayFault] = (),
+    faults: Iterable[LoggedFault] = (),
     served: ServedByKey | None = None,
     units: int | None = None,
     most: int = MOST,
@@ -163,7 +156,7 @@ def compose(
             if start <= mark.at <= last
         ],
         "faults": [
-            {"name": each.name, **_span(each, start, last)}
+            {"name": each.fault, **_span(each, start, last)}
             for each in faults
             if each.end >= start and each.start <= last
         ],
@@ -280,6 +273,6 @@ def _end(call: Operation) -> int:
     return call.start if call.end == NEVER else call.end
 
 
-def _span(fault: ReplayFault, start: int, last: int) -> dict[str, int]:
+def _span(fault: LoggedFault, start: int, last: int) -> dict[str, int]:
     begin, end = max(fault.start, start), min(fault.end, last)
     return {"start": (begin - start) // 1000, "end": (end - start) // 1000}

@@ -168,7 +168,7 @@ class Charts:
             if not fault.error:
                 left, right = self._span.place(fault.start), self._span.place(fault.end)
                 right = max(right, left + 0.002)
-                bands.append(bar(left, right, 1.0, "fault", f"{order}: {fault.name}"))
+                bands.append(bar(left, right, 1.0, "fault", f"{order}: {fault.fault}"))
         return bands
 
     def _stock(self) -> Chart | None:

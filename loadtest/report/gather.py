@@ -12,7 +12,7 @@ from math import log10
 from pathlib import Path
 
 from loadtest.checker import snapshot
-from loadtest.checker.evidence import read_faults
+from loadtest.checker.evidence import LoggedFault, read_faults
 from loadtest.history import LATE, NEVER, OK, Operation, events, operations
 from loadtest.report.headline import Pace
 
@@ -126,17 +126,6 @@ class Stock:
     confirmed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """An injected fault, with times in ns; `error` says why injection failed."""
-
-    name: str
-    start: int
-    end: int
-    did: str = ""
-    error: str = ""
-
-
 @dataclass(slots=True)
 class Evidence:
     """The data of a report. Times are ns of the history's clock.
@@ -158,7 +147,7 @@ class Evidence:
     late: int = 0
     answers: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     stock: list[Stock] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[LoggedFault] = field(default_factory=list)
     pace: Pace = field(default_factory=Pace)
 
     @property
@@ -184,10 +173,7 @@ def gather(
     for operation in operations(*histories):
         _count(evidence, operation)
     evidence.stock = _stock(_thinned(during), final)
-    evidence.faults = [
-        Fault(each.fault, each.start, each.end, _told(each.did), each.error)
-        for each in (read_faults(Path(faults)) if faults else ())
-    ]
+    evidence.faults = list(read_faults(Path(faults))) if faults else []
     ends = (fault.end for fault in evidence.faults)
     evidence.end = max(evidence.end, start + 1, *ends)
     return evidence
@@ -233,11 +219,3 @@ def _stock_of(path: str | Path) -> Stock:
             figures = (row.total, row.available, row.held, row.confirmed)
             sums = [a + b for a, b in zip(sums, figures, strict=True)]
     return Stock(header.taken_at, *sums)
-
-
-def _told(did: object) -> str:
-    """Summarise what was done: lists by their length."""
-    if not isinstance(did, dict):
-        return str(did)
-    short = ((name, len(what) if isinstance(what, list) else what) for name, what in did.items())
-    return ", ".join(f"{name}: {what}" for name, what in short)

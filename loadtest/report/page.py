@@ -12,9 +12,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from loadtest.checker import PASS, PROPERTIES, UNKNOWN, Verdict
+from loadtest.checker.evidence import LoggedFault
 from loadtest.replay import dump, player_css, player_js
 from loadtest.report.charts import HEIGHT, WIDTH, Charts, number
-from loadtest.report.gather import Evidence, Fault
+from loadtest.report.gather import Evidence
 from loadtest.report.headline import (
     CLOSED_LOOP,
     OPEN_LOOP,
@@ -128,19 +129,27 @@ def _faults(evidence: Evidence | None) -> list[tuple[str, ...]]:
     if evidence is None:
         return []
     return [
-        (str(order), fault.name, _seconds(fault.start - evidence.start), *_what_happened(fault))
+        (str(order), fault.fault, _seconds(fault.start - evidence.start), *_what_happened(fault))
         for order, fault in enumerate(evidence.faults, start=1)
     ]
 
 
-def _what_happened(fault: Fault) -> tuple[str, str]:
+def _what_happened(fault: LoggedFault) -> tuple[str, str]:
     if fault.error:
         return "–", f"not injected: {fault.error}"
-    return _seconds(fault.end - fault.start), fault.did
+    return _seconds(fault.end - fault.start), _told(fault.did)
 
 
 def _seconds(ns: int) -> str:
     return f"{ns / 1e9:.1f} s"
+
+
+def _told(did: object) -> str:
+    """Summarise what was done: lists by their length."""
+    if not isinstance(did, dict):
+        return str(did)
+    short = ((name, len(what) if isinstance(what, list) else what) for name, what in did.items())
+    return ", ".join(f"{name}: {what}" for name, what in short)
 
 
 def _answers(evidence: Evidence | None) -> list[tuple[str, str, str, int]]:

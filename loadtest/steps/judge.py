@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from loadtest.checker import FAIL, FaultLogError, HistoryError, SnapshotError, Verdict, judge
-from loadtest.replay import ReplayFault, ServedError, compose, marks_of, read_served, units_for_sale
+from loadtest.replay import ServedError, compose, marks_of, read_served, units_for_sale
 from loadtest.report import Evidence, Story, gather, write
 from loadtest.shops.flash_sale import SPECIFICATION
 from loadtest.steps.files import RunFiles
@@ -97,7 +97,7 @@ def replay_of(
         histories,
         title=title,
         marks=marks,
-        faults=[ReplayFault(each.name, each.start, each.end) for each in evidence.faults],
+        faults=evidence.faults,
         served=read_served(files.served()),
         units=units_for_sale(files.final, histories),
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -22,7 +24,31 @@ PLENTY_LOOK = 0.1
 """Seconds between two looks while the sale must not run out."""
 
 
-class Restocks:
+class Beside(ABC):
+    """Acts from a thread of its own during a block, and is waited for at its end.
+
+    Not after an error: the shop is being removed.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._end.set()
+        if kind is None:
+            self._thread.join()
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Act until the end, and finish."""
+
+
+class Restocks(Beside):
     """Restocks a sale that has been empty for a while, from a thread; each time is an operation.
 
     Args:
@@ -58,23 +84,12 @@ class Restocks:
         self._empty_since: float | None = None
         self._recorder = Recorder(folder / f"{self._name}.jsonl")
         self.path = self._recorder.path
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Wait for the last restock to finish; not after an error: the shop is being removed."""
-        self._end.set()
-        if kind is None:
-            self._thread.join()
-            self._recorder.close()
+        super().__init__(self._name)
 
     def _run(self) -> None:
-        while not self._end.wait(PLENTY_LOOK if self.plenty else LOOK):
-            self._look()
+        with closing(self._recorder):
+            while not self._end.wait(PLENTY_LOOK if self.plenty else LOOK):
+                self._look()
 
     def _look(self) -> None:
         now = time.monotonic()
@@ -151,7 +166,7 @@ LAST = Step(2.5, PRICE, ends_in=0.0)
 Change = Callable[..., Terms]
 
 
-class Schedule:
+class Schedule(Beside):
     """Takes a sale through its changes, from a thread of its own, and closes it for good.
 
     Attributes:
@@ -170,18 +185,7 @@ class Schedule:
         self._repeats = repeats
         # The database's clock was there at this moment, or further.
         self._known = opened.done, time.monotonic_ns()
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="schedule", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the sale for good, if it is not, and wait for that; not after an error."""
-        self._end.set()
-        if kind is None:
-            self._thread.join()
+        super().__init__("schedule")
 
     def _run(self) -> None:
         self._end.wait(max(0.0, self._opens_at - time.monotonic()))

@@ -12,7 +12,8 @@ from loadtest.client import Connection
 from loadtest.framing import BadResponse, parse, request_bytes
 from loadtest.history import Told
 from loadtest.shop import Request
-from loadtest.tests.trivial_server import answering, response
+from loadtest.shops.flash_sale.answers import Answer
+from loadtest.tests.trivial_server import Reply, answering, response
 
 ANSWERS = {
     "length": (b"HTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nhello", 201, b"hello"),
@@ -99,21 +100,24 @@ def test_a_request_says_how_long_its_body_is() -> None:
 GET, POST = Request("GET", "/"), Request("POST", "/", body=b"{}")
 
 
+def answered(reply: Reply, request: Request = GET) -> Answer:
+    """What a connection makes of a server's reply."""
+    with answering(reply) as port:
+        connection = Connection("127.0.0.1", port)
+        answer = connection.request(request, {})
+        connection.close()
+    return answer
+
+
 def test_an_answer_has_status_code_body_and_the_wait_that_was_asked_for() -> None:
     busy = response("503 Busy", b'{"code": "busy"}', "Retry-After: 2\r\n")
-    with answering(lambda *_: busy) as port:
-        connection = Connection("127.0.0.1", port)
-        answer = connection.request(GET, {})
-        connection.close()
+    answer = answered(lambda *_: busy)
     assert (answer.status, answer.code, answer.retry_after) == (503, "busy", 2.0)
     assert answer.order is None
 
 
 def test_the_id_in_the_answer_is_the_order_as_text() -> None:
-    with answering(lambda *_: response(body=b'{"id": 91}')) as port:
-        connection = Connection("127.0.0.1", port)
-        assert connection.request(GET, {}).order == "91"
-        connection.close()
+    assert answered(lambda *_: response(body=b'{"id": 91}')).order == "91"
 
 
 @pytest.mark.parametrize(
@@ -126,10 +130,7 @@ def test_the_id_in_the_answer_is_the_order_as_text() -> None:
     ],
 )
 def test_a_refusal_tells_what_is_left(body: bytes, told: Told | None) -> None:
-    with answering(lambda *_: response("409 Conflict", body)) as port:
-        connection = Connection("127.0.0.1", port)
-        assert connection.request(GET, {}).told == told
-        connection.close()
+    assert answered(lambda *_: response("409 Conflict", body)).told == told
 
 
 def test_requests_share_one_connection() -> None:
@@ -170,10 +171,7 @@ def test_a_reply_that_is_none_is_unknown_and_not_asked_for_again(
         requests.append(request)
         return reply
 
-    with answering(answer) as port:
-        connection = Connection("127.0.0.1", port)
-        got = connection.request(POST, {})
-        connection.close()
+    got = answered(answer, POST)
     assert (got.status, got.code) == (0, code)
     assert len(requests) == 1
 
@@ -204,8 +202,5 @@ def test_a_connection_that_the_server_dropped_at_rest_is_not_used(
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"\xff", b'"text"', b"{"])
 def test_a_body_that_is_no_object_is_taken_as_an_empty_one(body: bytes) -> None:
-    with answering(lambda *_: response("500 Oops", body)) as port:
-        connection = Connection("127.0.0.1", port)
-        answer = connection.request(GET, {})
-        connection.close()
+    answer = answered(lambda *_: response("500 Oops", body))
     assert (answer.status, answer.code, answer.body) == (500, "", {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ import urllib3
 
 from loadtest.checker import FAIL, PASS, Verdict, judge
 from loadtest.checker import snapshot as s
+from loadtest.faults.fault import free_port
 from loadtest.history import INFO, OK, operations
 from loadtest.scenarios import MIXES
 from loadtest.shops.unguarded import Server
@@ -31,33 +31,26 @@ ROOT = Path(__file__).resolve().parents[2]
 JUDGED = [f"P{number}" for number in range(1, 11)] + ["P13"]
 
 
-def run_locust(url: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def locust(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Locust without a page in a folder, until its users have finished."""
     command = [
         *(sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py")),
-        *(
-            "--headless",
-            "--only-summary",
-            "--host",
-            url,
-            "--sale",
-            "1",
-            "--users",
-            "60",
-            "--spawn-rate",
-            "100",
-        ),
-        *("--history", str(folder), "--seed", "7", "--until-done", "--run-time", "120s"),
-        *arguments,
+        *("--headless", "--only-summary", "--until-done", "--run-time", "120s"),
+        *("--spawn-rate", "100", *arguments),
     ]
     if "--processes" in arguments:
         # Another test's master may have Locust's own port.
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = str(probe.getsockname()[1])
+        port = str(free_port())
         command += ["--master-port", port, "--master-bind-port", port]
-    # From another folder, since Locust is given the file by its path.
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=240, check=False, cwd=folder.parent
+        command, capture_output=True, text=True, timeout=240, check=False, cwd=folder
     )
+
+
+def run_locust(url: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    wanted = ("--host", url, "--sale", "1", "--users", "60", "--seed", "7")
+    # From another folder, since Locust is given the file by its path.
+    return locust(folder.parent, *wanted, "--history", str(folder), *arguments)
 
 
 def judged(shop: FakeShop, folder: Path) -> Verdict:
@@ -197,16 +190,9 @@ def test_a_run_that_cannot_start_says_why_and_ends(
 def rush_by_locust(
     url: str, folder: Path, shop: str, *more: str
 ) -> subprocess.CompletedProcess[str]:
-    command = [
-        *(sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py")),
-        *("--headless", "--only-summary", "--until-done", "--run-time", "120s"),
-        *("--users", "30", "--spawn-rate", "100", "--stock", "5", "--runs", str(folder / "runs")),
-        *("--shop", shop, "--host", url, *more),
-    ]
+    size = ("--users", "30", "--stock", "5", "--runs", str(folder / "runs"))
     # The adapter's module is found from the folder in which Locust is started.
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=240, check=False, cwd=ROOT
-    )
+    return locust(ROOT, *size, "--shop", shop, "--host", url, *more)
 
 
 @pytest.mark.parametrize(
@@ -215,12 +201,7 @@ def rush_by_locust(
         (False, 1, "BROKEN", []),
         (True, 0, "HOLDS", []),
         # The master rushes, so that all requests leave at one moment.
-        (
-            True,
-            0,
-            "HOLDS",
-            ["--processes", "2", "--master-port", "5593", "--master-bind-port", "5593"],
-        ),
+        (True, 0, "HOLDS", ["--processes", "2"]),
     ],
 )
 def test_another_shop_is_rushed_and_judged_through_its_adapter(
@@ -264,8 +245,7 @@ POSTS = ["/swarm", "/stop", "/stats/reset", "/correctness/reset"]
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """The address of a running Locust's page."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     found = f"http://127.0.0.1:{port}"
     with serving(FakeShop()) as shop:
         command = [

@@ -38,6 +38,18 @@ PATIENCE = 60.0
 _FOUND = msgspec.json.Decoder(list[Broken])
 
 
+def _judge(folder: RunFolder, *asked: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """Judge in a process of its own. Raises `TimeoutExpired`."""
+    return subprocess.run(
+        [sys.executable, "-m", "loadtest.ui.judge", str(folder.path), *asked],
+        cwd=Path(__file__).resolve().parents[2],
+        timeout=seconds,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 class LiveJudge:
     """Judges one run until its load is over.
 
@@ -64,23 +76,15 @@ class LiveJudge:
 
     def look(self) -> None:
         """Judge once; what was broken stays so."""
-        command = [sys.executable, "-m", "loadtest.ui.judge", str(self._folder.path)]
         asked = msgspec.json.encode(self._asked()).decode()
-        root = Path(__file__).resolve().parents[2]
         try:
-            done = subprocess.run(
-                [*command, asked],
-                cwd=root,
-                timeout=PATIENCE,
-                capture_output=True,
-                check=False,
-            )
+            done = _judge(self._folder, asked, seconds=PATIENCE)
         except subprocess.TimeoutExpired:
             return
         if done.returncode == 0:
             self.broken = _FOUND.decode(done.stdout) or self.broken
         elif done.stderr:
-            logger.warning("Not judged at this moment: %s", done.stderr.decode().strip())
+            logger.warning("Not judged at this moment: %s", done.stderr.strip())
 
     def _again_and_again(self) -> None:
         while True:
@@ -246,12 +250,8 @@ class PageRun(SaleRun):
         return Asked(here, list(self.plan.not_judged), bool(self.plan.faults))
 
     def _verdict_of(self, folder: RunFolder) -> dict[str, Any]:
-        command = [sys.executable, "-m", "loadtest.ui.judge", str(folder.path)]
-        root = Path(__file__).resolve().parents[2]
         try:
-            done = subprocess.run(
-                command, cwd=root, timeout=JUDGING, capture_output=True, text=True, check=False
-            )
+            done = _judge(folder, seconds=JUDGING)
             problem = done.stderr.strip().splitlines()[-1:] or [""]
         except subprocess.TimeoutExpired:
             problem = [f"judging took more than {JUDGING:.0f} s"]
