@@ -20,6 +20,7 @@ from loadtest.checker import snapshot as s
 from loadtest.faults.fault import free_port
 from loadtest.history import INFO, OK, operations
 from loadtest.scenarios import MIXES
+from loadtest.shops.flash_sale.specification import LIFECYCLE
 from loadtest.shops.unguarded import Server
 from loadtest.tests.fake_shop import FakeShop, serving
 
@@ -54,7 +55,8 @@ def run_locust(url: str, folder: Path, *arguments: str) -> subprocess.CompletedP
 
 
 def judged(shop: FakeShop, folder: Path) -> Verdict:
-    s.write(folder.parent / "final", s.Header(time.monotonic_ns(), ("confirmation",)), shop.rows())
+    header = s.Header(time.monotonic_ns(), ("confirmation",))
+    s.write(folder.parent / "final", header, [*LIFECYCLE, *shop.rows()])
     return judge(sorted(folder.glob("*.jsonl")), folder.parent / "final", properties=JUDGED)
 
 
