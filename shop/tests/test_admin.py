@@ -21,17 +21,13 @@ from inventory.redis import ITEM_LOCK, DegradableLock
 from locking import LockLost
 from locking.backends.redis_status import status_of
 from locking.tests.helpers import eventually
-from shop import payments
 from shop.accounts.models import User
-from shop.catalogue.models import Product, Sale
 from shop.orders.models import Order
-from shop.payments.models import Refund
 from shop.tests.catalogue import a_buyer, a_sale, an_order
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-MODELS = (Product, Sale, Item, Reservation, Order, OutboxMessage, StockMovement)
 WRITTEN_BY_SERVICES = (Reservation, Order, OutboxMessage, StockMovement, LogEntry)
 
 
@@ -47,13 +43,11 @@ def run(client, model, action, *rows):
 
 @pytest.fixture
 def rows(admin_user):
-    """A row of every model."""
+    """Rows that services write, and the item that they are about."""
     noted = LogEntry.objects.create(user=admin_user, object_repr="a sale", action_flag=CHANGE)
     order = an_order(a_sale(stock=3))
     line = order.lines.get()
     return {
-        Product: line.sale.product,
-        Sale: line.sale,
         Item: line.sale.item,
         Reservation: line.reservation,
         Order: order,
@@ -63,17 +57,13 @@ def rows(admin_user):
     }
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_every_table_is_listed_searched_and_shown(admin_client, rows, model):
-    assert admin_client.get(url(model, "changelist")).status_code == 200
-    assert admin_client.get(url(model, "changelist"), {"q": "1"}).status_code == 200
-    assert admin_client.get(url(model, "change", rows[model].pk)).status_code == 200
-
-
 @pytest.mark.parametrize("model", WRITTEN_BY_SERVICES)
-def test_what_services_write_is_neither_added_nor_changed_nor_deleted(admin_client, rows, model):
+def test_what_services_write_is_shown_and_neither_added_nor_changed_nor_deleted(
+    admin_client, rows, model
+):
     row = rows[model]
     before = type(row).objects.filter(pk=row.pk).values().get()
+    assert admin_client.get(url(model, "change", row.pk)).status_code == 200
     for page, args in (("add", ()), ("change", (row.pk,)), ("delete", (row.pk,))):
         assert admin_client.post(url(model, page, *args), {"post": "yes"}).status_code == 403
     listed = admin_client.get(url(model, "changelist")).content.decode()
@@ -93,17 +83,6 @@ def test_renaming_an_item_writes_its_name_and_nothing_else(admin_client, rows):
     assert "available" not in update
 
 
-def restock(client, item, units, total=None):
-    form = {"units": units, "total": item.total if total is None else total}
-    return client.post(url(Item, "restock", item.pk), form, follow=True)
-
-
-@pytest.mark.parametrize("units", ["0", "-5", "many", "", "99999999999999999999"])
-def test_a_restock_of_nonsense_adds_nothing(admin_client, rows, units):
-    assert "errorlist" in restock(admin_client, rows[Item], units).content.decode()
-    assert Item.objects.get(pk=rows[Item].pk).total == 3
-
-
 def test_the_restock_action_leads_to_the_form_of_the_one_item(admin_client, rows):
     answer = run(admin_client, Item, "restock_selected", rows[Item])
     assert answer.redirect_chain[-1][0] == url(Item, "restock", rows[Item].pk)
@@ -117,20 +96,6 @@ def a_clerk(client, *permissions):
     clerk = User.objects.create_user("clerk", is_staff=True)
     clerk.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     client.force_login(clerk)
-
-
-def test_who_may_only_look_does_not_restock_pause_retry_or_give_money_back(client, rows):
-    payments.refund(payments.pay(an_order(a_sale())))
-    Refund.objects.update(state=Refund.State.FAILED)
-    a_clerk(client, "view_item", "view_sale", "view_outboxmessage", "view_refund")
-    run(client, Refund, "retry", Refund.objects.get())
-    assert Refund.objects.get().tries == 1, "the provider was not asked again"
-    assert restock(client, rows[Item], 5).status_code == 403
-    run(client, Sale, "pause", rows[Sale])
-    run(client, OutboxMessage, "retry", rows[OutboxMessage])
-    rows[Sale].refresh_from_db()
-    assert not rows[Sale].paused
-    assert Item.objects.get(pk=rows[Item].pk).total == 3
 
 
 US = f"{socket.gethostname()}/{os.getpid()}"

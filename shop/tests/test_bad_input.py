@@ -139,53 +139,6 @@ def test_a_refusal_is_in_chinese_for_who_asks_for_it_and_else_in_english(
     assert document["title"] == title("invalid_quantity", language)
 
 
-CHANGES = ["/payment", "/cancel", "/refund"]
-
-
-@pytest.mark.parametrize("change", ["", *CHANGES])
-@pytest.mark.parametrize("order", [0, MISSING, 2**63, 10**30])
-def test_an_order_that_is_not_there_is_not_found(order, change, ann):
-    answer = ann.call("POST" if change else "GET", f"orders/{order}{change}")
-    refused(answer, 404, "not_found")
-
-
-@pytest.mark.parametrize("change", ["", *CHANGES])
-def test_an_order_is_not_shown_or_changed_without_a_token(change, ann, sale):
-    path = f"orders/{ann.order(sale)}{change}"
-    answer = ann.call("POST" if change else "GET", path, authorization="")
-    refused(answer, 401, "unauthorized")
-
-
-@pytest.mark.parametrize("change", ["cancel", "refund"])
-@pytest.mark.parametrize(
-    ("body", "key", "status", "code"),
-    [
-        ({"quantity": 1}, None, 400, "idempotency_key_missing"),
-        (None, "1", 400, "idempotency_key_missing"),
-        ({"quantity": 0}, A_UUID, 422, "invalid_quantity"),
-        ({"quantity": 3}, A_UUID, 422, "invalid_quantity"),
-        ({"quantity": "1"}, A_UUID, 422, "invalid_quantity"),
-        ({"quantity": True}, A_UUID, 422, "invalid_quantity"),
-        ({"quantity": None}, A_UUID, 422, "invalid_quantity"),
-        ({"sale": 1}, A_UUID, 422, "invalid_quantity"),
-        ({"quantiy": 1}, A_UUID, 422, "invalid_request"),
-        ({"all": False}, A_UUID, 422, "invalid_request"),
-        ({"all": 1}, A_UUID, 422, "invalid_request"),
-        ({"all": True, "quantity": 1}, A_UUID, 422, "invalid_request"),
-    ],
-    ids=str,
-)
-def test_a_part_that_is_none_is_refused_and_not_taken_for_the_whole_order(
-    change, body, key, status, code, ann, sale
-):
-    order = ann.order(sale, 2)
-    if change == "refund":
-        ann.post(f"orders/{order}/payment")
-    sent = {} if key is None else {"idempotency_key": key}
-    refused(ann.call("POST", f"orders/{order}/{change}", body, **sent), status, code)
-    assert ann.get(f"orders/{order}").json()["lines"][0]["returned"] == 0
-
-
 @pytest.mark.parametrize("body", [None, {}, {"all": True}])
 @pytest.mark.parametrize("change", ["cancel", "refund"])
 def test_all_and_an_empty_body_return_the_whole_order(change, body, ann, sale):
@@ -194,6 +147,11 @@ def test_all_and_an_empty_body_return_the_whole_order(change, body, ann, sale):
         ann.post(f"orders/{order}/payment")
     answer = ann.call("POST", f"orders/{order}/{change}", body)
     assert answer.json()["status"] == {"cancel": "cancelled", "refund": "refunded"}[change]
+
+
+def test_a_key_of_the_whole_order_must_be_one_too(ann, sale):
+    answer = ann.post(f"orders/{ann.order(sale)}/cancel", idempotency_key="1")
+    refused(answer, 400, "idempotency_key_missing")
 
 
 def test_a_body_without_its_length_does_not_give_back_the_whole_order(ann, sale):

@@ -26,7 +26,7 @@ WRONG: dict[str, list[dict[str, str]]] = {
         LONG_AGO,
     ],
     "shop_product_change": [*({"list_price": price} for price in PRICES), {"slug": "not a slug"}],
-    "inventory_item_restock": [{"units": units} for units in ("", "0", "-1", "1.5", "x")],
+    "inventory_item_restock": [{"units": units} for units in ("", "0", "-1", "1.5", "x", "9" * 20)],
 }
 OPTIONS = (
     *("--price=-1", "--price=1.001", "--price=NaN", "--price=1e30", "--stock=-1", "--stock=1.5"),
