@@ -28,7 +28,7 @@ from typing import Any
 from course.lesson import Lesson, find, modules
 from course.plan import Plan
 from course.report import in_words
-from course.simulator.history import Kind, Wrong
+from course.simulator.history import Wrong
 from course.simulator.monitor import Rules
 from course.simulator.redis_client import name_scripts
 from course.simulator.search import NotFound, search
@@ -93,8 +93,7 @@ def run(lesson: Lesson, source: str, filename: str, *, seconds: int = SECONDS) -
     if done.returncode or not done.stdout:
         return Verdict(error=f"{filename}: it ended its process (exit code {done.returncode})")
     values = json.loads(done.stdout)
-    lines = tuple(Row(**line | {"kind": Kind(line["kind"])}) for line in values["rows"])
-    return Verdict(**values | {"rows": lines})
+    return Verdict(**values | {"rows": tuple(Row(**line) for line in values["rows"])})
 
 
 # -- in the process

@@ -135,20 +135,6 @@ class Shop:
 
         self.simulation.start(name, tell, after=at).begin("run")
 
-    def call(self, server: str, words: tuple[Any, ...], run: Callable[[], Any]) -> Any:
-        """Run one call of the client, whose request or answer may be lost (`ConnectionError`)."""
-        world = self.simulation.world
-        effect, who = world.step(words), world.me().name
-        if effect is Act.LOSE_REQUEST:
-            world.record(Kind.FAULT, (*words, "never arrives"), who=who, server=server)
-            raise ConnectionError("the connection was lost")
-        answer = run()
-        kind = Kind.LOST if effect is Act.LOSE_REPLY else Kind.COMMAND
-        world.record(kind, words, answer, who=who, server=server)
-        if effect is Act.LOSE_REPLY:
-            raise ConnectionError("the connection was lost")
-        return answer
-
     def expect(self, holds: bool, wrong: Wrong, why: str) -> None:
         """Report a failure unless it holds."""
         if not holds:

@@ -28,13 +28,13 @@ from typing import Any
 
 from course.lesson import Scenario, modules
 from course.simulator.history import MICROSECONDS, Event, Kind
-from course.simulator.process import Process, Thread
+from course.simulator.process import Process, Stuck, Thread
 from course.simulator.production import LOCK_KEY
 from course.simulator.schedule import LOSSES, SERVER_ACTS, Act, Deviation, FaultModel, Scheduler
 from course.simulator.simulation import KEY, run_in
-from course.simulator.timeline import Row, as_json, folded, readable, reader, rows, violations_json
+from course.simulator.timeline import Row, folded, readable, reader, rows, values_of
 from course.simulator.virtual import inside_simulation
-from course.simulator.world import HORIZON, Stuck, World
+from course.simulator.world import HORIZON, World
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -146,7 +146,7 @@ def position(scenario: Scenario, moves: Iterable[str], *, mended: bool = False) 
             for who, kind, begin, end, value in times
         ],
         [_line(item) for item in folded(rows(run.history))],
-        violations_json(run.violations),
+        [values_of(one) for one in run.violations],
     )
 
 
@@ -154,7 +154,7 @@ def _line(item: Row | tuple[int, int]) -> dict[str, Any]:
     """Return a line of the history, or how many like the ones before follow until when."""
     if isinstance(item, tuple):
         return {"kind": "more", "count": item[0], "at": item[1] / MICROSECONDS}
-    return as_json([item])[0]
+    return values_of(item)
 
 
 class _SteppedWorld(World):

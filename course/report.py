@@ -10,7 +10,7 @@ from course.simulator.history import Event, Kind
 from course.simulator.schedule import Act, Schedule
 from course.simulator.search import Found, search
 from course.simulator.simulation import Run, run_schedule
-from course.simulator.timeline import as_json, as_text, rows, violations_json
+from course.simulator.timeline import as_text, rows, values_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ def as_values(played: Report) -> dict[str, Any]:
 
 def _run_values(run: Run) -> dict[str, Any]:
     return {
-        "violations": violations_json(run.violations),
-        "events": as_json(rows(run.history)),
+        "violations": [values_of(one) for one in run.violations],
+        "events": [values_of(line) for line in rows(run.history)],
     }
 
 

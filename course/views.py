@@ -17,7 +17,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import get_language, gettext, gettext_noop
+from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_POST, require_safe
@@ -221,19 +221,3 @@ SCRIPT: dict[str, Promise] = {
     "clock-jump": _("Set a server's clock ahead"),
 }
 """By name; the placeholders are filled in by the script."""
-
-FAILURES = (
-    gettext_noop("two holders at once"),
-    gettext_noop("nobody can ever enter"),
-    gettext_noop("another's lock released"),
-    gettext_noop("another's lock changed"),
-    gettext_noop("the lock is held by nobody"),
-    gettext_noop("order violated"),
-    gettext_noop("a stale write accepted"),
-    gettext_noop("a waiter sleeps beside a free lock"),
-    gettext_noop("a buyer told what is not so"),
-    gettext_noop("an order that is not there once"),
-    gettext_noop("a message forgotten"),
-    gettext_noop("oversold"),
-)
-"""Those that the lessons show, for their translations."""

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from django.utils.translation import gettext_noop as _
+
 MICROSECONDS = 1_000_000
 
 
@@ -29,16 +31,16 @@ class Kind(StrEnum):
 
 
 class Wrong(StrEnum):
-    """The ways in which a lock can fail; the values are shown to users."""
+    """The ways in which a lock can fail; users see the values, translated if a lesson has them."""
 
-    TWO_HOLDERS = "two holders at once"
-    NOBODY_ENTERS = "nobody can ever enter"
-    NOT_THEIRS = "another's lock released"
-    MOVED = "another's lock changed"
-    ORPHANED = "the lock is held by nobody"
-    ORDER = "order violated"
-    STALE_WRITE = "a stale write accepted"
-    ASLEEP = "a waiter sleeps beside a free lock"
+    TWO_HOLDERS = _("two holders at once")
+    NOBODY_ENTERS = _("nobody can ever enter")
+    NOT_THEIRS = _("another's lock released")
+    MOVED = _("another's lock changed")
+    ORPHANED = _("the lock is held by nobody")
+    ORDER = _("order violated")
+    STALE_WRITE = _("a stale write accepted")
+    ASLEEP = _("a waiter sleeps beside a free lock")
     GHOST = "the lock is given to the dead"
     KEPT = "a released lock is still held"
     STILLBORN = "a lease that is over already"
@@ -50,20 +52,18 @@ class Wrong(StrEnum):
     LEFTOVER = "a client that gave up is still in the queue"
     TOKEN = "a token that does not grow"
     LITTER = "a key that never expires"
-    FALSE_ANSWER = "a buyer told what is not so"
-    DOUBLED = "an order that is not there once"
-    FORGOTTEN = "a message forgotten"
-    OVERSOLD = "oversold"
+    FALSE_ANSWER = _("a buyer told what is not so")
+    DOUBLED = _("an order that is not there once")
+    FORGOTTEN = _("a message forgotten")
+    OVERSOLD = _("oversold")
     UNDERSOLD = "undersold"
     BOOKS = "the books do not balance"
 
 
-OF_THE_SHOP = frozenset(
-    {
-        *(Wrong.FALSE_ANSWER, Wrong.DOUBLED, Wrong.FORGOTTEN),
-        *(Wrong.OVERSOLD, Wrong.UNDERSOLD, Wrong.BOOKS),
-    }
-)
+OF_THE_SHOP = {
+    *(Wrong.FALSE_ANSWER, Wrong.DOUBLED, Wrong.FORGOTTEN),
+    *(Wrong.OVERSOLD, Wrong.UNDERSOLD, Wrong.BOOKS),
+}
 
 
 @dataclass(slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenlet import greenlet
 
@@ -13,14 +14,45 @@ from course.simulator.schedule import Act
 if TYPE_CHECKING:
     from course.simulator.world import World
 
+T = TypeVar("T")
+
+
+class Stuck(Exception):
+    """A run cannot continue because of an error in the scenario, not in the lock."""
+
 
 class Server:
     """A server that faults can hit; as it is here, none of them does anything to it."""
+
+    title = "server"
+    """Names it in errors."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
         world.servers[name] = self
+
+    def call(self, words: tuple[Any, ...], run: Callable[[], T]) -> T:
+        """Run a command of the running process, shown as `words`; return its answer.
+
+        Raises `ConnectionError` if the scheduler loses the request or the answer.
+        """
+        effect, process = self.world.step(words), self.world.me()
+        if effect not in (None, Act.LOSE_REQUEST, Act.LOSE_REPLY):
+            raise Stuck(f"the simulated {self.title} cannot {effect}")
+        if effect is Act.LOSE_REQUEST:
+            what = (*words, "never arrives")
+            self.world.record(Kind.FAULT, what, who=process.name, server=self.name)
+            raise ConnectionError("the connection was lost")
+        try:
+            answer = run()
+        except Exception as problem:
+            self.record(process, words, type(problem).__name__)
+            raise
+        self.record(process, words, answer, Kind.COMMAND if effect is None else Kind.LOST)
+        if effect is not None:
+            raise ConnectionError("the connection was lost")
+        return answer
 
     def record(
         self, process: Process, words: Any, answer: Any = None, kind: Kind = Kind.COMMAND

@@ -12,8 +12,7 @@ from psycopg.errors import OperationalError, UniqueViolation
 
 from course.simulator.history import Kind
 from course.simulator.process import Process, Server, Thread
-from course.simulator.schedule import Act
-from course.simulator.world import Stuck, World
+from course.simulator.world import World
 
 T = TypeVar("T")
 Values = dict[str, Any]
@@ -45,6 +44,9 @@ class Result:
     rowcount: int
     rows: list[tuple[Any, ...]] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        return f"{self.rowcount} row{'' if self.rowcount == 1 else 's'}"
+
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return the first row."""
         return self.rows[0] if self.rows else None
@@ -60,6 +62,8 @@ class Busy(Exception):
 
 class TableServer(Server):
     """A server of the world.  A process's connections and transactions end with the process."""
+
+    title = "database"
 
     def __init__(self, world: World) -> None:
         super().__init__(world, "postgres")
@@ -105,7 +109,7 @@ class TableServer(Server):
                 self.waiting.append((busy.holder, self.world.running))
                 self.world.wait(None)
 
-    def end(self, connection: TableConnection, *, commit: bool) -> None:
+    def end(self, connection: TableConnection, *, commit: bool) -> str:
         """End a transaction: unlock its rows, and wake those that wait for it."""
         for row in [row for row in self.rows if row.holder is connection]:
             if commit:
@@ -116,6 +120,7 @@ class TableServer(Server):
         for waiting in [pair for pair in self.waiting if pair[0] is connection]:
             self.waiting.remove(waiting)
             self.world.wake(waiting[1])
+        return "done"
 
     def lose(self, process: Process) -> None:
         """End the transactions of a process that has died."""
@@ -230,51 +235,34 @@ class TableConnection:
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Result:
         """Run a statement; `UniqueViolation` as psycopg raises it."""
 
-        def run() -> tuple[Result, str]:
+        def run() -> Result:
             result = self._server.run(self, statement, values)
             if self.autocommit:
                 self._server.end(self, commit=True)
-            return result, f"{result.rowcount} row{'' if result.rowcount == 1 else 's'}"
+            return result
 
         return self._call(filled_in(statement, values), run)
 
     def commit(self) -> None:
         """End the transaction."""
-        self._call(("COMMIT",), partial(self._end, commit=True))
+        self._call(("COMMIT",), partial(self._server.end, self, commit=True))
 
     def rollback(self) -> None:
         """Undo the transaction."""
-        self._call(("ROLLBACK",), partial(self._end, commit=False))
+        self._call(("ROLLBACK",), partial(self._server.end, self, commit=False))
 
-    def _end(self, *, commit: bool) -> tuple[None, str]:
-        self._server.end(self, commit=commit)
-        return None, "done"
-
-    def _call(self, words: tuple[Any, ...], run: Callable[[], tuple[T, str]]) -> T:
-        """Run a command, with the fault that hits it; `run` returns what is shown, too."""
+    def _call(self, words: tuple[Any, ...], run: Callable[[], T]) -> T:
         if self._lost:
             raise OperationalError("the connection is closed")
-        server, world = self._server, self._server.world
-        effect = world.step(words)
-        if effect not in (None, Act.LOSE_REQUEST, Act.LOSE_REPLY):
-            raise Stuck(f"the simulated database cannot {effect}")
-        if effect is Act.LOSE_REQUEST:
-            what = (*words, "never arrives")
-            world.record(Kind.FAULT, what, who=self.process.name, server=server.name)
-        else:
-            try:
-                answer, shown = run()
-            except UniqueViolation:
-                server.end(self, commit=False)
-                server.record(self.process, words, "UniqueViolation")
-                raise
-            kind = Kind.LOST if effect is Act.LOSE_REPLY else Kind.COMMAND
-            server.record(self.process, words, shown, kind)
-            if effect is None:
-                return answer
-        self._lost = True
-        server.end(self, commit=False)
-        raise OperationalError("the connection was lost")
+        try:
+            return self._server.call(words, run)
+        except UniqueViolation:
+            self._server.end(self, commit=False)
+            raise
+        except ConnectionError as problem:
+            self._lost = True
+            self._server.end(self, commit=False)
+            raise OperationalError(str(problem)) from None
 
 
 def filled_in(statement: str, values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
@@ -27,24 +27,20 @@ START = EPOCH / MICROSECONDS
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a timeline, ready for display."""
+    """One line of a timeline, ready for display; `at` is in virtual microseconds."""
 
     at: int
-    who: str
-    kind: Kind
+    client: str
+    server: str
+    kind: str
     what: str
     answer: str
-    server: str = ""
 
-    def same_as(self, other: Row) -> bool:
-        """Return whether a reader would see it as a repeat."""
-        if (self.who, self.kind) != (other.who, other.kind):
-            return False
-        if _blind(self.what) != _blind(other.what):
-            return False
+    def shape(self) -> tuple[Any, ...]:
+        """Return what two rows share that a reader would see as repeats."""
         if self.what.startswith(COUNTING_DOWN):
-            return self.answer.startswith("0 ") == other.answer.startswith("0 ")
-        return _blind(self.answer) == _blind(other.answer)
+            return self.client, self.kind, _blind(self.what), self.answer.startswith("0 ")
+        return self.client, self.kind, _blind(self.what), _blind(self.answer)
 
 
 def _blind(text: str) -> str:
@@ -88,16 +84,8 @@ def rows(history: list[Event]) -> list[Row]:
     for event in history:
         answered = event.kind in (Kind.COMMAND, Kind.LOST) or event.answer is not None
         where = f"{event.server}: " if many and event.who and event.server else ""
-        found.append(
-            Row(
-                event.at,
-                event.who,
-                event.kind,
-                where + show(event.what),
-                show(event.answer) if answered else "",
-                event.server,
-            )
-        )
+        what, answer = where + show(event.what), show(event.answer) if answered else ""
+        found.append(Row(event.at, event.who, event.server, event.kind.value, what, answer))
     return found
 
 
@@ -121,36 +109,29 @@ def _owners(history: list[Event]) -> dict[str, str]:
 
 def folded(lines: list[Row]) -> Iterator[Row | tuple[int, int]]:
     """Return the rows, with repeats replaced by (how many rows, time of the last)."""
+    shapes = [line.shape() for line in lines]
     place = 0
     while place < len(lines):
-        cycle, times = _repeats(lines, place)
+        cycle, times = _repeats(shapes[place:])
         if times < 3:
             yield lines[place]
             place += 1
             continue
         yield from folded(lines[place : place + cycle])
-        last = place + cycle * times - 1
-        yield (cycle * (times - 1), lines[last].at)
-        place = last + 1
+        place += cycle * times
+        yield (cycle * (times - 1), lines[place - 1].at)
 
 
-def _repeats(lines: list[Row], place: int) -> tuple[int, int]:
-    """Return the cycle of rows that repeats most from here: its length and number of repeats."""
+def _repeats(shapes: list[tuple[Any, ...]]) -> tuple[int, int]:
+    """Return the cycle at the start that repeats most: its length and number of repeats."""
     best = (1, 1)
     for cycle in range(1, MAX_CYCLE + 1):
         times = 1
-        while place + cycle * (times + 1) <= len(lines) and all(
-            lines[place + n].same_as(lines[place + cycle * times + n]) for n in range(cycle)
-        ):
+        while shapes[cycle * times : cycle * (times + 1)] == shapes[:cycle]:
             times += 1
         if times > 1 and cycle * times > best[0] * best[1]:
             best = (cycle, times)
     return best
-
-
-def clock(at: int) -> str:
-    """Format virtual time in seconds."""
-    return f"{at / MICROSECONDS:.3f}"
 
 
 MARKS = {
@@ -181,14 +162,14 @@ def print_timeline(console: Console, lines: list[Row]) -> None:
     table.columns[0].justify = "right"
     for item in folded(lines):
         if isinstance(item, tuple):
-            text = f"⋮ {item[0]} more like these, until {clock(item[1])}"
+            text = f"⋮ {item[0]} more like these, until {item[1] / MICROSECONDS:.3f}"
             table.add_row("", "", Text(text, style="dim"), "")
             continue
         style = COLOURS.get(item.kind, "")
-        lost = "  (lost)" if item.kind is Kind.LOST else ""
+        lost = "  (lost)" if item.kind == Kind.LOST else ""
         table.add_row(
-            clock(item.at),
-            item.who or item.server,
+            f"{item.at / MICROSECONDS:.3f}",
+            item.client or item.server,
             Text(MARKS.get(item.kind, "") + item.what, style=style),
             Text(item.answer + lost, style=style),
         )
@@ -211,32 +192,9 @@ def print_prose(console: Console, text: str) -> None:
         console.print(" ".join(paragraph.split()), highlight=False, markup=False)
 
 
-def as_json(lines: list[Row]) -> list[dict[str, Any]]:
-    """Return the timeline as plain values; `at` in seconds."""
-    return [
-        {
-            "at": line.at / MICROSECONDS,
-            "client": line.who,
-            "server": line.server,
-            "kind": line.kind.value,
-            "what": line.what,
-            "answer": line.answer,
-        }
-        for line in lines
-    ]
-
-
-def violations_json(violations: list[Violation]) -> list[dict[str, Any]]:
-    """Return failures as plain values; `at` in seconds."""
-    return [
-        {
-            "wrong": one.wrong.value,
-            "at": one.at / MICROSECONDS,
-            "clients": list(one.clients),
-            "why": one.why,
-        }
-        for one in violations
-    ]
+def values_of(line: Row | Violation) -> dict[str, Any]:
+    """Return a row or a failure as plain values, for programs; `at` in seconds."""
+    return asdict(line) | {"at": line.at / MICROSECONDS}
 
 
 def _joined(words: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from course.simulator.history import MICROSECONDS, Event, Kind
-from course.simulator.process import Process, Server, Thread
+from course.simulator.process import Process, Server, Stuck, Thread
 from course.simulator.schedule import LOSSES, MARKS, TARGETED, Act, Deviation, Scheduler
 
 if TYPE_CHECKING:
@@ -37,10 +37,6 @@ REPLY_TIMEOUT = MICROSECONDS
 
 UNDISTURBING = TARGETED | {Act.INTERRUPT, Act.INTERRUPT_LATE, Act.LOSE_MESSAGE}
 """The faults after which a process still has its place in a queue, or gives it up itself."""
-
-
-class Stuck(Exception):
-    """A run cannot continue because of an error in the scenario, not in the lock."""
 
 
 _worlds: list[World] = []

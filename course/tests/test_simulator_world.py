@@ -10,13 +10,14 @@ from psycopg.errors import UniqueViolation
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from course.simulator.history import Kind
+from course.simulator.process import Stuck
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, Deviation, Replay
 from course.simulator.table import TableServer
-from course.simulator.timeline import as_json, as_text, rows
+from course.simulator.timeline import as_text, rows
 from course.simulator.virtual import THREADING, TIME
-from course.simulator.world import Stuck, World
+from course.simulator.world import World
 
 
 def world_of(*deviations: Deviation) -> World:
@@ -239,4 +240,4 @@ def test_a_timeline_folds_repeats():
         ["⋮", "8", "more", "like", "these,", "until", "0.010"],
         ["0.011", "A", "SET", "k", "@10.500", "OK"],
     ]
-    assert [line["answer"] for line in as_json(history)][-1] == "OK"
+    assert history[-1].answer == "OK"

@@ -5,14 +5,16 @@ from typing import Any
 
 from course.plan import LOST, OWN, Check, Flaw, Plan, Shop, nothing_wrong
 from course.simulator.history import Wrong
+from course.simulator.process import Server
 from course.simulator.simulation import Simulation
+from course.simulator.world import World
 
 
-class Api:
+class Api(Server):
     """The shop's API, as a client sees it."""
 
-    def __init__(self, shop: Shop) -> None:
-        self._shop = shop
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "shop")
         self.orders: list[str] = []
 
     def buy(self, key: str | None) -> None:
@@ -24,13 +26,13 @@ class Api:
             self.orders.append(key or "without a key")
             return "201 an order"
 
-        self._shop.call("shop", ("POST", "/orders", f"Idempotency-Key: {key}"), run)
+        self.call(("POST", "/orders", f"Idempotency-Key: {key}"), run)
 
 
 def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
     """Let a client place one order; a request or an answer may be lost."""
     shop = Shop(simulation)
-    api = Api(shop)
+    api = Api(simulation.world)
 
     def compare() -> None:
         why = f"the buyer wanted one order and has {len(api.orders)}"

@@ -5,44 +5,45 @@ from typing import Any
 
 from course.plan import CRASH_OR_SWITCH, OWN, Check, Flaw, Plan, Shop, nothing_wrong
 from course.simulator.history import Wrong
+from course.simulator.process import Server
 from course.simulator.simulation import Simulation
+from course.simulator.world import World
 
 MESSAGE = 7
 
 
-class Outbox:
+class Outbox(Server):
     """The table of messages to send."""
 
-    def __init__(self, shop: Shop) -> None:
-        self._shop = shop
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "postgres")
         self.left = [MESSAGE]
 
     def pending(self) -> list[int]:
         """Return the ids of the messages that are not done."""
-        return list(self._shop.call("postgres", ("SELECT", "pending"), self.left.copy))
+        return self.call(("SELECT", "pending"), self.left.copy)
 
     def mark_done(self, message: int) -> None:
         """Mark a message as done."""
-        words = ("UPDATE", message, "done")
-        self._shop.call("postgres", words, lambda: self.left.remove(message))
+        self.call(("UPDATE", message, "done"), lambda: self.left.remove(message))
 
 
-class Mailer:
+class Mailer(Server):
     """The mail server, which knows a message that it has sent already."""
 
-    def __init__(self, shop: Shop) -> None:
-        self._shop = shop
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "mail")
         self.sent: list[int] = []
 
     def send(self, message: int) -> None:
         """Send the mail of a message."""
-        self._shop.call("mail", ("SEND", message), lambda: self.sent.append(message))
+        self.call(("SEND", message), lambda: self.sent.append(message))
 
 
 def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
     """Let two notifiers run, one after the other; the first may die."""
     shop = Shop(simulation)
-    outbox, mailer = Outbox(shop), Mailer(shop)
+    outbox, mailer = Outbox(simulation.world), Mailer(simulation.world)
     for name, at in (("A", 0.0), ("B", 10.0)):
         shop.start(name, lambda: kind(outbox, mailer).run_once(), at)
 
