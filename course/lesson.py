@@ -133,11 +133,15 @@ class Lesson:
         start = self.folder / "start.py"
         return start if start.exists() else self.folder / "lock.py"
 
+    def fix(self, name: str) -> tuple[Lesson, str]:
+        """Return which lesson has the lock named as a cure, and in which of its files."""
+        return (self, "cure") if name == OWN else (find(name), "lock")
+
     @property
     def solution(self) -> Path:
         """A file that solves its exercise."""
-        name = self.plan.solution
-        return self.folder / "cure.py" if name == OWN else find(name).folder / "lock.py"
+        lesson, name = self.fix(self.plan.solution)
+        return lesson.folder / f"{name}.py"
 
     def command(self, options: str = "") -> str:
         """Return the command line that shows it, or does what the options say."""
@@ -165,9 +169,8 @@ class Scenario:
         """The file of the lock that fixes it."""
         if self.flaw.cure == PRODUCTION:
             return Path(str(locking.backends.redis.__file__))
-        if self.flaw.cure == OWN:
-            return self.lesson.folder / "cure.py"
-        return find(self.flaw.cure).folder / "lock.py"
+        lesson, name = self.lesson.fix(self.flaw.cure)
+        return lesson.folder / f"{name}.py"
 
     def experiment(self, *, mended: bool = False) -> Experiment:
         """Return the run of the lesson's lock, which ends at its flaw, or of the fixed lock."""
@@ -188,9 +191,8 @@ class Scenario:
         options = flaw.options if flaw.cure_options is None else flaw.cure_options
         if flaw.cure == PRODUCTION:
             return partial(production_clients, **options)
-        if flaw.cure == OWN:
-            return self.lesson.setup(options, "cure")
-        return find(flaw.cure).setup(options)
+        lesson, name = self.lesson.fix(flaw.cure)
+        return lesson.setup(options, name)
 
 
 @cache

@@ -81,12 +81,13 @@ def redis_clients(
     simulation: Simulation,
     kind: Callable[..., Any],
     *,
+    settings: Mapping[str, Any] | None = None,
     left_behind: tuple[str, ...] = (),
     visitor: bool = False,
     replicated: bool = False,
     **options: Any,
 ) -> None:
-    """Add clients of one server.
+    """Add clients of one server, which make the lock with `settings`.
 
     `left_behind` is a command that ran before; with `visitor`, one more client comes a day later.
     """
@@ -96,7 +97,7 @@ def redis_clients(
         simulation.given(("keeps, from before:", *left_behind), server=server.name)
 
     def make() -> Any:
-        return kind(SimulatedRedis(server), KEY)
+        return kind(SimulatedRedis(server), KEY, **(settings or {}))
 
     add_clients(simulation, make, **options)
     if visitor:
@@ -145,33 +146,43 @@ TTL = 10  # every lease of the course, in seconds
 EXPIRED = ("SETNX", KEY, str(EPOCH / MICROSECONDS - 5))
 """A key that is left behind, with the end of its lease as its value."""
 
+TOGETHER = {"gaps": (0.0, 0.0)}
+FAST_B = {"skew": {"B": 15.0}}
 # Work that outlasts the lease of 10 s, and a write that comes after the next holder's.
 OVERTIME = {"A": 12.0, "B": 4.0}
 LATE_WRITER = {"A": 6.0, "B": 1.0}
 
-# -- faults
-
-NOTHING = FaultModel(frozenset())
-SWITCHES = FaultModel(frozenset({Act.SWITCH}))
-CRASH = FaultModel(frozenset({Act.CRASH}), victims=("A",), most_faults=1)
-CRASH_OR_SWITCH = FaultModel(frozenset({Act.CRASH, Act.SWITCH}), victims=("A",), most_faults=1)
-LONG_PAUSE = FaultModel(frozenset({Act.PAUSE}), seconds=(15.0,), victims=("A",), most_faults=1)
-LOST = FaultModel(frozenset({Act.LOSE_REQUEST, Act.LOSE_REPLY}), most_faults=1)
-
-# -- checks
-
 ONE_ENTERS = (Wrong.TWO_HOLDERS, Wrong.NOBODY_ENTERS)
-AT_ONCE = Check({"gaps": (0.0, 0.0)}, SWITCHES, ONE_ENTERS, most=3)
-SURVIVES_A_CRASH = Check({"timeout": 15.0, "visitor": True}, CRASH_OR_SWITCH, ONE_ENTERS)
-FAST_CLOCK = Check({"skew": {"B": 15.0}}, NOTHING, (Wrong.TWO_HOLDERS, Wrong.MOVED))
-LATE_RELEASE = Check({"work": OVERTIME}, NOTHING, (Wrong.NOT_THEIRS,))
-OVERTIME_ALONE = Check({"work": OVERTIME}, NOTHING, (Wrong.TWO_HOLDERS, Wrong.NOT_THEIRS))
-# A crashes while it holds the lock; B and C come when its lease has just ended.
-RACE = Check(
-    {"names": "ABC", "gaps": (0.0, 11.0, 11.0), "work": {"C": 0.0}},
-    CRASH_OR_SWITCH,
-    (Wrong.TWO_HOLDERS, Wrong.MOVED, Wrong.ORPHANED),
-)
+
+
+class Faults:
+    """The faults of several lessons."""
+
+    NOTHING = FaultModel(frozenset())
+    SWITCHES = FaultModel(frozenset({Act.SWITCH}))
+    CRASH = FaultModel(frozenset({Act.CRASH}), victims=("A",), most_faults=1)
+    CRASH_OR_SWITCH = FaultModel(frozenset({Act.CRASH, Act.SWITCH}), victims=("A",), most_faults=1)
+    LONG_PAUSE = FaultModel(frozenset({Act.PAUSE}), seconds=(15.0,), victims=("A",), most_faults=1)
+    LOST = FaultModel(frozenset({Act.LOSE_REQUEST, Act.LOSE_REPLY}), most_faults=1)
+
+
+class Checks:
+    """The checks of several lessons."""
+
+    AT_ONCE = Check(TOGETHER, Faults.SWITCHES, ONE_ENTERS, most=3)
+    SURVIVES_A_CRASH = Check({"timeout": 15.0, "visitor": True}, Faults.CRASH_OR_SWITCH, ONE_ENTERS)
+    FAST_CLOCK = Check(FAST_B, Faults.NOTHING, (Wrong.TWO_HOLDERS, Wrong.MOVED))
+    LATE_RELEASE = Check({"work": OVERTIME}, Faults.NOTHING, (Wrong.NOT_THEIRS,))
+    OVERTIME_ALONE = Check(
+        {"work": OVERTIME}, Faults.NOTHING, (Wrong.TWO_HOLDERS, Wrong.NOT_THEIRS)
+    )
+    # A crashes while it holds the lock; B and C come when its lease has just ended.
+    RACE = Check(
+        {"names": "ABC", "gaps": (0.0, 11.0, 11.0), "work": {"C": 0.0}},
+        Faults.CRASH_OR_SWITCH,
+        (Wrong.TWO_HOLDERS, Wrong.MOVED, Wrong.ORPHANED),
+    )
+
 
 # -- what is not right in a run that nothing disturbs
 

@@ -39,12 +39,11 @@ SEARCHES = threading.BoundedSemaphore(1)
 def index(request: HttpRequest) -> HttpResponse:
     """List the lessons with their challenges."""
     with SIMULATOR:
-        challenges = [[_challenge(report(one)) for one in each.scenarios] for each in lessons()]
-    titles = [lesson.text[_language()].title for lesson in lessons()]
-    context = {
-        "lessons": list(zip(titles, challenges, strict=True)),
-        "script_texts": {"texts": _texts()},
-    }
+        listed = [
+            (lesson.text[_language()].title, [_challenge(report(one)) for one in lesson.scenarios])
+            for lesson in lessons()
+        ]
+    context = {"lessons": listed, "script_texts": {"texts": SCRIPT}}
     return render(request, "course/lessons.html", context)
 
 
@@ -65,7 +64,7 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
         "wrong": chosen.flaw.wrong.value if chosen.flaw.wrong else None,
         "moves": {"broken": write(played.broken.moves), "mended": write(played.mended.moves)},
         "acts": sorted(acts & SCRIPT.keys()),
-        "texts": _texts(),
+        "texts": SCRIPT,
         "sources": {
             short_path(path): path.read_text(encoding="utf-8").splitlines()
             for path in (chosen.lesson.folder / "lock.py", chosen.cure_path)
@@ -126,10 +125,6 @@ def mine(request: HttpRequest, lesson: str) -> HttpResponse:
             "tried": verdict.tried,
         }
     )
-
-
-def _texts() -> dict[str, str]:
-    return {name: str(text) for name, text in SCRIPT.items()}
 
 
 def _lesson(slug: str) -> Lesson:

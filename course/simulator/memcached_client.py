@@ -41,16 +41,13 @@ class SimulatedMemcached:
         self._server = server
 
     def add(self, key: str, value: bytes, expire: int = 0, noreply: bool = True) -> bool:
-        """Set the key if it does not exist; return whether it was set."""
         words = ("add", key, value, expire)
         return self._call(words, lambda: self._set(key, value, expire, "NX") is not None, noreply)
 
     def get(self, key: str) -> bytes | None:
-        """Return the key's value."""
         return self._call(("get", key), lambda: self._run("GET", key))
 
     def gets(self, key: str) -> tuple[bytes | None, int | None]:
-        """Return the key's value and its version."""
         return self._call(("gets", key), lambda: (self._run("GET", key), self._version(key)))
 
     def cas(
@@ -69,7 +66,6 @@ class SimulatedMemcached:
         return self._call(("cas", key, value, version, expire), run)
 
     def delete(self, key: str, noreply: bool = True) -> bool:
-        """Delete the key; return whether it existed."""
         return self._call(("delete", key), lambda: bool(self._run("DEL", key)), noreply)
 
     def _call(self, words: tuple[Any, ...], run: Callable[[], Any], noreply: bool = False) -> Any:

@@ -64,7 +64,6 @@ class SimulatedPool:
         self._idle: list[SimulatedConnection] = []
 
     def get_encoder(self) -> Encoder:
-        """Return what encodes arguments."""
         return ENCODER
 
     def get_connection(self) -> SimulatedConnection:
@@ -128,7 +127,6 @@ class SimulatedConnection:
         return False
 
     def disconnect(self) -> None:
-        """Close it; its answers are lost."""
         self.closed = True
         self._inbox = []
         self._server.unsubscribe(self)

@@ -6,10 +6,11 @@ acquires, works, or releases.  So a schedule is short and readable ("A crashes b
 its acquire"), can be shrunk by removing deviations, and applies to any lock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
+from typing import NamedTuple
 
 
 class Act(StrEnum):
@@ -78,8 +79,21 @@ class Deviation:
 
 Schedule = tuple[Deviation, ...]
 
-Step = tuple[str, str, int, tuple[str, ...]]
-"""A place for a deviation: client, phase, command number, and the other ready clients."""
+
+class Step(NamedTuple):
+    """A place for a deviation: before a client's command `number` of a phase.
+
+    `others` are the other clients that are ready.
+    """
+
+    client: str
+    phase: str
+    number: int
+    others: tuple[str, ...]
+
+    def deviation(self, act: Act, target: str = "", seconds: float = 0.0) -> Deviation:
+        """Return a deviation at this step."""
+        return Deviation(self.client, self.phase, self.number, act, target, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +111,16 @@ class FaultModel:
     victims: tuple[str, ...] = ()
     most_faults: int = 3
 
-    def options(self, client: str, phase: str, step: int, others: Sequence[str]) -> list[Deviation]:
-        """Return every possible deviation at a step, mildest first; `others` are ready, too."""
+    def options(self, step: Step) -> list[Deviation]:
+        """Return every possible deviation at a step, mildest first."""
         found = []
         if Act.SWITCH in self.acts:
-            found += [Deviation(client, phase, step, Act.SWITCH, other) for other in others]
-        if self.victims and client not in self.victims:
+            found += [step.deviation(Act.SWITCH, other) for other in step.others]
+        if self.victims and step.client not in self.victims:
             return found
         for act in [act for act in Act if act in self.acts & FAULTS]:
             found += [
-                Deviation(client, phase, step, act, target, seconds)
+                step.deviation(act, target, seconds)
                 for target in (self.targets if act in TARGETED else ("",))
                 for seconds in (self.seconds if act in TIMED else (0.0,))
             ]
@@ -127,10 +141,8 @@ TIMED = frozenset({Act.PAUSE, Act.STALL, Act.CLOCK_JUMP})
 class Scheduler:
     """Decides at each step; this base class never deviates."""
 
-    def consider(
-        self, client: str, phase: str, step: int, others: Sequence[str]
-    ) -> Deviation | None:
-        """Return the deviation to make before `client` takes `step`; None: go on."""
+    def consider(self, step: Step) -> Deviation | None:
+        """Return the deviation to make at a step; None: go on."""
         return None
 
 
@@ -143,18 +155,16 @@ class Replay(Scheduler):
             self._left.setdefault((one.client, one.phase, one.step), []).append(one)
         self.asked: list[Step] = []
 
-    def consider(
-        self, client: str, phase: str, step: int, others: Sequence[str]
-    ) -> Deviation | None:
+    def consider(self, step: Step) -> Deviation | None:
         """Return the schedule's next deviation for this step."""
-        due = self._left.get((client, phase, step))
+        due = self._left.get(step[:3])
         if not due:
             if not self._left:
-                self.asked.append((client, phase, step, tuple(others)))
+                self.asked.append(step)
             return None
         deviation = due.pop(0)
         if not due:
-            del self._left[client, phase, step]
+            del self._left[step[:3]]
         return deviation
 
 
@@ -175,27 +185,25 @@ class RandomScheduler(Scheduler):
         self._faults = sorted(fault_model.acts & FAULTS)
         self.deviations: list[Deviation] = []
 
-    def consider(
-        self, client: str, phase: str, step: int, others: Sequence[str]
-    ) -> Deviation | None:
+    def consider(self, step: Step) -> Deviation | None:
         """Draw a fault, then a switch."""
         dice = self._random
         roll = dice.random()
         deviation = None
         if self._faults_left and roll < self._fault_rate:
-            deviation = self._fault(client, phase, step)
-        elif others and roll > 1 - self._switch_rate:
-            deviation = Deviation(client, phase, step, Act.SWITCH, dice.choice(others))
+            deviation = self._fault(step)
+        elif step.others and roll > 1 - self._switch_rate:
+            deviation = step.deviation(Act.SWITCH, dice.choice(step.others))
         if deviation is not None:
             self.deviations.append(deviation)
         return deviation
 
-    def _fault(self, client: str, phase: str, step: int) -> Deviation | None:
+    def _fault(self, step: Step) -> Deviation | None:
         fault_model = self._fault_model
-        if not self._faults or (fault_model.victims and client not in fault_model.victims):
+        if not self._faults or (fault_model.victims and step.client not in fault_model.victims):
             return None
         act = self._random.choice(self._faults)
         self._faults_left -= 1
         target = self._random.choice(fault_model.targets) if act in TARGETED else ""
         seconds = self._random.choice(fault_model.seconds) if act in TIMED else 0.0
-        return Deviation(client, phase, step, act, target, seconds)
+        return step.deviation(act, target, seconds)

@@ -91,7 +91,7 @@ def _extended(schedule: Schedule, run: Run, fault_model: FaultModel) -> list[Sch
     return [
         (*schedule, deviation)
         for step in run.asked
-        for deviation in fault_model.options(*step)
+        for deviation in fault_model.options(step)
         if deviation.act is Act.SWITCH or faults < fault_model.most_faults
     ]
 
@@ -109,24 +109,16 @@ def shrink(
         raise ValueError("the schedule does not fail, so it cannot be shrunk")
     size = max(1, len(schedule) // 2)
     while True:
-        shorter = _without_some(what, schedule, fails, size)
-        if shorter is not None:
-            schedule, run = shorter
-        elif size == 1:
-            return schedule, run
+        for start in range(0, len(schedule), size):
+            shorter = schedule[:start] + schedule[start + size :]
+            shorter_run = run_schedule(what, shorter)
+            if fails(shorter_run):
+                schedule, run = shorter, shorter_run
+                break
         else:
-            size = max(1, size // 2)
-
-
-def _without_some(
-    what: Experiment, schedule: Schedule, fails: Callable[[Run], bool], size: int
-) -> tuple[Schedule, Run] | None:
-    for start in range(0, len(schedule), size):
-        shorter = schedule[:start] + schedule[start + size :]
-        run = run_schedule(what, shorter)
-        if fails(run):
-            return shorter, run
-    return None
+            if size == 1:
+                return schedule, run
+            size //= 2
 
 
 # -- random schedules for the production locks

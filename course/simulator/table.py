@@ -48,7 +48,6 @@ class Result:
         return f"{self.rowcount} row{'' if self.rowcount == 1 else 's'}"
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """Return the first row."""
         return self.rows[0] if self.rows else None
 
 
@@ -244,11 +243,9 @@ class TableConnection:
         return self._call(filled_in(statement, values), run)
 
     def commit(self) -> None:
-        """End the transaction."""
         self._call(("COMMIT",), partial(self._server.end, self, commit=True))
 
     def rollback(self) -> None:
-        """Undo the transaction."""
         self._call(("ROLLBACK",), partial(self._server.end, self, commit=False))
 
     def _call(self, words: tuple[Any, ...], run: Callable[[], T]) -> T:

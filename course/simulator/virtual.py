@@ -6,8 +6,8 @@ import random as real_random
 import threading as real_threading
 import time as real_time
 import uuid as real_uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import redis
 
-from course.simulator.process import Process, Thread
+from course.simulator.process import Thread
 from course.simulator.world import World, current
 
 CONNECTION_LOST = (
@@ -73,7 +73,6 @@ class ReadableUuid(str):
 
     @property
     def hex(self) -> str:
-        """Return the text itself."""
         return str(self)
 
 
@@ -143,7 +142,6 @@ class VirtualLock:
         self._depth = 0
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Acquire the lock; return whether it was acquired."""
         world = self._queue.world
         if not world.inside():
             return True  # the world is ending: no other thread runs
@@ -155,14 +153,12 @@ class VirtualLock:
         return True
 
     def release(self) -> None:
-        """Release the lock; wake the next waiter."""
         self._depth -= 1
         if self._depth <= 0:
             self._owner, self._depth = None, 0
             self._queue.wake(1)
 
     def locked(self) -> bool:
-        """Return whether a thread holds it."""
         return self._owner is not None
 
     def __enter__(self) -> bool:
@@ -180,70 +176,49 @@ class VirtualEvent:
         self._set = False
 
     def is_set(self) -> bool:
-        """Return whether it is set."""
         return self._set
 
     def set(self) -> None:
-        """Set it and wake all waiters."""
         self._set = True
         self._queue.wake()
 
     def clear(self) -> None:
-        """Reset it."""
         self._set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set; return whether it is."""
         if not self._set:
             self._queue.wait(timeout)
         return self._set
 
 
-class VirtualThread:
-    """Has the interface of `threading.Thread`: another greenlet of the same simulated process."""
+class VirtualThread(real_threading.Thread):
+    """Another greenlet of the same simulated process."""
 
-    def __init__(
-        self,
-        group: None = None,
-        target: Callable[..., object] | None = None,
-        name: str | None = None,
-        args: Iterable[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        *,
-        daemon: bool | None = None,
-    ) -> None:
+    _simulated: Thread | None = None
+
+    def __init__(self, *args: Any, daemon: bool | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, daemon=bool(daemon), **kwargs)
         world = current()
         assert world is not None
-        self.name = name or "thread"
-        self.daemon = bool(daemon)
-        self.ident: int | None = None
-        self._world = world
-        self._process: Process = world.me()
-        self._run: Callable[[], object] = partial(target or self.run, *args, **(kwargs or {}))
-        self._thread: Thread | None = None
+        self._world, self._process = world, world.me()
         self._over = VirtualEvent(world)
 
-    def run(self) -> None:
-        """Run the thread's target; subclasses may override it."""
+    @property
+    def ident(self) -> int | None:
+        return self._simulated and id(self._simulated)
 
     def start(self) -> None:
-        """Start it."""
-
         def body() -> None:
-            try:
-                self._run()
-            except CONNECTION_LOST:
-                pass  # only the thread ends, as in Python
-            finally:
-                self._over.set()
+            with suppress(CONNECTION_LOST):  # only the thread ends, as in Python
+                try:
+                    self.run()
+                finally:
+                    self._over.set()
 
-        self._thread = self._world.spawn(self._process, body, daemon=self.daemon)
-        self.ident = id(self._thread)
+        self._simulated = self._world.spawn(self._process, body, daemon=self.daemon)
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for its end."""
         self._over.wait(timeout)
 
     def is_alive(self) -> bool:
-        """Return whether it has begun and not ended."""
-        return self._thread is not None and not self._thread.done
+        return self._simulated is not None and not self._simulated.done

@@ -39,17 +39,14 @@ class AsyncSimulatedConnection:
         """Connect, which takes no time and always works."""
 
     async def disconnect(self, nowait: bool = False) -> None:
-        """Close it; its answers are lost."""
         self._inner.disconnect()
 
     async def send_packed_command(
         self, commands: Sequence[bytes], check_health: bool = True
     ) -> None:
-        """Send commands."""
         await self._loop.call(lambda: self._inner.send_packed_command(commands))
 
     async def read_response(self, disable_decoding: bool = False) -> Any:
-        """Wait for the answer and return it."""
         await self._loop.call(lambda: self._inner.can_read(3600.0))
         return self._inner.read_response()
 
@@ -115,7 +112,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.wake()
 
     def time(self) -> float:
-        """Return the world's clock."""
         return self._world.seconds()
 
     # -- how a client's program waits

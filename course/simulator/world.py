@@ -20,7 +20,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 from course.simulator.history import MICROSECONDS, Event, Kind
 from course.simulator.process import Process, Server, Stuck, Thread
-from course.simulator.schedule import LOSSES, MARKS, TARGETED, Act, Deviation, Scheduler
+from course.simulator.schedule import LOSSES, MARKS, TARGETED, Act, Deviation, Scheduler, Step
 
 if TYPE_CHECKING:
     from course.simulator.monitor import Monitor
@@ -260,9 +260,9 @@ class World:
     def _consult(self, thread: Thread, able: list[Thread]) -> Thread | None:
         """Ask the scheduler about a step; return the thread to run, None to choose again."""
         others = [one for one in able if one is not thread]
-        names = [one.process.name for one in others]
+        names = tuple(one.process.name for one in others)
         process = thread.process
-        deviation = self.scheduler.consider(process.name, process.phase, process.steps, names)
+        deviation = self.scheduler.consider(Step(process.name, process.phase, process.steps, names))
         if deviation is None:
             self._last = thread
             return thread

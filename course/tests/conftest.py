@@ -1,13 +1,17 @@
-"""The servers of the lock package's tests, and what all tests of the course share."""
+"""The servers of the lock package's tests, the commands, and what all tests here share."""
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import psycopg
 import pytest
+from django.core.management import BaseCommand, CommandError, call_command
 
 from course.lessons.lesson_11_table_row.lock import TABLE as LOCKS
 from course.lessons.lesson_13_unique_index.lock import TABLE as REFUNDS
+from course.management.commands import explore, lesson
 from locking.tests.conftest import *  # noqa: F403 - its fixtures
 from locking.tests.servers import Postgres
 
@@ -46,3 +50,19 @@ def connect(postgres: str) -> Iterator[Callable[..., psycopg.Connection]]:
     yield connect
     for connection in opened:
         connection.close()
+
+
+def run(command: BaseCommand, *words: str) -> int:
+    """Run a command as `manage.py` does; return its exit code."""
+    try:
+        call_command(command, *words)
+    except SystemExit as end:
+        return int(end.code or 0)
+    except CommandError as problem:
+        sys.stderr.write(f"{problem}\n")
+        return problem.returncode
+    return 0
+
+
+lesson_command = partial(run, lesson.Command())
+explore_command = partial(run, explore.Command())

@@ -1,6 +1,5 @@
 """Adding a lesson is adding a folder."""
 
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,15 +8,15 @@ import pytest
 
 from course import lesson, lessons, report
 from course.judge import judge
-from course.tests.command import lesson as command
+from course.tests.conftest import lesson_command as command
 
 PLAN = """
-from course.plan import AT_ONCE, SWITCHES, Flaw, Plan
+from course.plan import Checks, Faults, Flaw, Plan
 from course.simulator.history import Wrong
 
 PLAN = Plan(
-    flaws=(Flaw("race", Wrong.TWO_HOLDERS, SWITCHES, "set-nx-ex", {"gaps": (0.0, 0.0)}),),
-    checks=(AT_ONCE,),
+    flaws=(Flaw("race", Wrong.TWO_HOLDERS, Faults.SWITCHES, "set-nx-ex", {"gaps": (0.0, 0.0)}),),
+    checks=(Checks.AT_ONCE,),
     solution="set-nx-ex",
 )
 """
@@ -64,17 +63,13 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (folder / "lock.py").write_text(LOCK)
     (folder / "README.md").write_text(f"{TEXT}\n{lesson.CHINESE}\n\n{TEXT}")
     monkeypatch.setattr(lessons, "__path__", [*lessons.__path__, str(tmp_path)])
-    forget()
+    for cached in (lesson.lessons, lesson.modules):
+        cached.cache_clear()
     yield
-    forget()
+    for cached in (lesson.lessons, lesson.modules):
+        cached.cache_clear()
     for name in [one for one in sys.modules if "lesson_99_toy_lock" in one]:
         del sys.modules[name]
-    shutil.rmtree(folder)
-
-
-def forget() -> None:
-    lesson.lessons.cache_clear()
-    lesson.modules.cache_clear()
 
 
 @pytest.mark.usefixtures("toy")

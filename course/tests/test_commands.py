@@ -12,8 +12,8 @@ from course.simulator.production import MODULES
 from course.simulator.schedule import Act
 from course.simulator.search import Exploration, explore, run_seed, run_seeds
 from course.simulator.virtual import inside_simulation
-from course.tests.command import explore as search
-from course.tests.command import lesson
+from course.tests.conftest import explore_command as search
+from course.tests.conftest import lesson_command as lesson
 
 
 def test_the_list_names_every_lesson_and_the_one_that_cannot_fail(capsys):

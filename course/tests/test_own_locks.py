@@ -5,7 +5,7 @@ import pytest
 from course.judge import MAX_FILE, judge, run
 from course.lesson import find, lessons
 from course.management.commands.lesson import praise
-from course.tests.command import lesson as command
+from course.tests.conftest import lesson_command as command
 
 FIRST = find("1")
 

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from course.lesson import lessons
-from course.tests.command import lesson as command
+from course.tests.conftest import lesson_command as command
 from inventory.audit import Book
 from lab import environment
 from lab.bench.growth import GROWTH

@@ -1,16 +1,16 @@
 """Lesson 1: the holder dies between its two commands."""
 
-from course.plan import AT_ONCE, CRASH, SURVIVES_A_CRASH, Flaw, Plan
+from course.plan import Checks, Faults, Flaw, Plan
 from course.simulator.history import Wrong
 
 PLAN = Plan(
     flaws=(
         Flaw(
-            "crash", Wrong.NOBODY_ENTERS, CRASH, "setnx-ttl-repair",
+            "crash", Wrong.NOBODY_ENTERS, Faults.CRASH, "setnx-ttl-repair",
             {"timeout": 15.0, "visitor": True},
             breaks="before command 2 of A's acquire: crash",
         ),
     ),
-    checks=(SURVIVES_A_CRASH, AT_ONCE),
+    checks=(Checks.SURVIVES_A_CRASH, Checks.AT_ONCE),
     solution="set-nx-ex",
 )  # fmt: skip

@@ -1,59 +1,34 @@
 """Lesson 2: two waiters repair one key, and repair the key of a holder that lives."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
-from course.plan import (
-    AT_ONCE,
-    CRASH,
-    EXPIRED,
-    ONE_ENTERS,
-    SURVIVES_A_CRASH,
-    SWITCHES,
-    TTL,
-    Check,
-    Flaw,
-    Plan,
-    redis_clients,
-)
+from course.plan import EXPIRED, ONE_ENTERS, TOGETHER, TTL, Check, Checks, Faults, Flaw, Plan
 from course.simulator.history import MICROSECONDS, Wrong
-from course.simulator.simulation import KEY, Simulation
+from course.simulator.simulation import KEY
 from course.simulator.world import EPOCH
 
 DEAD_KEY = ("SETNX", KEY, "1")
 
-
-def clients(
-    simulation: Simulation, kind: Callable[..., Any], *, ttl: int | None = None, **options: Any
-) -> None:
-    """Add clients; `ttl` is what they pass as the life of the lock."""
-    redis_clients(simulation, kind if ttl is None else partial(kind, ttl=ttl), **options)
-
-
 PLAN = Plan(
     flaws=(
         Flaw(
-            "two-repairs", Wrong.TWO_HOLDERS, SWITCHES, "setnx-getset",
-            {"gaps": (0.0, 0.0), "left_behind": DEAD_KEY},
-            {"gaps": (0.0, 0.0), "left_behind": EXPIRED},
+            "two-repairs", Wrong.TWO_HOLDERS, Faults.SWITCHES, "setnx-getset",
+            {**TOGETHER, "left_behind": DEAD_KEY},
+            {**TOGETHER, "left_behind": EXPIRED},
             breaks="before command 3 of A's acquire: switch B",
         ),
         Flaw(
-            "hasty-repair", Wrong.TWO_HOLDERS, SWITCHES, "lua-setnx-expire", {"gaps": (0.0, 0.0)},
+            "hasty-repair", Wrong.TWO_HOLDERS, Faults.SWITCHES, "lua-setnx-expire", TOGETHER,
             breaks="before command 2 of A's acquire: switch B",
         ),
         Flaw(
-            "point-in-time", Wrong.NOBODY_ENTERS, CRASH, "lua-setnx-expire",
-            {"names": "A", "ttl": EPOCH // MICROSECONDS + TTL, "visitor": True},
+            "point-in-time", Wrong.NOBODY_ENTERS, Faults.CRASH, "lua-setnx-expire",
+            {"names": "A", "settings": {"ttl": EPOCH // MICROSECONDS + TTL}, "visitor": True},
             {"names": "A", "visitor": True},
             breaks="before command 1 of A's release: crash",
         ),
     ),
     checks=(
-        Check({"gaps": (0.0, 0.0), "left_behind": DEAD_KEY}, SWITCHES, ONE_ENTERS),
-        AT_ONCE,
-        SURVIVES_A_CRASH,
+        Check({**TOGETHER, "left_behind": DEAD_KEY}, Faults.SWITCHES, ONE_ENTERS),
+        Checks.AT_ONCE,
+        Checks.SURVIVES_A_CRASH,
     ),
-    clients=clients,
 )  # fmt: skip

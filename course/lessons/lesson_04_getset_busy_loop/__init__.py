@@ -1,21 +1,19 @@
 """Lesson 4: the flaws of lesson 3, and a key that goes away between GET and GETSET."""
 
-from course.plan import AT_ONCE, EXPIRED, FAST_CLOCK, NOTHING, RACE, SWITCHES, Flaw, Plan
+from course.plan import EXPIRED, FAST_B, TOGETHER, Checks, Faults, Flaw, Plan
 from course.simulator.history import Wrong
 
-SHORT = {"gaps": (0.0, 0.0), "work": {"B": 0.0}}
+SHORT = {**TOGETHER, "work": {"B": 0.0}}
 
 PLAN = Plan(
     flaws=(
         Flaw(
-            "missing-key", Wrong.ORPHANED, SWITCHES, "lua-setnx-expire",
+            "missing-key", Wrong.ORPHANED, Faults.SWITCHES, "lua-setnx-expire",
             {**SHORT, "left_behind": EXPIRED}, SHORT,
             breaks="before command 3 of A's acquire: switch B",
         ),
-        Flaw(
-            "fast-clock", Wrong.TWO_HOLDERS, NOTHING, "lua-setnx-expire", {"skew": {"B": 15.0}}
-        ),
+        Flaw("fast-clock", Wrong.TWO_HOLDERS, Faults.NOTHING, "lua-setnx-expire", FAST_B),
     ),
-    checks=(FAST_CLOCK, RACE, AT_ONCE),
+    checks=(Checks.FAST_CLOCK, Checks.RACE, Checks.AT_ONCE),
     solution="lua-setnx-expire",
 )  # fmt: skip

@@ -1,15 +1,6 @@
 """Lesson 9: a paused holder, a fail-over, a lost message."""
 
-from course.plan import (
-    AT_ONCE,
-    LONG_PAUSE,
-    OVERTIME_ALONE,
-    PRODUCTION,
-    SURVIVES_A_CRASH,
-    Check,
-    Flaw,
-    Plan,
-)
+from course.plan import PRODUCTION, Check, Checks, Faults, Flaw, Plan
 from course.simulator.history import Wrong
 from course.simulator.schedule import Act, FaultModel
 
@@ -19,7 +10,7 @@ LOST_MESSAGE = FaultModel(frozenset({Act.LOSE_MESSAGE}), victims=("A",), most_fa
 PLAN = Plan(
     flaws=(
         Flaw(
-            "pause", Wrong.STALE_WRITE, LONG_PAUSE, PRODUCTION, {"writes": True},
+            "pause", Wrong.STALE_WRITE, Faults.LONG_PAUSE, PRODUCTION, {"writes": True},
             breaks="before command 1 of A's work: pause 15 s",
         ),
         Flaw(
@@ -34,10 +25,10 @@ PLAN = Plan(
         ),
     ),
     checks=(
-        OVERTIME_ALONE,
-        SURVIVES_A_CRASH,
-        Check({"writes": True}, LONG_PAUSE, (Wrong.STALE_WRITE,)),
-        AT_ONCE,
+        Checks.OVERTIME_ALONE,
+        Checks.SURVIVES_A_CRASH,
+        Check({"writes": True}, Faults.LONG_PAUSE, (Wrong.STALE_WRITE,)),
+        Checks.AT_ONCE,
     ),
     quiet={"writes": True},
 )  # fmt: skip

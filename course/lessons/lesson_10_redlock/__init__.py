@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from course.plan import LATE_WRITER, LONG_PAUSE, PRODUCTION, Check, Flaw, Plan, add_clients
+from course.plan import LATE_WRITER, PRODUCTION, Check, Faults, Flaw, Plan, add_clients
 from course.simulator.history import Wrong
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
@@ -48,7 +48,7 @@ def clients(
 PLAN = Plan(
     flaws=(
         Flaw(
-            "pause", Wrong.STALE_WRITE, LONG_PAUSE, PRODUCTION, {}, {"gaps": (0.0, 4.0)},
+            "pause", Wrong.STALE_WRITE, Faults.LONG_PAUSE, PRODUCTION, {}, {"gaps": (0.0, 4.0)},
             breaks="before command 1 of A's work: pause 15 s",
         ),
         Flaw(
@@ -58,7 +58,7 @@ PLAN = Plan(
         ),
     ),
     checks=(
-        Check({}, LONG_PAUSE, (Wrong.STALE_WRITE,), limit=60),
+        Check({}, Faults.LONG_PAUSE, (Wrong.STALE_WRITE,), limit=60),
         Check(CUT_OFF, CLOCK_JUMP, (Wrong.STALE_WRITE,), limit=60),
     ),
     clients=clients,

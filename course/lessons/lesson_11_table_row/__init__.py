@@ -5,17 +5,7 @@ from functools import partial
 from typing import Any
 
 from course.lessons.lesson_11_table_row.lock import clean
-from course.plan import (
-    CRASH,
-    CRASH_OR_SWITCH,
-    NOTHING,
-    ONE_ENTERS,
-    TTL,
-    Check,
-    Flaw,
-    Plan,
-    add_clients,
-)
+from course.plan import ONE_ENTERS, TTL, Check, Faults, Flaw, Plan, add_clients
 from course.simulator.history import Wrong
 from course.simulator.simulation import KEY, Simulation
 from course.simulator.table import TableServer
@@ -50,17 +40,17 @@ def _clean(simulation: Simulation, server: TableServer) -> None:
 PLAN = Plan(
     flaws=(
         Flaw(
-            "slow-holder", Wrong.TWO_HOLDERS, NOTHING, "row-lock",
+            "slow-holder", Wrong.TWO_HOLDERS, Faults.NOTHING, "row-lock",
             {"work": SLOW, "cleaner": True}, {"work": SLOW},
         ),
         Flaw(
-            "no-cleaner", Wrong.NOBODY_ENTERS, CRASH, "row-lock", {"visitor": True}, {},
+            "no-cleaner", Wrong.NOBODY_ENTERS, Faults.CRASH, "row-lock", {"visitor": True}, {},
             breaks="before command 1 of A's release: crash",
         ),
     ),
     checks=(
-        Check({"work": SLOW, "cleaner": True}, NOTHING, ONE_ENTERS),
-        Check({}, CRASH_OR_SWITCH, ONE_ENTERS),
+        Check({"work": SLOW, "cleaner": True}, Faults.NOTHING, ONE_ENTERS),
+        Check({}, Faults.CRASH_OR_SWITCH, ONE_ENTERS),
     ),
     clients=clients,
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from course.plan import CRASH_OR_SWITCH, NOTHING, ONE_ENTERS, Check, Flaw, Plan, add_clients
+from course.plan import ONE_ENTERS, Check, Faults, Flaw, Plan, add_clients
 from course.simulator.history import Wrong
 from course.simulator.simulation import KEY, Simulation
 from course.simulator.table import TableServer
@@ -24,15 +24,16 @@ def clients(
 PLAN = Plan(
     flaws=(
         Flaw(
-            "no-row", Wrong.TWO_HOLDERS, NOTHING, "unique-index", {"row_exists": False}, {}
+            "no-row", Wrong.TWO_HOLDERS, Faults.NOTHING, "unique-index", {"row_exists": False}, {}
         ),
         Flaw(
-            "forgotten", Wrong.NOBODY_ENTERS, NOTHING, "table-row",
+            "forgotten", Wrong.NOBODY_ENTERS, Faults.NOTHING, "table-row",
             {"forgets": "A"}, {"forgets": "A", "cleaner": True},
         ),
     ),
-    checks=tuple(
-        Check({"row_exists": exists}, CRASH_OR_SWITCH, ONE_ENTERS) for exists in (False, True)
+    checks=(
+        Check({"row_exists": False}, Faults.CRASH_OR_SWITCH, ONE_ENTERS),
+        Check({}, Faults.CRASH_OR_SWITCH, ONE_ENTERS),
     ),
     clients=clients,
 )  # fmt: skip

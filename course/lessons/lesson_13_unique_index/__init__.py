@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from course.plan import PRODUCTION, SWITCHES, Check, Flaw, Plan, one_enters
+from course.plan import PRODUCTION, Check, Faults, Flaw, Plan, one_enters
 from course.simulator.history import Wrong
 from course.simulator.simulation import Simulation
 from course.simulator.table import TableServer
@@ -28,8 +28,8 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
 
 
 PLAN = Plan(
-    flaws=(Flaw("double-refund", None, SWITCHES, PRODUCTION),),
-    checks=(Check({}, SWITCHES, (Wrong.TWO_HOLDERS,)),),
+    flaws=(Flaw("double-refund", None, Faults.SWITCHES, PRODUCTION),),
+    checks=(Check({}, Faults.SWITCHES, (Wrong.TWO_HOLDERS,)),),
     clients=clients,
     judge=one_enters,
     solution="unique-index",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from course.plan import SWITCHES, Check, Flaw, Plan, add_clients
+from course.plan import Check, Faults, Flaw, Plan, add_clients
 from course.simulator.history import Wrong
 from course.simulator.memcached_client import MemcachedServer, SimulatedMemcached
 from course.simulator.schedule import Act, FaultModel
@@ -25,7 +25,7 @@ PLAN = Plan(
             breaks="before command 1 of B's acquire: evict memcached",
         ),
     ),
-    checks=(Check({}, SWITCHES, (Wrong.TWO_HOLDERS,)),),
+    checks=(Check({}, Faults.SWITCHES, (Wrong.TWO_HOLDERS,)),),
     clients=clients,
     solution="memcached-add",
 )  # fmt: skip

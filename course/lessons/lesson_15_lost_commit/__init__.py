@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from course.plan import LOST, OWN, Check, Flaw, Plan, Shop, nothing_wrong
+from course.plan import OWN, Check, Faults, Flaw, Plan, Shop, nothing_wrong
 from course.simulator.history import Wrong
 from course.simulator.simulation import Simulation
 from course.simulator.table import TableServer
@@ -32,11 +32,11 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
 PLAN = Plan(
     flaws=(
         Flaw(
-            "lost-answer", Wrong.FALSE_ANSWER, LOST, OWN,
+            "lost-answer", Wrong.FALSE_ANSWER, Faults.LOST, OWN,
             breaks="before command 2 of A's run: lose reply",
         ),
     ),
-    checks=(Check({}, LOST, tuple(Wrong)),),
+    checks=(Check({}, Faults.LOST, tuple(Wrong)),),
     clients=clients,
     judge=nothing_wrong,
     methods=("buy",),

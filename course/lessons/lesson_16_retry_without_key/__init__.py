@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from course.plan import LOST, OWN, Check, Flaw, Plan, Shop, nothing_wrong
+from course.plan import OWN, Check, Faults, Flaw, Plan, Shop, nothing_wrong
 from course.simulator.history import Wrong
 from course.simulator.process import Server
 from course.simulator.simulation import Simulation
@@ -45,11 +45,11 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
 PLAN = Plan(
     flaws=(
         Flaw(
-            "lost-answer", Wrong.DOUBLED, LOST, OWN,
+            "lost-answer", Wrong.DOUBLED, Faults.LOST, OWN,
             breaks="before command 1 of A's run: lose reply",
         ),
     ),
-    checks=(Check({}, LOST, tuple(Wrong)),),
+    checks=(Check({}, Faults.LOST, tuple(Wrong)),),
     clients=clients,
     judge=nothing_wrong,
     methods=("place",),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from course.plan import CRASH_OR_SWITCH, OWN, Check, Flaw, Plan, Shop, nothing_wrong
+from course.plan import OWN, Check, Faults, Flaw, Plan, Shop, nothing_wrong
 from course.simulator.history import Wrong
 from course.simulator.process import Server
 from course.simulator.simulation import Simulation
@@ -59,11 +59,11 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
 PLAN = Plan(
     flaws=(
         Flaw(
-            "crash", Wrong.FORGOTTEN, CRASH_OR_SWITCH, OWN,
+            "crash", Wrong.FORGOTTEN, Faults.CRASH_OR_SWITCH, OWN,
             breaks="before command 3 of A's run: crash",
         ),
     ),
-    checks=(Check({}, CRASH_OR_SWITCH, tuple(Wrong)),),
+    checks=(Check({}, Faults.CRASH_OR_SWITCH, tuple(Wrong)),),
     clients=clients,
     judge=nothing_wrong,
     methods=("run_once",),

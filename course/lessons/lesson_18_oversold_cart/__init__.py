@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from course.plan import OWN, SWITCHES, Check, Flaw, Plan, Shop, nothing_wrong
+from course.plan import OWN, Check, Faults, Flaw, Plan, Shop, nothing_wrong
 from course.simulator.history import Wrong
 from course.simulator.simulation import Simulation
 from course.simulator.table import TableServer
@@ -46,13 +46,13 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
 PLAN = Plan(
     flaws=(
         Flaw(
-            "both-check", Wrong.OVERSOLD, SWITCHES, OWN,
+            "both-check", Wrong.OVERSOLD, Faults.SWITCHES, OWN,
             breaks="before command 3 of A's run: switch B",
         ),
     ),
     checks=(
-        Check({}, SWITCHES, (Wrong.OVERSOLD,)),
-        Check({}, SWITCHES, tuple(Wrong), most=3),
+        Check({}, Faults.SWITCHES, (Wrong.OVERSOLD,)),
+        Check({}, Faults.SWITCHES, tuple(Wrong), most=3),
     ),
     clients=clients,
     judge=nothing_wrong,
