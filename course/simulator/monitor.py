@@ -235,7 +235,7 @@ class Monitor:
         self.violations.append(Violation(wrong, self.world.now, clients, why))
         self.world.record(Kind.VIOLATION, f"{wrong}: {why}", who=clients[-1] if clients else "")
         if wrong in self.rules.stops_at:
-            self.world.stop()
+            self.world.stopped = True
 
     def _check_exclusive(self, attempt: Attempt) -> None:
         others = [one for one in self.inside.values() if one.holds()]

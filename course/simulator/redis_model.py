@@ -18,7 +18,6 @@ from fakeredis._helpers import SimpleError
 from fakeredis._socket import FakeSocket
 from fakeredis.commands_mixins.scripting_mixin import _convert_redis_arg
 from fakeredis.model import Hash, ZSet
-from redis.exceptions import NoScriptError, ResponseError
 
 MICROSECONDS = 1_000_000
 
@@ -90,9 +89,9 @@ class RedisModel(FakeSocket):
             function, signature = self._name_to_func(name)
             reply = self._run_command(function, signature, words[1:], False)
         except SimpleError as problem:
-            raise _error(problem) from None
+            reply = problem
         if isinstance(reply, SimpleError):
-            raise _error(reply)
+            raise self._decode_error(reply)
         return self._decode_result(reply)
 
     # -- for the monitor
@@ -117,12 +116,6 @@ class RedisModel(FakeSocket):
         return copy.deepcopy(self.data.everything())
 
     # -- what differs from fakeredis
-
-    def _keyspace_notifications(self, items: list[CommandItem], name: bytes) -> None:
-        pass
-
-    def _subkey_notifications(self, items: list[CommandItem]) -> None:
-        pass
 
     def _blocking(
         self,
@@ -188,13 +181,6 @@ def _shared() -> FakeServer:
 def _compiled(script: bytes) -> Any:
     shared: Any = _shared()
     return shared._lua_runtime.execute(b"return function() " + script + b"\nend")
-
-
-def _error(problem: SimpleError) -> ResponseError:
-    """Return the error that redis-py makes of an error reply."""
-    if problem.value.startswith("NOSCRIPT"):
-        return NoScriptError(problem.value)
-    return ResponseError(problem.value)
 
 
 def plain(value: Any) -> Any:

@@ -134,7 +134,7 @@ def _repeats(shapes: list[tuple[Any, ...]]) -> tuple[int, int]:
     return best
 
 
-MARKS = {
+MARKS: dict[str, str] = {
     Kind.ENTER: "→ ",
     Kind.LEAVE: "← ",
     Kind.FAULT: "! ",
@@ -143,7 +143,7 @@ MARKS = {
 }
 
 
-COLOURS = {
+COLOURS: dict[str, str] = {
     Kind.ENTER: "bold green",
     Kind.LEAVE: "green",
     Kind.FAULT: "yellow",

@@ -67,7 +67,7 @@ class World:
         self.random = Random(0)  # for lock code; the scheduler has another one
         self.threads: list[Thread] = []
         self.running: Thread | None = None
-        self.stopped = False
+        self.stopped = False  # or will be after the current move, because the result is known
         self._hub = getcurrent()  # the creator of a world also runs it
         self.on_end: list[Callable[[], None]] = []
         self._last: Thread | None = None  # the last thread to step continues unless it must wait
@@ -100,7 +100,7 @@ class World:
         return thread
 
     def run(self) -> None:
-        """Run until every thread has ended or waits forever, or until `stop`."""
+        """Run until every thread has ended or waits forever, or until it is `stopped`."""
         _worlds.append(self)
         try:
             while not self.stopped and (thread := self._next()) is not None:
@@ -109,12 +109,9 @@ class World:
                 listener()
         finally:
             self.stopped = True
-            self._kill_all()
+            for thread in list(self.threads):
+                self._kill(thread)
             _worlds.remove(self)
-
-    def stop(self) -> None:
-        """End the run after the current move, because the result is known."""
-        self.stopped = True
 
     def record(
         self, kind: Kind, what: Any, answer: Any = None, *, who: str = "", server: str = ""
@@ -224,7 +221,7 @@ class World:
                 if not self._let_time_pass():
                     return None
                 continue
-            thread = last if last in able else min(able, key=_by_order)
+            thread = last if last in able else min(able, key=lambda one: one.order)
             if not thread.stepping:
                 return thread  # other clients cannot observe a wake-up
             thread.process.steps += 1
@@ -312,12 +309,8 @@ class World:
         thread.effect = act
         return self._take(thread)
 
-    def _kill_all(self) -> None:
-        """End all threads without letting their code reach a server."""
-        for thread in list(self.threads):
-            self._kill(thread)
-
     def _kill(self, thread: Thread) -> None:
+        """End a thread without letting its code reach a server."""
         self.running = thread  # so that its code finds itself dead
         while thread.greenlet:  # true while it has frames to unwind
             thread.greenlet.throw(GreenletExit)
@@ -332,7 +325,3 @@ class World:
 def _duration(seconds: float) -> int:
     """Return microseconds, at least one, because a wait of zero could repeat forever."""
     return max(1, round(seconds * MICROSECONDS)) if seconds > 0 else 0
-
-
-def _by_order(thread: Thread) -> int:
-    return thread.order

@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from functools import partial
 
 import psycopg
@@ -41,15 +42,13 @@ def postgres() -> Iterator[str]:
 @pytest.fixture
 def connect(postgres: str) -> Iterator[Callable[..., psycopg.Connection]]:
     """Return what connects to the server; the connections are closed at the end."""
-    opened: list[psycopg.Connection] = []
+    with ExitStack() as opened:
 
-    def connect(*, autocommit: bool = True) -> psycopg.Connection:
-        opened.append(psycopg.connect(postgres, autocommit=autocommit))
-        return opened[-1]
+        def connect(*, autocommit: bool = True) -> psycopg.Connection:
+            connection = psycopg.connect(postgres, autocommit=autocommit)
+            return opened.enter_context(closing(connection))
 
-    yield connect
-    for connection in opened:
-        connection.close()
+        yield connect
 
 
 def run(command: BaseCommand, *words: str) -> int:

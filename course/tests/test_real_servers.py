@@ -3,6 +3,7 @@
 import inspect
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
 
@@ -111,16 +112,13 @@ def test_lesson_13_refunds_once(connect):
 def test_lesson_14_lets_one_in_at_a_time():
     from pymemcache.client.base import Client
 
-    with Memcached() as server:
-        clients: list[Client] = []
+    with Memcached() as server, ExitStack() as clients:
 
         def make() -> MemcachedAddLock:
-            clients.append(Client(server.endpoint))
-            return MemcachedAddLock(clients[-1], "stock", wait=FAST)
+            client = clients.enter_context(closing(Client(server.endpoint)))
+            return MemcachedAddLock(client, "stock", wait=FAST)
 
         one_at_a_time(make, threads=4)
-        for client in clients:
-            client.close()
 
 
 @pytest.mark.parametrize("name", ["lock", "cure"])

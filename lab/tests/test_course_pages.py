@@ -18,7 +18,7 @@ from course.position import LONGEST, Impossible, parse, position, write
 from course.report import report
 from course.simulator.schedule import Act
 from course.tests.conftest import dropped_leases
-from course.tests.test_adding_a_lesson import toy
+from course.tests.test_lessons import toy
 from course.views import SCRIPT
 from shop.accounts.models import User
 from shop.tests.catalogue import a_buyer

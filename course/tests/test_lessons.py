@@ -1,11 +1,17 @@
-"""Every flaw of the course occurs in virtual time, every time, and not in the fixed lock."""
+"""Every flaw occurs in virtual time, always, and not in the fixed lock; a folder is a lesson."""
 
 import ast
 import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from course.lesson import find, lessons, scenarios
+from course import lesson as lesson_module
+from course import lessons as package
+from course.judge import judge
+from course.lesson import CHINESE, find, lessons, scenarios
 from course.plan import PRODUCTION
 from course.position import ROOT
 from course.report import MARKER, cure_title, report, with_chapters
@@ -13,6 +19,7 @@ from course.simulator.history import Kind, Wrong
 from course.simulator.search import NotFound, search
 from course.simulator.simulation import run_schedule
 from course.simulator.timeline import rows
+from course.tests.conftest import lesson_command as command
 
 BREAKABLE = [scenario for scenario in scenarios() if scenario.flaw.wrong is not None]
 
@@ -53,7 +60,7 @@ def test_a_condition_that_holds_from_the_start_is_on_the_timeline_and_is_said():
     assert "B has a clock that is 15 s fast" in played.how
     assert "without any fault" not in played.how
     first = rows(played.broken.history)[0]
-    assert (first.at, first.who, first.kind) == (0, "B", Kind.GIVEN)
+    assert (first.at, first.client, first.kind) == (0, "B", Kind.GIVEN)
     kept = rows(report(find("setnx-ttl-repair").scenarios[0]).broken.history)[0]
     assert (kept.server, kept.what) == ("redis", "keeps, from before: SETNX stock 1")
 
@@ -83,3 +90,80 @@ def test_the_document_has_a_chapter_per_lesson_with_both_timelines():
     assert "✗ nobody can ever enter" in broken
     assert "✗" not in fixed
     assert any("has a clock that is 15 s fast" in timeline for timeline in others)
+
+
+PLAN = """
+from course.plan import Checks, Faults, Flaw, Plan
+from course.simulator.history import Wrong
+
+PLAN = Plan(
+    flaws=(Flaw("race", Wrong.TWO_HOLDERS, Faults.SWITCHES, "set-nx-ex", {"gaps": (0.0, 0.0)}),),
+    checks=(Checks.AT_ONCE,),
+    solution="set-nx-ex",
+)
+"""
+LOCK = '''"""A toy."""
+
+
+class ToyLock:
+    def __init__(self, client, name):
+        self.client, self.name = client, name
+
+    def acquire(self, timeout=0.0):
+        if self.client.get(self.name):
+            return False
+        return self.client.set(self.name, 1)
+
+    def release(self):
+        self.client.delete(self.name)
+'''
+TEXT = """# A toy lock
+
+It looks, and then it takes. Flaw: two steps.
+
+## race: Two look before one takes
+
+> One step.
+
+Both see a free lock.
+
+## Exercise
+
+Fix the toy.
+
+## Hint
+
+NX.
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    folder = tmp_path / "lesson_99_toy_lock"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(PLAN)
+    (folder / "lock.py").write_text(LOCK)
+    (folder / "README.md").write_text(f"{TEXT}\n{CHINESE}\n\n{TEXT}")
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    for cached in (lesson_module.lessons, lesson_module.modules):
+        cached.cache_clear()
+    yield
+    for cached in (lesson_module.lessons, lesson_module.modules):
+        cached.cache_clear()
+    for name in [one for one in sys.modules if "lesson_99_toy_lock" in one]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_folder_is_a_lesson_in_the_list_the_command_and_the_documents(capsys):
+    assert command() == 0
+    assert "99  toy-lock" in capsys.readouterr().out
+    assert command("toy-lock") == 0
+    out = capsys.readouterr().out
+    assert "✗ two holders at once" in out
+    assert "The failure does not occur." in out
+    written = with_chapters(f"# Course\n\n{MARKER}\n")
+    assert "## 99. A toy lock" in written
+    assert "### Two look before one takes\n\n```text\n" in written
+    mine = judge(find("99"), LOCK, "my_lock.py")
+    assert mine.wrong.startswith("B never got the lock")
