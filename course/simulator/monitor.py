@@ -6,13 +6,12 @@ writer of the lock's key.  It reports only failures that clients would notice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from course.simulator.history import MICROSECONDS, Kind, Violation, Wrong
-from course.simulator.world import EPOCH
 
 if TYPE_CHECKING:
     from course.simulator.process import Process
@@ -32,7 +31,7 @@ class Attempt:
     client: str
     asked_at: int
     role: str = ""
-    """Its role at a shared lock; see `lock_checks`."""
+    """Its role at a shared lock: "r" reads, "w" writes, "s3x2" takes two of three permits."""
     waits_until: float = inf
     """When it gives up by itself."""
     arrived: int | None = None
@@ -53,6 +52,16 @@ class Attempt:
         return not self.revoked and self.believes()
 
 
+def may_share(roles: Sequence[str]) -> bool:
+    """Return whether holders in these roles may be inside at once."""
+    if len(roles) <= 1:
+        return True
+    if roles[0].startswith("s"):
+        shares = [role[1:].split("x") for role in roles]
+        return sum(int(share[1]) if share[1:] else 1 for share in shares) <= int(shares[0][0])
+    return set(roles) == {"r"}
+
+
 @dataclass(frozen=True, slots=True)
 class KeyState:
     """The lock's key after a command: its revision, its value, and when it expires (virtual)."""
@@ -65,16 +74,12 @@ class KeyState:
     def of(server: RedisServer) -> KeyState:
         """Return the key's current state."""
         model, key = server.model, server.lock_key
-        value = model.find(key)
-        end = model.end(key)
+        value, end = model.find(key), server.end_of(key)
+        revision = model.data.revision.get(key)
         if value is None:
-            free_from = server.world.now
-        elif end is None:
-            free_from = NEVER
-        else:
-            free_from = end * 1000 - EPOCH - server.skew
+            return KeyState(revision, None, server.world.now)
         frozen = value if isinstance(value, bytes) else repr(value)
-        return KeyState(model.data.revision.get(key), None if value is None else frozen, free_from)
+        return KeyState(revision, frozen, NEVER if end is None else end)
 
     @property
     def present(self) -> bool:
@@ -197,8 +202,10 @@ class Monitor:
         """Check the effect of a command that has just run on the lock's server."""
         for check in self.checks:
             check(server)
-        if not changed or not server.lock_key:
-            return
+        if changed and server.lock_key:
+            self._saw_change(server, process)
+
+    def _saw_change(self, server: RedisServer, process: Process) -> None:
         before, now = self._key, KeyState.of(server)
         if now.revision == before.revision:
             return
@@ -238,13 +245,15 @@ class Monitor:
             self.world.stopped = True
 
     def _check_exclusive(self, attempt: Attempt) -> None:
-        others = [one for one in self.inside.values() if one.holds()]
-        if others and attempt.holds():
-            client = attempt.client
-            names = [one.client for one in others]
-            why = f"{client} enters while {' and '.join(names)} is still inside"
-            self.report(Wrong.TWO_HOLDERS, why, *names, client)
-        elif self.inside:
+        def fits(others: Collection[Attempt]) -> bool:
+            return may_share([attempt.role, *(one.role for one in others)])
+
+        awake = [one for one in self.inside.values() if one.holds()]
+        if attempt.holds() and not fits(awake):
+            names = [one.client for one in awake]
+            why = f"{attempt.client} enters while {' and '.join(names)} is still inside"
+            self.report(Wrong.TWO_HOLDERS, why, *names, attempt.client)
+        elif not fits(self.inside.values()):
             self.overlaps += 1
 
     def _check_order(self, attempt: Attempt) -> None:

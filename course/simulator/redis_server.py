@@ -141,19 +141,22 @@ class RedisServer(Server):
 
     # -- what an observer sees
 
+    def end_of(self, key: bytes) -> int | None:
+        """Return when a key expires, in virtual microseconds; None: never."""
+        end = self.model.end(key)
+        return None if end is None else end * 1000 - EPOCH - self.skew
+
     def ends(self) -> list[int]:
         """Return when keys will expire, in virtual microseconds."""
-        ends = map(self.model.end, self.model.names())
-        return [end * 1000 - EPOCH - self.skew for end in ends if end is not None]
+        return [end for end in map(self.end_of, self.model.names()) if end is not None]
 
     def contents(self) -> list[tuple[Any, Any, int | None]]:
         """Return the keys with their values and expiries, without removing what has expired."""
         found = []
         for key in self.model.names():
-            end = self.model.end(key)
-            at = None if end is None else end * 1000 - EPOCH - self.skew
-            if at is None or at > self.world.now:
-                found.append((key, self.model.find(key), at))
+            end = self.end_of(key)
+            if end is None or end > self.world.now:
+                found.append((key, self.model.find(key), end))
         return found
 
     # -- what the scheduler can do

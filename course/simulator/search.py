@@ -170,25 +170,17 @@ class Exploration:
 
     def experiment(self, seed: int) -> Experiment:
         """Return the experiment of one seed."""
-        return Experiment(
-            partial(
-                clients,
-                seed=seed,
-                target=self.target,
-                replicated=Act.FAIL_OVER in self.acts,
-                operated=bool(self.acts & FAULTS),
-            ),
-            production.MODULES,
-            Rules(
-                self.checks,
-                self.target.fair,
-                MAX_IDLE,
-                MAX_IDLE_AFTER_FAULT,
-                production.owner_in,
-            ),
-            self.fenced,
-            self.target.monitor,
+        target, acts = self.target, self.acts
+        setup = partial(
+            clients,
+            seed=seed,
+            target=target,
+            replicated=Act.FAIL_OVER in acts,
+            operated=bool(acts & FAULTS),
         )
+        idle = (MAX_IDLE, MAX_IDLE_AFTER_FAULT)
+        rules = Rules(self.checks, target.fair, *idle, production.owner_in)
+        return Experiment(setup, production.MODULES, rules, self.fenced, target.monitor)
 
 
 @dataclass(slots=True)

@@ -16,6 +16,8 @@ from course.simulator.world import World
 
 T = TypeVar("T")
 Values = dict[str, Any]
+Parameters = tuple[Any, ...]
+Match = re.Match[str]
 
 
 @dataclass(slots=True, eq=False)
@@ -83,16 +85,10 @@ class TableServer(Server):
         rows = [row for row in self.rows if row.table == table]
         return {row.key: row.values for row in rows if row.values is not None}
 
-    def run(self, connection: TableConnection, statement: str, values: tuple[Any, ...]) -> Result:
+    def run(self, connection: TableConnection, statement: str, values: Parameters) -> Result:
         """Run a statement, waiting for other transactions if necessary."""
-        match, run = next(
-            (
-                (match, run)
-                for one, run in STATEMENTS.items()
-                if (match := one.fullmatch(statement))
-            ),
-            (None, None),
-        )
+        matches = [(one.fullmatch(statement), run) for one, run in STATEMENTS.items()]
+        match, run = next((pair for pair in matches if pair[0]), (None, None))
         if match is None or run is None:
             raise NotImplementedError(f"the database knows no such statement: {statement}")
         waits = False
@@ -138,9 +134,7 @@ class TableServer(Server):
 
     # -- the statements
 
-    def _insert(
-        self, connection: TableConnection, values: tuple[Any, ...], match: re.Match[str]
-    ) -> Result:
+    def _insert(self, connection: TableConnection, values: Parameters, match: Match) -> Result:
         table, key = match["table"], values[0]
         for row in [row for row in self.rows if (row.table, row.key) == (table, key)]:
             other = row.holder if row.holder is not connection else None
@@ -154,9 +148,7 @@ class TableServer(Server):
         self.rows.append(Row(table, key, None, named, connection))
         return Result(1)
 
-    def _select(
-        self, connection: TableConnection, values: tuple[Any, ...], match: re.Match[str]
-    ) -> Result:
+    def _select(self, connection: TableConnection, values: Parameters, match: Match) -> Result:
         found = self._matching(connection, values[0], match)
         if match["locking"]:
             self._lock(connection, found)
@@ -164,9 +156,7 @@ class TableServer(Server):
         seen = [row.seen_by(connection) or {} for row in found]
         return Result(len(seen), [tuple(one[name] for name in names) for one in seen])
 
-    def _update(
-        self, connection: TableConnection, values: tuple[Any, ...], match: re.Match[str]
-    ) -> Result:
+    def _update(self, connection: TableConnection, values: Parameters, match: Match) -> Result:
         (amount, value, *least), name = values, match["changed"]
         found = [
             row
@@ -177,15 +167,13 @@ class TableServer(Server):
             row.pending = seen | {name: seen[name] - amount}
         return Result(len(found))
 
-    def _delete(
-        self, connection: TableConnection, values: tuple[Any, ...], match: re.Match[str]
-    ) -> Result:
+    def _delete(self, connection: TableConnection, values: Parameters, match: Match) -> Result:
         locked = self._lock(connection, self._matching(connection, values[0], match))
         for row, _ in locked:
             row.pending = None
         return Result(len(locked))
 
-    def _matching(self, connection: TableConnection, value: Any, match: re.Match[str]) -> list[Row]:
+    def _matching(self, connection: TableConnection, value: Any, match: Match) -> list[Row]:
         def fits(row: Row) -> bool:
             seen = row.seen_by(connection)
             if row.table != match["table"] or seen is None:
@@ -231,7 +219,7 @@ class TableConnection:
         self._server = server
         self._lost = False
 
-    def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Result:
+    def execute(self, statement: str, values: Parameters = ()) -> Result:
         """Run a statement; `UniqueViolation` as psycopg raises it."""
 
         def run() -> Result:
@@ -262,7 +250,7 @@ class TableConnection:
             raise OperationalError(str(problem)) from None
 
 
-def filled_in(statement: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+def filled_in(statement: str, values: Parameters) -> tuple[Any, ...]:
     """Return the statement with its values filled in, for display."""
     first, *rest = statement.split("%s")
     words: list[Any] = [first.strip()]

@@ -7,7 +7,7 @@ import threading as real_threading
 import time as real_time
 import uuid as real_uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -205,15 +205,16 @@ class VirtualThread(real_threading.Thread):
 
     @property
     def ident(self) -> int | None:
-        return self._simulated and id(self._simulated)
+        return None if self._simulated is None else id(self._simulated)
 
     def start(self) -> None:
         def body() -> None:
-            with suppress(CONNECTION_LOST):  # only the thread ends, as in Python
-                try:
-                    self.run()
-                finally:
-                    self._over.set()
+            try:
+                self.run()
+            except CONNECTION_LOST:
+                pass  # only the thread ends, as in Python
+            finally:
+                self._over.set()
 
         self._simulated = self._world.spawn(self._process, body, daemon=self.daemon)
 
