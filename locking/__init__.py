@@ -4,8 +4,7 @@ The package needs neither Django nor the rest of this repository; copy the folde
 """
 
 from locking.base import AsyncLock, Lease, Lock
-from locking.exclusive import exclusively, run_exclusively
-from locking.ordered import acquire_all, acquire_all_async
+from locking.exclusive import acquire_all, acquire_all_async, exclusively, run_exclusively
 from locking.terms import (
     Capabilities,
     Hooks,

@@ -88,6 +88,13 @@ def nobody() -> None:
     """Return no acquirer, or no handle's record, of a lease."""
 
 
+def leave_home(lease: Any) -> None:
+    """Let the handle of a lease no longer keep it alive."""
+    home = lease._home()
+    if home is not None:
+        home.remove(lease)
+
+
 class LeaseState:
     """The client-side state of a lease; the base of the blocking and the asyncio leases."""
 
@@ -236,13 +243,7 @@ class LeaseState:
             self._released = True
         if self._over is not None:
             self._over.set()
-        self._leave_home()
-
-    def _leave_home(self) -> None:
-        """Let the handle no longer keep the lease alive."""
-        home = self._home()
-        if home is not None:
-            home.remove(self)
+        leave_home(self)
 
     def _note_release(self, ours: bool) -> None:
         if not ours:
@@ -276,7 +277,7 @@ class Held:
             held = itself()
             for lease in [] if held is None else list(held._leases):
                 if lease.acquirer is ended:
-                    lease._leave_home()
+                    leave_home(lease)
 
         self._when_ended = forget
 
@@ -284,7 +285,7 @@ class Held:
         """Record a granted lease; a `caller` of None: a task that did nothing but acquire it."""
         for each in self._leases[:]:
             if each.remaining() <= 0:
-                each._leave_home()
+                self.remove(each)
         if caller is not None:
             lease.acquirer = weakref.ref(caller, self._when_ended)
             if self._in_vain:

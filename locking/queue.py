@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from locking.backends.redis import BlockingRemote
 from locking.backends.redis_async import AsyncRemote
@@ -45,9 +45,12 @@ class _Queue:
     executed: enqueueing again is harmless, and ids in a lost reply become due again.
     """
 
-    def __init__(self, remote: Remote, claim: float) -> None:
-        self.name = remote.name
-        self._remote = remote
+    remote_class: ClassVar[type[Remote]]
+
+    def __init__(self, client: Any, name: str, *, claim: float = CLAIM) -> None:
+        self.name = name
+        keys = f"queue:{{{name}}}", f"queue:{{{name}}}:in-flight"
+        self._remote = self.remote_class(client, name, keys)
         self._claim = claim
 
     def _run(self, script: Script, read: Callable[[Any], Any], *args: str) -> Any:
@@ -106,24 +109,17 @@ class _Queue:
 class DelayQueue(_Queue):
     """A queue of ids; `client` is a blocking client of redis-py or valkey-py, or a URL."""
 
-    def __init__(self, client: Any, name: str, *, claim: float = CLAIM) -> None:
-        super().__init__(BlockingRemote(client, name, _keys(name)), claim)
+    remote_class = BlockingRemote
 
     def __len__(self) -> int:
         """Return how many ids wait, due or not."""
-        count: int = self.waiting()
-        return count
+        return int(self.waiting())
 
 
 class AsyncDelayQueue(_Queue):
     """The same queue for asyncio: each method returns what to await."""
 
-    def __init__(self, client: Any, name: str, *, claim: float = CLAIM) -> None:
-        super().__init__(AsyncRemote(client, name, _keys(name)), claim)
-
-
-def _keys(name: str) -> tuple[str, ...]:
-    return f"queue:{{{name}}}", f"queue:{{{name}}}:in-flight"
+    remote_class = AsyncRemote
 
 
 def _ms(seconds: float) -> str:

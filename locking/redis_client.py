@@ -15,12 +15,10 @@ import redis.asyncio
 from redis import Redis, RedisCluster
 from redis.asyncio import RedisCluster as AsyncRedisCluster
 from redis.asyncio.cluster import ClusterNode as AsyncClusterNode
-from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
 from redis.connection import Encoder, parse_url
-from redis.exceptions import ConnectionError, RedisClusterException  # noqa: A004
-from redis.retry import Retry
+from redis.exceptions import RedisClusterException
 
 from locking.backends._drivers import DEFAULT_TIMEOUT
 
@@ -47,7 +45,7 @@ class LazyCluster(RedisCluster):
         """Ask for the nodes, because redis-py's constructor has not set this attribute yet.
 
         Raises:
-            ConnectionError: no node answers.
+            redis.ConnectionError: no node answers.
         """
         if name.startswith("__"):
             raise AttributeError(name)
@@ -59,7 +57,7 @@ class LazyCluster(RedisCluster):
                 except BaseException as error:
                     self._asked = False
                     if isinstance(error, RedisClusterException):
-                        raise ConnectionError(str(error)) from error
+                        raise redis.ConnectionError(str(error)) from error
                     raise
         try:
             return vars(self)[name]
@@ -92,12 +90,11 @@ def connect(url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any) -> Re
     prevails.  Raises ValueError for another kind of URL.
     """
     place = _place(url)
-    settings = _settings(place, timeout)
+    settings = _settings(redis, place, timeout) | options
     if place.topology == "cluster":
         nodes = [ClusterNode(*each) for each in place.hosts]  # type: ignore[no-untyped-call]
-        settings |= {"retry": Retry(NoBackoff(), 1)} | options
         return LazyCluster(place.url, nodes, **settings)
-    client: Redis = _client(redis, place, settings | options)
+    client: Redis = _client(redis, place, settings)
     return client
 
 
@@ -116,18 +113,16 @@ def connect_async(
 ) -> redis.asyncio.Redis | AsyncRedisCluster:
     """Return an asyncio client for the same URLs, with the same settings."""
     place = _place(url)
-    settings = _settings(place, timeout)
+    settings = _settings(redis.asyncio, place, timeout) | options
     if place.topology == "cluster":
-        settings |= {"retry": AsyncRetry(NoBackoff(), 1)} | options
         nodes = [AsyncClusterNode(*each, **settings) for each in place.hosts]
         return AsyncRedisCluster.from_url(place.url, startup_nodes=nodes, **settings)
-    client: redis.asyncio.Redis = _client(redis.asyncio, place, settings | options)
+    client: redis.asyncio.Redis = _client(redis.asyncio, place, settings)
     return client
 
 
 def _client(package: Any, place: _Place, settings: dict[str, Any]) -> Any:
     """Return a client of one server; `package` is `redis` or `redis.asyncio`."""
-    settings = {"retry": package.retry.Retry(NoBackoff(), 0)} | settings
     if place.topology == "sentinel":
         settings |= _of_server(dict(package.connection.parse_url(place.url)))
         for_sentinels = _for_sentinels(place, settings)
@@ -136,15 +131,13 @@ def _client(package: Any, place: _Place, settings: dict[str, Any]) -> Any:
     return package.Redis.from_url(place.url, **settings)
 
 
-def _settings(place: _Place, timeout: float) -> dict[str, Any]:
-    if place.topology == "socket":
-        return {"socket_timeout": timeout}
-    return {
-        "socket_timeout": timeout,
-        "socket_connect_timeout": timeout,
-        # Detects between two sales that a NAT or firewall has dropped an idle connection.
-        "socket_keepalive": True,
-    }
+def _settings(package: Any, place: _Place, timeout: float) -> dict[str, Any]:
+    retries = 1 if place.topology == "cluster" else 0
+    settings = {"retry": package.retry.Retry(NoBackoff(), retries), "socket_timeout": timeout}
+    if place.topology != "socket":
+        # Keep-alive detects between two sales that a NAT or firewall dropped an idle connection.
+        settings |= {"socket_connect_timeout": timeout, "socket_keepalive": True}
+    return settings
 
 
 def _of_server(parsed: dict[str, Any]) -> dict[str, Any]:

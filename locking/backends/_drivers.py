@@ -13,12 +13,7 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 import redis
-from redis.exceptions import (
-    ClusterDownError,
-    ConnectionError,  # noqa: A004
-    RedisClusterException,
-    RedisError,
-)
+from redis.exceptions import ClusterDownError, RedisClusterException, RedisError
 
 MIN_VERSION = 5
 """The oldest redis-py whose connections have the interface that the transports use."""
@@ -156,7 +151,7 @@ class ClusterTransport:
         try:
             node = self._cluster.get_node_from_key(key)
         except RedisClusterException as error:
-            raise ConnectionError(f"no node is known for {key!r}") from error
+            raise redis.ConnectionError(f"no node is known for {key!r}") from error
         if node is None:
             raise ClusterDownError(f"no node serves {key!r}")
         return self._transport(node)

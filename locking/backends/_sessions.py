@@ -7,9 +7,12 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-from locking.backends._sockets import watch
-from locking.backends._waiting import BackendLease, WaitingLock
-from locking.terms import LockTimeout, LockUnavailable
+from locking.backends._waiting import BackendLease, WaitingLock, watch
+from locking.terms import Capabilities, LockTimeout, LockUnavailable
+
+LASTS_AS_ITS_CONNECTION = Capabilities(
+    fence=True, renewal=True, extend=False, crash_release="connection"
+)
 
 
 class Sessions:

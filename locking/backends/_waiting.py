@@ -1,17 +1,19 @@
-"""Shared parts of the backends: the deadline of an acquire and the measured `acquire`."""
+"""Shared parts of the backends: sockets, threads, deadlines and the measured `acquire`."""
 
 from __future__ import annotations
 
 import os
 import random
+import select
 import socket
 import threading
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from locking.base import Lease, Lock
 from locking.leases import MAX_LEASE, Held, lease_length, time_limit
@@ -24,6 +26,36 @@ from locking.terms import (
     LockUnavailable,
     LockUnsupported,
 )
+
+T = TypeVar("T")
+
+
+def watch(fileno: int) -> Callable[[float], object]:
+    """Return a function that tells whether a socket has data to read within some milliseconds.
+
+    It reads nothing.  An idle connection expects no answer, so data means that the server has
+    closed it.
+    """
+    if not hasattr(select, "poll"):  # Windows
+        return lambda ms: select.select([fileno], [], [], ms / 1000)[0]
+    poll = select.poll()  # unlike select, not limited to the first 1,024 files of a process
+    poll.register(fileno, select.POLLIN)
+    return poll.poll
+
+
+def started(call: Callable[[], T]) -> Future[T]:
+    """Run a call in a daemon thread of its own: waiters would use up the threads of a pool."""
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()  # so that nobody cancels it
+
+    def run() -> None:
+        try:
+            outcome.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="lock", daemon=True).start()
+    return outcome
 
 
 def default_owner() -> str:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from typing import Any, LiteralString
 
@@ -27,10 +28,9 @@ import psycopg
 from psycopg import errors
 from psycopg.pq import TransactionStatus
 
-from locking.backends._sessions import SessionLease, SessionLock, Sessions
+from locking.backends._sessions import LASTS_AS_ITS_CONNECTION, SessionLease, SessionLock, Sessions
 from locking.backends._waiting import Deadline
 from locking.base import Lease
-from locking.terms import Capabilities
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -153,14 +153,7 @@ class AdvisoryLock(PostgresLock):
 
     kind = "advisory"
 
-    capabilities = Capabilities(
-        fence=True,
-        fair=True,
-        renewal=True,
-        extend=False,
-        crash_release="connection",
-        counts_waiters=True,
-    )
+    capabilities = replace(LASTS_AS_ITS_CONNECTION, fair=True, counts_waiters=True)
 
     def _take(self, connection: Connection) -> None:
         connection.execute("SELECT pg_advisory_lock(%s)", (advisory_key(self.name),))
@@ -208,14 +201,7 @@ class RowLock(PostgresLock):
     that asks between a commit and the wake-up of the next waiter may get the lock first.
     """
 
-    capabilities = Capabilities(
-        fence=True,
-        renewal=True,
-        extend=False,
-        crash_release="connection",
-        knows_owner=False,
-        force_release=False,
-    )
+    capabilities = replace(LASTS_AS_ITS_CONNECTION, knows_owner=False, force_release=False)
 
     def _take(self, connection: Connection) -> None:
         if scalar(connection, "SELECT 1 FROM lock_row WHERE name = %s", self.name) is None:

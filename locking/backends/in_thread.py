@@ -6,15 +6,13 @@ For the backends whose clients have no asyncio of their own.  Each waiting task 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from locking.backends._waiting import started
 from locking.base import AsyncLease, AsyncLock, Lease, Lock, acquirer_in
-from locking.leases import Held, nobody
-from locking.terms import LockError
+from locking.leases import Held, leave_home, nobody
 
 T = TypeVar("T")
 
@@ -36,12 +34,7 @@ class ThreadLease(AsyncLease):
             await in_thread(self.inner.release)
         finally:
             if self.inner.released:
-                self._leave_home()
-
-    def _leave_home(self) -> None:
-        home = self._home()
-        if home is not None:
-            home.remove(self)
+                leave_home(self)
 
     async def extend(self, seconds: float) -> None:
         """See `Lease.extend`."""
@@ -90,38 +83,14 @@ class ThreadLock(AsyncLock):
 
 
 async def in_thread(call: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:
-    """Run a blocking call in a thread of its own, so that waiters do not use up a pool.
+    """Run a blocking call in a thread of its own.
 
     A cancelled caller does not wait for it; `undo` then gets its result.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def tell(result: Any, error: BaseException | None) -> None:
-        if done.cancelled():
-            if error is None and undo is not None:
-                threading.Thread(target=_quietly, args=(undo, result), daemon=True).start()
-        elif error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(result)
-
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = call()
-        except BaseException as problem:  # noqa: BLE001 - it is raised again in the task
-            error = problem
-        try:
-            loop.call_soon_threadsafe(tell, result, error)
-        except RuntimeError:  # the loop has been closed
-            if error is None and undo is not None:
-                _quietly(undo, result)
-
-    threading.Thread(target=run, name="lock", daemon=True).start()
-    return await done
-
-
-def _quietly(undo: Callable[[Any], None], result: Any) -> None:
-    with contextlib.suppress(LockError):
-        undo(result)
+    outcome = started(call)
+    try:
+        return await asyncio.wrap_future(outcome)
+    except (asyncio.CancelledError, GeneratorExit):
+        if undo is not None:
+            started(lambda: undo(outcome.result()))
+        raise

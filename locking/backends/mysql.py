@@ -17,14 +17,15 @@ Needs PyMySQL.  Source: MySQL manual, 14.14 "Locking Functions".
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pymysql
 
-from locking.backends._sessions import SessionLease, SessionLock, Sessions
+from locking.backends._sessions import LASTS_AS_ITS_CONNECTION, SessionLease, SessionLock, Sessions
 from locking.backends._waiting import Deadline
 from locking.base import Lease
-from locking.terms import Capabilities, LockTimeout
+from locking.terms import LockTimeout
 
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS lock_fence (id tinyint PRIMARY KEY, value bigint NOT NULL)",
@@ -64,14 +65,7 @@ class MySQLLock(SessionLock):
 
     server = "MySQL"
     failures = (pymysql.Error, OSError)  # PyMySQL raises both if a connection breaks
-    capabilities = Capabilities(
-        fence=True,
-        fair=True,
-        renewal=True,
-        extend=False,
-        crash_release="connection",
-        knows_owner=False,
-    )
+    capabilities = replace(LASTS_AS_ITS_CONNECTION, fair=True, knows_owner=False)
 
     def __init__(self, sessions: Sessions, name: str, **options: Any) -> None:
         """Make a handle of the lock `name`; `options` are those of `WaitingLock`."""

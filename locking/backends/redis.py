@@ -117,6 +117,7 @@ class RedisLock(RedisHandle, Lock):
 
     remote: BlockingRemote
     remote_class = BlockingRemote
+    lease_class = RedisLease
 
     if TYPE_CHECKING:
         locked, owned, owner = Lock.locked, Lock.owned, Lock.owner
@@ -131,17 +132,15 @@ class RedisLock(RedisHandle, Lock):
     def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> RedisLease:
         """Wait for the lock for at most `timeout` seconds; None: the handle's, 0: try once."""
         timeout = time_limit(timeout, blocking, self.timeout)
-        if self._reentrant:
-            held: RedisLease | None = self._entered_again()
-            if held is not None:
-                return held
         thread, frame = threading.current_thread(), sys._getframe(1)
         if frame.f_code is ENTER and frame.f_back is not None:
             frame = frame.f_back
-        lease = RedisLease(self, (id(frame), frame.f_code))
-        return self.remote.perform(self._acquiring(lease, thread, timeout, acquirer=thread))
+        asked_in = (id(frame), frame.f_code)
+        steps = self._acquiring(thread, timeout, acquirer=thread, asked_in=asked_in)
+        lease: RedisLease = self.remote.perform(steps)
+        return lease
 
     def resume(self, ident: str) -> RedisLease:
         """See `Lease.resume`."""
-        steps = self._resuming(RedisLease(self), ident, threading.current_thread())
-        return self.remote.perform(steps)
+        lease: RedisLease = self.remote.perform(self._resuming(ident, threading.current_thread()))
+        return lease

@@ -83,8 +83,8 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
 
     __slots__ = ("_ended", "_renewal")
 
-    def __init__(self, lock: AsyncRedisLock) -> None:
-        super().__init__(lock)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self._ended = asyncio.Event()
         self._renewal: asyncio.TimerHandle | None = None
 
@@ -149,6 +149,7 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
 
     remote: AsyncRemote
     remote_class = AsyncRemote
+    lease_class = AsyncRedisLease
 
     if TYPE_CHECKING:
         locked, owned, owner = AsyncLock.locked, AsyncLock.owned, AsyncLock.owner
@@ -161,25 +162,15 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
     async def acquire(
         self, timeout: float | None = None, *, blocking: bool = True
     ) -> AsyncRedisLease:
-        """Wait for the lock for at most `timeout` seconds; None: the handle's, 0: try once.
-
-        Raises `LockTimeout` if it was not free in time, `LockUnavailable` if the server does not
-        answer.
-        """
+        """Wait for the lock for at most `timeout` seconds; None: the handle's, 0: try once."""
         timeout = time_limit(timeout, blocking, self.timeout)
-        if self._reentrant:
-            held: AsyncRedisLease | None = self._entered_again()
-            if held is not None:
-                return held
         task = asyncio.current_task()
         acquirer = acquirer_in(sys._getframe().f_code)
-        lease = AsyncRedisLease(self)
-        return await self.remote.perform(self._acquiring(lease, task, timeout, acquirer=acquirer))
+        return await self.remote.perform(self._acquiring(task, timeout, acquirer=acquirer))
 
     async def resume(self, ident: str) -> AsyncRedisLease:
         """See `Lease.resume`."""
-        steps = self._resuming(AsyncRedisLease(self), ident, asyncio.current_task())
-        return await self.remote.perform(steps)
+        return await self.remote.perform(self._resuming(ident, asyncio.current_task()))
 
 
 def _renew(reference: weakref.ref[AsyncRedisLease]) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import random
 from math import inf
-from typing import Any, ClassVar, TypedDict, TypeVar
+from types import CodeType
+from typing import Any, ClassVar, TypedDict
 
 from locking.backends.redis_lease import TOKENS, RedisLeaseState, Remote
 from locking.backends.redis_protocol import (
@@ -38,8 +39,6 @@ from locking.terms import (
 )
 
 logger = logging.getLogger(__name__)
-
-L = TypeVar("L", bound=RedisLeaseState)
 
 SLICE = 0.4
 """The longest wait in seconds before a waiter reports that it is alive, and passes over waiters
@@ -101,7 +100,8 @@ class RedisHandle(Handle):
     always_fair = False
     several = False
     """Whether one caller may hold several leases of the lock."""
-    remote_class: ClassVar[type[Remote]] = Remote
+    remote_class: ClassVar[type[Remote]]
+    lease_class: ClassVar[type[RedisLeaseState]]
     capabilities: ClassVar[Capabilities] = Capabilities(
         fence=True, fair=True, renewal=True, reentrant=True, counts_waiters=True
     )
@@ -191,18 +191,24 @@ class RedisHandle(Handle):
         values = yield from self.remote.ask(self.scripts.owner)
         return any(text(value).partition(":")[2] == lease.holder for value in values)
 
-    def _entered_again(self) -> Any:
-        """Return the handle's lease, acquired once more, if it is reentrant and holds the lock."""
-        held = self._held.live() if self._reentrant else None
-        return held if held is not None and held.count_reentry() else None
-
     def _acquiring(
-        self, lease: L, caller: object, timeout: float | None, *, acquirer: object | None
-    ) -> Steps[L]:
-        """Acquire the lock for a new lease; return the lease.
+        self,
+        caller: object,
+        timeout: float | None,
+        *,
+        acquirer: object | None,
+        asked_in: tuple[int, CodeType] | None = None,
+    ) -> Steps[Any]:
+        """Acquire the lock; return a new lease, or the handle's own if it is reentrant.
 
-        The `acquirer` is the caller, or None if that is a task which does nothing else.
+        The `acquirer` is the caller, or None if that is a task which does nothing else.  `asked_in`
+        is the frame that acquires, as its id and code; None if its task alone matters.
         """
+        if self._reentrant:
+            held = self._held.live()
+            if held is not None and held.count_reentry():
+                return held
+        lease = self.lease_class(self, asked_in)
         monotonic, hooks = self.remote.clock.monotonic, self.hooks
         began = monotonic()
         if self.remote.renewed:
@@ -331,11 +337,12 @@ class RedisHandle(Handle):
         with noted_on(error):
             yield from self.remote.ask(self.scripts.release, holder, "0", entry)
 
-    def _resuming(self, lease: L, ident: str, caller: object) -> Steps[L]:
+    def _resuming(self, ident: str, caller: object) -> Steps[Any]:
         """Take over the lease with that id, under the name of a new one; return the new one."""
         fence, _, holder = ident.partition(":")
         if not (fence.isdigit() and ":" in holder and holder.startswith(self.resumes or self.role)):
             raise ValueError(f"{ident!r} is not the id of a lease of {self!r}")
+        lease = self.lease_class(self)
         sent_at = self.remote.clock.monotonic()
         args = (holder, lease.holder, ms(self.lease_seconds), fence)
         if not (yield from self.remote.ask(self.scripts.resume, *args)):

@@ -29,7 +29,7 @@ from locking.backends.redis_protocol import (
     ms,
     unavailable,
 )
-from locking.leases import MIN_LEASE, LeaseState, nobody
+from locking.leases import MIN_LEASE, LeaseState, leave_home, nobody
 from locking.renewal import RENEWER, Renewal, Renewer
 from locking.terms import SYSTEM_CLOCK, Clock, LockError
 
@@ -168,11 +168,7 @@ class RedisLeaseState(LeaseState):
     )  # fmt: skip
 
     def __init__(self, lock: RedisHandle, asked_in: tuple[int, CodeType] | None = None) -> None:
-        """Create the state of an acquisition of `lock`.
-
-        `asked_in` is the frame that acquires it, as its id and code; None if its task alone
-        matters.
-        """
+        """Create the state of an acquisition of `lock`; see `RedisHandle._acquiring`."""
         super().__init__(lock.name, clock=lock.remote.clock, hooks=lock.hooks)
         self._remote: Any = lock.remote
         self.holder = lock.new_holder()
@@ -255,7 +251,7 @@ class RedisLeaseState(LeaseState):
         if self._is_lost() or self._released:
             return Renewal.LOST, inf
         if self.acquirer is not nobody and self._acquirer_ended():
-            self._leave_home()
+            leave_home(self)
         seconds = min(self._seconds, self._max_until - now)
         if seconds <= 0:
             return Renewal.HELD, self._deadline  # to record the loss on time

@@ -6,16 +6,11 @@ Thousands of waiting tasks so cost two connections, and one that gives up closes
 from __future__ import annotations
 
 import asyncio
-import builtins
 import contextlib
 from collections import deque
 from typing import Any
 
-from redis.exceptions import (
-    ConnectionError,  # noqa: A004
-    ResponseError,
-    TimeoutError,  # noqa: A004
-)
+from redis import exceptions
 
 from locking.backends.redis_protocol import BELL
 from locking.backends.redis_transport import encode_command
@@ -44,13 +39,13 @@ class Line:
     async def ask(self, words: tuple[str, ...], limit: float) -> Any:
         """Send a command; return its answer.
 
-        Raises `TimeoutError` if that takes longer than `limit` seconds.
+        Raises redis-py's `TimeoutError` if that takes longer than `limit` seconds.
         """
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         try:
             async with self._sending:
                 if not self.is_open:
-                    raise ConnectionError("the connection was closed")
+                    raise exceptions.ConnectionError("the connection was closed")
                 self._awaited.append(answer)
                 try:
                     command = [encode_command(words)]
@@ -62,9 +57,9 @@ class Line:
                     raise
             async with asyncio.timeout(limit):
                 return await answer
-        except builtins.TimeoutError as error:
+        except TimeoutError as error:
             self.retire()  # the others wait for their own time
-            raise TimeoutError(f"no answer within {limit:.3f} s") from error
+            raise exceptions.TimeoutError(f"no answer within {limit:.3f} s") from error
         finally:
             with contextlib.suppress(RuntimeError):  # the loop may be closed
                 if not answer.cancel() and not answer.cancelled():
@@ -76,7 +71,7 @@ class Line:
             while True:
                 try:
                     answer = await self._connection.read_response(disable_decoding=True)
-                except ResponseError as error:
+                except exceptions.ResponseError as error:
                     answer = error
                 awaited = self._awaited.popleft() if self._awaited else None
                 if awaited is None or awaited.done():
@@ -96,7 +91,7 @@ class Line:
             with contextlib.suppress(OSError, RuntimeError):  # the loop may be closed
                 for each in self._awaited:
                     if not each.done():
-                        each.set_exception(ConnectionError(reason))
+                        each.set_exception(exceptions.ConnectionError(reason))
                 self._awaited.clear()
                 await self._connection.disconnect(nowait=True)
 
@@ -157,7 +152,7 @@ class Mailbox:
             self._rouse()
         if not box.messages:
             box.arrived.clear()
-            with contextlib.suppress(builtins.TimeoutError):
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await box.arrived.wait()
         problem, box.problem = box.problem, None

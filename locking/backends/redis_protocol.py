@@ -14,20 +14,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from redis.exceptions import (
-    AskError,
-    ConnectionError,  # noqa: A004
-    MovedError,
-    RedisError,
-    TimeoutError,  # noqa: A004
-    TryAgainError,
-)
+from redis import exceptions
+from redis.exceptions import AskError, MovedError, RedisError, TryAgainError
 
 from locking.terms import LockError, LockUnavailable
 
 T = TypeVar("T")
 
-NO_ANSWER = (ConnectionError, TimeoutError, MovedError, AskError, TryAgainError)
+NO_ANSWER = (
+    *(exceptions.ConnectionError, exceptions.TimeoutError),
+    *(MovedError, AskError, TryAgainError),
+)
 """The errors of a transport after which to send the command again: it is unknown whether the server
 ran it, or it is the wrong node of a cluster."""
 

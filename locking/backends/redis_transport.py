@@ -10,24 +10,16 @@ The connections are separate from those of the client's pool and not counted by 
 
 from __future__ import annotations
 
-import builtins
-import os
-import threading
-import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from math import inf
 from time import perf_counter
 from typing import Any, TypeVar
 
+from redis import exceptions
 from redis.backoff import NoBackoff
-from redis.exceptions import (
-    RedisError,
-    ResponseError,
-    TimeoutError,  # noqa: A004
-)
+from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
 try:
@@ -44,7 +36,8 @@ from locking.backends._drivers import (
     settings_of,
     transport_of,
 )
-from locking.backends._sockets import is_cooperative, watch
+from locking.backends._waiting import started, watch
+from locking.backends.redis_lease import TOKENS
 from locking.backends.redis_protocol import Wait
 from locking.redis_client import connect
 
@@ -76,23 +69,14 @@ encode_command = _encode if hiredis is None else hiredis.pack_command  # type: i
 
 
 def within(seconds: float, function: Callable[[], T]) -> T:
-    """Return the function's result; raise `TimeoutError` if it takes longer than `seconds`.
+    """Return the function's result; raise redis-py's `TimeoutError` after `seconds`.
 
     For a search that asks several servers in turn, each with its own time-outs and retries.
     """
-    outcome: Future[T] = Future()
-
-    def call() -> None:
-        try:
-            outcome.set_result(function())
-        except Exception as error:  # noqa: BLE001 - it is raised again in the caller
-            outcome.set_exception(error)
-
-    threading.Thread(target=call, name="lock-search", daemon=True).start()
     try:
-        return outcome.result(seconds)
-    except builtins.TimeoutError as error:
-        raise TimeoutError(f"no server was found within {seconds:.3f} s") from error
+        return started(function).result(seconds)
+    except TimeoutError as error:
+        raise exceptions.TimeoutError(f"no server was found within {seconds:.3f} s") from error
 
 
 class Spinner:
@@ -132,6 +116,11 @@ class Spinner:
     def suspend(self) -> None:
         """Skip the largest number of commands: the others in a queue need the processor."""
         self._rest = self._left = MAX_SKIPPED
+
+
+def is_cooperative(connected: object) -> bool:
+    """Return whether other tasks run in this thread while a socket waits, as with gevent."""
+    return type(connected).__module__.startswith("gevent.")
 
 
 class Link:
@@ -190,7 +179,7 @@ class NodeTransport(PoolTransport):
         super().__init__(pool, retry=Retry(NoBackoff(), 0))
         # list.pop and list.append are atomic, so no lock is needed; the last used is the warmest.
         self._idle: list[Link] = []
-        _TRANSPORTS.add(self)
+        self._process = TOKENS.process
         close_with(pool, "disconnect", self.close)
 
     def run(self, words: tuple[str, ...], wait: Wait, patience: float | None, script: str) -> Any:
@@ -235,6 +224,9 @@ class NodeTransport(PoolTransport):
     # answer must never be read as the answer to another command.
 
     def _take(self, limit: float, patience: float | None) -> Link:
+        if self._process is not TOKENS.process:
+            # After a fork they belong to the parent: dropped, but not closed for it.
+            self._idle, self._process = [], TOKENS.process
         while True:
             try:
                 link = self._idle.pop()
@@ -270,10 +262,6 @@ class NodeTransport(PoolTransport):
     def search(self, patience: float | None) -> None:
         """Do nothing: the next connection looks for the server."""
 
-    def forget_connections(self) -> None:
-        """Drop the connections after a fork without closing them; they belong to the parent."""
-        self._idle = []
-
     def close(self) -> None:
         """Close the idle connections."""
         idle, self._idle = self._idle, []
@@ -286,7 +274,7 @@ def _ask(link: Link, words: tuple[str, ...], seconds: float) -> Any:
     connection = link.connection
     connection.send_packed_command([encode_command(words)], check_health=False)
     if not (link.spinner and link.spinner.spin()) and not link.is_readable(seconds * 1000):
-        raise TimeoutError(f"no answer within {seconds:.3f} s")
+        raise exceptions.TimeoutError(f"no answer within {seconds:.3f} s")
     return connection.read_response(disable_decoding=True)
 
 
@@ -317,14 +305,3 @@ transport_for = partial(
     cluster=BlockingClusterTransport,
 )
 """Return the transport of a blocking client, or of a URL; all locks on it share one."""
-
-
-_TRANSPORTS: weakref.WeakSet[NodeTransport] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for transport in list(_TRANSPORTS):
-        transport.forget_connections()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -7,15 +7,14 @@ own, and the connections none: redis-py's would look like an empty answer.
 from __future__ import annotations
 
 import asyncio
-import builtins
 import contextlib
 import weakref
 from functools import partial
 from typing import Any
 
+from redis import exceptions
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import TimeoutError  # noqa: A004
 
 from locking.backends._drivers import (
     DEFAULT_TIMEOUT,
@@ -128,8 +127,8 @@ class AsyncNodeTransport(PoolTransport):
         try:
             async with asyncio.timeout(patience):
                 return await asyncio.shield(connecting)
-        except builtins.TimeoutError as error:
-            raise TimeoutError(f"not connected within {patience:.3f} s") from error
+        except TimeoutError as error:
+            raise exceptions.TimeoutError(f"not connected within {patience:.3f} s") from error
 
     async def _connect(self) -> Line:
         connection = self._make(**self._kwargs)
@@ -137,9 +136,9 @@ class AsyncNodeTransport(PoolTransport):
         try:
             async with asyncio.timeout(limit):
                 await connection.connect()
-        except builtins.TimeoutError as error:
+        except TimeoutError as error:
             await connection.disconnect(nowait=True)
-            raise TimeoutError(f"not connected within {limit:.3f} s") from error
+            raise exceptions.TimeoutError(f"not connected within {limit:.3f} s") from error
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
@@ -177,7 +176,7 @@ class AsyncClusterTransport(ClusterTransport):
     async def search(self, patience: float | None) -> None:
         """Look which node of the cluster serves which key."""
         limit = DEFAULT_TIMEOUT if patience is None else min(DEFAULT_TIMEOUT, patience)
-        with contextlib.suppress(*UNREACHABLE, builtins.TimeoutError):
+        with contextlib.suppress(*UNREACHABLE, TimeoutError):
             async with asyncio.timeout(limit):
                 await self._cluster.nodes_manager.initialize()
 

@@ -37,7 +37,7 @@ from kazoo.protocol.states import Callback, KazooState, KeeperState
 
 from locking.backends._waiting import BackendLease, Deadline, WaitingLock
 from locking.base import Lease
-from locking.terms import Capabilities, LockTimeout, LockUnavailable
+from locking.terms import Capabilities, LockUnavailable
 
 ROOT = "/locks"
 ANSWER_TIMEOUT = 2.0  # s; for an operation, including a reconnect
@@ -202,8 +202,8 @@ class ZooKeeperLock(WaitingLock):
                 if self._ask(self.client.exists_async, before, watch=wake) is None:
                     continue
                 left = deadline.left()
-                if not woken.wait(None if left == inf else left) and deadline.left() <= 0:
-                    raise LockTimeout(f"not free within {deadline.elapsed():.3f} s")
+                if not woken.wait(None if left == inf else left):
+                    deadline.time_left()  # raises an error if there is none
         finally:
             self.client.remove_listener(wake)
 

@@ -15,11 +15,10 @@ import redis.asyncio
 from redis import Redis
 
 from locking import Lease, LockTimeout
-from locking.backends._sockets import is_cooperative
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_line import LISTEN, Line
-from locking.backends.redis_transport import MAX_SKIPPED, Spinner
+from locking.backends.redis_transport import MAX_SKIPPED, Spinner, is_cooperative
 from locking.redis_client import connect_async
 from locking.tests.helpers import until_waiting
 from locking.tests.needs import GEVENT, needs
@@ -188,7 +187,7 @@ def test_a_greenlet_does_not_spin():
     code = (
         "import gevent.monkey; gevent.monkey.patch_all()\n"
         "import socket\n"
-        "from locking.backends._sockets import is_cooperative\n"
+        "from locking.backends.redis_transport import is_cooperative\n"
         "assert is_cooperative(socket.socket())\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

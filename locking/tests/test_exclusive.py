@@ -12,8 +12,7 @@ from locking import LockLost, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_shared import RedisReadWriteLock, RedisSemaphore
-from locking.exclusive import exclusively, run_exclusively
-from locking.ordered import acquire_all
+from locking.exclusive import acquire_all, exclusively, run_exclusively
 from locking.redis_client import connect
 from locking.terms import Clock
 from locking.tests.helpers import Task, eventually

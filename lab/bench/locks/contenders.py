@@ -13,7 +13,7 @@ import hiredis
 import redis
 import redis.asyncio
 
-from locking.backends._sockets import watch
+from locking.backends._waiting import watch
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_transport import Spinner
