@@ -6,7 +6,7 @@ import asyncio
 import multiprocessing
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from redis import Redis
 
 from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import Script
+from locking.base import Lock
 from locking.leases import LeaseState
 from locking.redis_client import connect_async
 from locking.renewal import Renewer
@@ -70,6 +71,25 @@ class Task(threading.Thread):
         if self._error is not None:
             raise self._error
         return self._value
+
+
+def most_inside(locks: Sequence[Lock], rounds: int) -> int:
+    """Have a thread for each handle enter so often; return how many were inside at once."""
+    inside: list[int] = []
+    seen: list[int] = []
+
+    def enter(lock: Lock) -> None:
+        for _ in range(rounds):
+            with lock.acquire(timeout=30):
+                inside.append(1)
+                seen.append(len(inside))
+                time.sleep(0)
+                inside.pop()
+
+    for task in [Task(enter, lock) for lock in locks]:
+        task.result(within=60)
+    assert len(seen) == len(locks) * rounds
+    return max(seen)
 
 
 def run(

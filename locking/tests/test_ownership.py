@@ -1,27 +1,179 @@
-"""Whose lease is whose: of a `with` block, of threads and tasks that end, of the caller itself."""
+"""Whose lease is whose: of a `with` block, of threads, tasks and processes, and by its id."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 
 import pytest
 import redis.asyncio
 from redis import Redis
 
-from locking import LockLost, LockNotHeld, LockTimeout
-from locking.backends.redis import RedisLock
-from locking.backends.redis_async import AsyncRedisLock
-from locking.backends.redis_shared import AsyncRedisSemaphore, RedisSemaphore
-from locking.tests.helpers import Task, eventually, fence, run
+from locking import Lease, LockLost, LockNotHeld, LockTimeout
+from locking.backends.redis import RedisLease, RedisLock
+from locking.backends.redis_async import AsyncRedisLease, AsyncRedisLock
+from locking.backends.redis_shared import (
+    AsyncRedisSemaphore,
+    RedisReadWriteLock,
+    RedisSemaphore,
+)
+from locking.redis_client import connect
+from locking.tests.helpers import (
+    PROCESSES,
+    Task,
+    before_answer,
+    eventually,
+    fence,
+    interrupt_next,
+)
 from locking.tests.servers import Valkey
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
 
-ENDS = pytest.mark.parametrize("ends", [{"renew": False}, {"max_hold": 0.3}], ids=str)
+
+# -- in other threads and tasks
+
+
+@contextmanager
+def block_of(lock: RedisLock) -> Iterator[Lease]:
+    with lock as lease:
+        yield lease
+
+
+async def test_a_lease_of_a_task_that_waited_is_renewed_and_released(valkey_async):
+    """The tasks of `wait_for`, `gather` and `create_task` have ended when the lease is used."""
+
+    def lock(name: str) -> AsyncRedisLock:
+        return AsyncRedisLock(valkey_async, name, lease=0.4)
+
+    waited = await asyncio.wait_for(lock("a").acquire(), 5)
+    gathered = await asyncio.gather(lock("b").acquire(), lock("c").acquire())
+    made = await asyncio.create_task(lock("d").acquire())
+    kept = lock("e")
+    await asyncio.wait_for(kept.acquire(), 5)  # the handle has it
+    assert not await waited.wait_lost(1.0)
+    for lease in (waited, *gathered, made, kept.lease):
+        lease.check()
+    await kept.release()
+    for lease in (waited, *gathered, made):
+        await lease.release()
+    assert not any([await lock(name).locked() for name in "abcde"])
+
+
+def test_a_lease_that_an_executor_acquired_is_renewed_and_released_elsewhere(valkey: Redis):
+    lock = RedisLock(valkey, "phone", lease=0.4)
+    with ThreadPoolExecutor(1) as pool:
+        lease = pool.submit(lock.acquire).result()
+    assert not lease.lost.wait(1.0)
+    lease.release()
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other:
+        pool.submit(lock.acquire).result()
+        other.submit(lock.release).result()
+    assert not lock.locked()
+
+
+def test_a_block_may_end_in_another_thread_than_it_began(valkey: Redis):
+    """As a dependency of FastAPI: a generator whose halves run in threads of a pool."""
+    lock = RedisLock(valkey, "phone", lease=5)
+    counted: list[int] = []
+
+    def request(enter: ThreadPoolExecutor, leave: ThreadPoolExecutor) -> None:
+        held = block_of(lock)
+        counted.append(fence(enter.submit(held.__enter__).result()))
+        leave.submit(held.__exit__, None, None, None).result()
+
+    with (
+        ThreadPoolExecutor(4) as enter,
+        ThreadPoolExecutor(1) as leave,
+        ThreadPoolExecutor(8) as handlers,
+    ):
+        for done in [handlers.submit(request, enter, leave) for _ in range(40)]:
+            done.result(timeout=60)
+    assert len(counted) == 40
+    assert counted == sorted(set(counted))
+    assert not lock.locked()
+
+
+def test_a_block_that_ends_late_in_another_thread_releases_no_later_block(valkey: Redis):
+    lock = RedisLock(valkey, "phone", lease=0.2, renew=False)
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other:
+        first, second = block_of(lock), block_of(lock)
+        lost = pool.submit(first.__enter__).result()
+        assert lost.lost.wait(5)
+        lock.lease_seconds = 60
+        kept = pool.submit(second.__enter__).result()
+        with pytest.raises(LockLost):
+            other.submit(first.__exit__, None, None, None).result()
+        kept.check()
+        other.submit(second.__exit__, None, None, None).result()
+    assert not lock.locked()
+
+
+def test_blocks_of_exit_stacks_in_several_threads_keep_apart(valkey: Redis):
+    semaphore = RedisSemaphore(valkey, "tills", 4)
+
+    def work() -> None:
+        for _ in range(20):
+            with ExitStack() as stack:
+                mine = stack.enter_context(semaphore)
+                mine.check()
+            assert mine.released
+
+    for task in [Task(work) for _ in range(4)]:
+        task.result(within=60)
+    assert not semaphore.locked()
+
+
+def test_a_dispatcher_that_hands_on_its_lease_enters_only_after_the_worker(valkey: Redis):
+    lock = RedisLock(valkey, "phone")
+    lease = lock.acquire()
+    with pytest.raises(LockTimeout):
+        lock.acquire(timeout=0.1)
+
+    def work() -> None:
+        eventually(lambda: lock.waiters() == 1)
+        lease.release()
+
+    worker = Task(work)
+    second = lock.acquire(timeout=20)
+    worker.result()
+    assert lease.released
+    second.release()
+
+
+def test_a_caller_that_acquired_in_vain_does_not_release_anothers_lease(valkey: Redis):
+    lock = RedisLock(valkey, "phone")
+    lease = lock.acquire()
+
+    def careless() -> None:
+        try:
+            lock.acquire(timeout=0.05)
+        finally:
+            with pytest.raises(LockNotHeld):
+                lock.release()
+
+    with pytest.raises(LockTimeout):
+        Task(careless).result()
+    lease.check()
+    lease.release()
+
+
+def test_nobody_enters_again_while_the_last_release_is_on_its_way(valkey: Redis):
+    lock = RedisLock(valkey, "phone", reentrant=True, owner="till 7")
+    first, later = lock.acquire(), list[RedisLease]()
+    before_answer(lock, lambda: later.append(Task(lock.acquire, 0).result()))
+    first.release()
+    assert later[0] is not first
+    assert later[0].remaining() > 0
+    later[0].release()
+
+
+# -- of blocks, and of threads and tasks that end
 
 
 async def test_a_block_releases_its_own_permit_and_not_the_latest(valkey: Redis, valkey_async):
@@ -63,26 +215,23 @@ async def test_an_early_release_does_not_hide_the_error_of_the_body(valkey: Redi
         lock.release()
 
 
-def test_a_handle_forgets_the_leases_of_threads_that_have_ended(valkey: Redis):
-    lock = RedisLock(valkey, "phone")
-    lease = Task(lambda: weakref.ref(lock.acquire())).result()
-    gc.collect()
-    eventually(lambda: lease() is None, within=5)
-
-
-async def test_a_handle_forgets_the_leases_of_tasks_that_have_ended(valkey_async):
-    lock = AsyncRedisLock(valkey_async, "phone")
+async def test_a_handle_forgets_the_leases_of_threads_and_tasks_that_have_ended(
+    valkey: Redis, valkey_async
+):
+    lock, other = RedisLock(valkey, "phone"), AsyncRedisLock(valkey_async, "tablet")
 
     async def forget() -> weakref.ref[object]:
-        return weakref.ref(await lock.acquire())
+        return weakref.ref(await other.acquire())
 
-    lease = await asyncio.create_task(forget())
+    of_thread = Task(lambda: weakref.ref(lock.acquire())).result()
+    of_task = await asyncio.create_task(forget())
     await asyncio.sleep(0.01)
     gc.collect()
-    assert lease() is None
+    assert of_task() is None
+    eventually(lambda: of_thread() is None, within=5)
 
 
-@ENDS
+@pytest.mark.parametrize("ends", [{"renew": False}, {"max_hold": 0.3}], ids=str)
 def test_a_thread_may_wait_for_its_own_lease_if_that_ends(valkey: Redis, ends):
     first = RedisLock(valkey, "phone", lease=0.3, **ends).acquire()
     with RedisLock(valkey, "phone").acquire() as second:
@@ -91,26 +240,105 @@ def test_a_thread_may_wait_for_its_own_lease_if_that_ends(valkey: Redis, ends):
         first.release()
 
 
-def test_loops_in_several_threads_wait_and_acquire_at_once(valkey: Redis, valkey_server: Valkey):
-    """A waiting task looks for a lease of its own while other loops get and release theirs."""
+# -- by id
 
-    def work(number: int) -> None:
-        async def scenario(client: redis.asyncio.Redis) -> None:
-            leases = []
-            for turn in range(60):
-                leases.append(await AsyncRedisLock(client, f"{number}-{turn}").acquire())
-                with pytest.raises(LockTimeout):
-                    await AsyncRedisLock(client, "held").acquire(timeout=0.001)
-            for lease in leases:
-                await lease.release()
 
-        run(valkey_server, scenario)
+def resume_in_child(endpoint: str, ident: str, answers) -> None:
+    with Lease.resume(RedisLock(connect(endpoint), "phone", lease=0.4), ident) as lease:
+        answers.put((lease.token, lease.lost.wait(1.0)))
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with RedisLock(valkey, "held", lease=60):
-            for task in [Task(work, number) for number in range(4)]:
-                task.result(within=60)
-    finally:
-        sys.setswitchinterval(interval)
+
+def test_another_process_resumes_a_lease_with_its_token(valkey: Redis, valkey_server: Valkey):
+    lock = RedisLock(valkey, "phone", lease=60)
+    with lock as lease:
+        ident, answers = lease.hand_on(), PROCESSES.SimpleQueue()
+        with pytest.raises(LockLost, match="handed on"):
+            lease.check()
+        child = PROCESSES.Process(
+            target=resume_in_child, args=(valkey_server.endpoint, ident, answers)
+        )
+        child.start()
+        assert answers.get() == (lease.token, False)
+        child.join(20)
+    assert child.exitcode == 0
+    assert not lock.locked()
+    with pytest.raises(LockLost):
+        Lease.resume(lock, ident)
+
+
+def test_an_id_admits_only_one(valkey: Redis):
+    lock = RedisLock(valkey, "phone", owner="one")
+    first = lock.acquire()
+    second = Lease.resume(RedisLock(valkey, "phone", owner="two"), first.id)
+    assert lock.owner() == "two"
+    assert second.token == first.token
+    with pytest.raises(LockLost):
+        first.extend(5)
+    with pytest.raises(LockLost):
+        first.release()
+    with pytest.raises(LockLost):
+        lock.resume(first.id)
+    second.release()
+    with pytest.raises(ValueError, match="not the id"):
+        lock.resume("7")
+
+
+def test_a_resume_whose_answer_was_lost_is_repeated(valkey: Redis):
+    lock = RedisLock(valkey, "phone")
+    first = lock.acquire()
+    heir = RedisLock(valkey, "phone")
+    interrupt_next(heir, redis.exceptions.ConnectionError("lost"), sent=True)
+    heir.resume(first.hand_on()).release()
+    assert not lock.locked()
+
+
+def test_permits_and_read_leases_are_resumed(valkey: Redis):
+    semaphore = RedisSemaphore(valkey, "tills", 2)
+    permit, other = semaphore.acquire(), semaphore.acquire()
+    again = semaphore.resume(permit.hand_on())
+    assert len(semaphore.owners()) == 2
+    again.release()
+    other.release()
+    pair = RedisReadWriteLock(valkey, "catalogue")
+    reading = pair.read.resume(pair.read.acquire().hand_on())
+    with pytest.raises(LockTimeout):
+        pair.write.acquire(timeout=0)
+    reading.release()
+    with pair.read as lease, pytest.raises(ValueError, match="not the id"):
+        pair.write.resume(lease.id)
+
+
+def test_a_write_lease_becomes_a_read_lease_without_a_gap(valkey: Redis):
+    pair = RedisReadWriteLock(valkey, "catalogue")
+    writing = pair.write.acquire()
+    reader = Task(lambda: RedisReadWriteLock(valkey, "catalogue").read.acquire(timeout=20))
+    eventually(lambda: pair.read.waiters() == 1)
+    reading = pair.downgrade(writing)
+    assert reading.token == writing.token
+    reader.result().release()
+    with pytest.raises(LockTimeout):
+        RedisReadWriteLock(valkey, "catalogue").write.acquire(timeout=0)
+    reading.release()
+    assert not pair.read.locked()
+    writing.release()  # was handed on: nothing happens
+
+
+async def test_a_task_resumes_the_lease_of_a_thread(valkey: Redis, valkey_async):
+    ident = RedisLock(valkey, "phone").acquire().hand_on()
+    lock = AsyncRedisLock(valkey_async, "phone")
+    async with await AsyncRedisLease.resume(lock, ident) as lease:
+        assert lock.lease is lease
+        assert lease.id.startswith(f"{lease.token}:")
+    with pytest.raises(LockLost):
+        await lock.resume(ident)
+
+
+def test_what_a_lease_and_a_handle_are_is_told(valkey: Redis):
+    lock = RedisLock(valkey, "phone")
+    assert "'phone'" in repr(lock)
+    assert "no lease" in repr(lock)
+    lease = lock.acquire()
+    assert f"token {lease.token}, held for" in repr(lease)
+    assert repr(lease) in repr(lock)
+    lease.release()
+    assert repr(lease).endswith("released>")

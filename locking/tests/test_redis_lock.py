@@ -11,7 +11,16 @@ import pytest
 from locking import LockError, LockLost, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_shared import RedisWriteLock
-from locking.tests.helpers import Around, Task, TransportWithPop, ask, eventually, fence, lock_on
+from locking.tests.helpers import (
+    Around,
+    Task,
+    TransportWithPop,
+    ask,
+    eventually,
+    fence,
+    lock_on,
+    most_inside,
+)
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
@@ -81,21 +90,7 @@ def test_newcomers_overtake_waiters_only_where_the_lock_is_not_fair(store, fair)
 )
 def test_only_one_of_many_threads_is_inside_whatever_their_modes(store, modes):
     locks = [lock_on(store, fair=fair) for fair in modes]
-    inside: list[int] = []
-    worst: list[int] = []
-
-    def enter(lock: RedisLock) -> None:
-        for _ in range(50):
-            with lock.acquire(timeout=20):
-                inside.append(1)
-                worst.append(len(inside))
-                time.sleep(0)
-                inside.pop()
-
-    for task in [Task(enter, locks[number % len(locks)]) for number in range(8)]:
-        task.result(within=60)
-    assert len(worst) == 400
-    assert max(worst) == 1
+    assert most_inside([locks[number % len(locks)] for number in range(8)], rounds=50) == 1
     assert store.keys() == [b"lock:{phone}:fence"]
 
 
