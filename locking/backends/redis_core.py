@@ -208,7 +208,7 @@ class RedisHandle(Handle):
             held = self._held.live()
             if held is not None and held.count_reentry():
                 return held
-        lease = self.lease_class(self, asked_in)
+        lease = self.lease_class(self, self.new_holder(), asked_in)
         monotonic, hooks = self.remote.clock.monotonic, self.hooks
         began = monotonic()
         if self.remote.renewed:
@@ -342,7 +342,7 @@ class RedisHandle(Handle):
         fence, _, holder = ident.partition(":")
         if not (fence.isdigit() and ":" in holder and holder.startswith(self.resumes or self.role)):
             raise ValueError(f"{ident!r} is not the id of a lease of {self!r}")
-        lease = self.lease_class(self)
+        lease = self.lease_class(self, self.new_holder())
         sent_at = self.remote.clock.monotonic()
         args = (holder, lease.holder, ms(self.lease_seconds), fence)
         if not (yield from self.remote.ask(self.scripts.resume, *args)):

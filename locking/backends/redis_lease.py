@@ -167,11 +167,13 @@ class RedisLeaseState(LeaseState):
         "asked_in", "holder",
     )  # fmt: skip
 
-    def __init__(self, lock: RedisHandle, asked_in: tuple[int, CodeType] | None = None) -> None:
+    def __init__(
+        self, lock: RedisHandle, holder: str, asked_in: tuple[int, CodeType] | None = None
+    ) -> None:
         """Create the state of an acquisition of `lock`; see `RedisHandle._acquiring`."""
         super().__init__(lock.name, clock=lock.remote.clock, hooks=lock.hooks)
         self._remote: Any = lock.remote
-        self.holder = lock.new_holder()
+        self.holder = holder
         self.asked_in = asked_in
         # Whether the server may have executed a release whose answer we did not get.
         self._release_sent = False

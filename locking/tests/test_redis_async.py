@@ -66,11 +66,11 @@ async def test_tasks_and_threads_exclude_each_other_under_the_same_name(store, s
 
 
 async def test_a_lease_is_extended_until_it_is_taken_away(store_async):
-    lock = AsyncRedisLock(store_async, "phone", lease=0.3)
+    lock = AsyncRedisLock(store_async, "phone", lease=1)
     lease = await lock.acquire()
     await lease.extend(30)
     assert 29 < lease.remaining() <= 30
-    await lease.extend(0.3)  # and renewed, which notices the loss
+    await lease.extend(1)  # and renewed, which notices the loss
     assert await lock.force_release("the test wants it")
     assert await lease.wait_lost(5)
     with pytest.raises(LockLost):
