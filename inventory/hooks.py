@@ -1,7 +1,7 @@
 """Hooks that a project may set: traces, failpoints, and news of outbox messages. None does anything
 until it is set.
 
-This package imports no tracing library. `shop/operating/tracing.py` sets the hooks to those of
+This package imports no tracing library. `shop/operating/telemetry.py` sets the hooks to those of
 OpenTelemetry. Failpoints are named lines at which a proof kills or pauses the process; production
 never sets that hook. The idea is FreeBSD's fail(9).
 """

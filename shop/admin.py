@@ -9,6 +9,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.admin import UserAdmin
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
@@ -17,7 +18,8 @@ from django.utils.timezone import localtime
 
 from inventory.admin import ReadOnly, WrittenByServices
 from shop import orders, payments
-from shop.audit.models import Alert
+from shop.accounts.models import User
+from shop.audit.report import Alert
 from shop.catalogue.models import Product, Sale
 from shop.catalogue.sale_cache import why_closed
 from shop.money import plain, to_major, to_minor
@@ -28,6 +30,8 @@ from shop.payments.provider import PaymentUnknown
 admin.site.site_header = f"{settings.SHOP_NAME} administration"
 admin.site.site_title = settings.SHOP_NAME
 admin.site.index_title = "Catalogue, stock and orders"
+
+admin.site.register(User, UserAdmin)
 
 
 class PriceForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -1,16 +1,81 @@
-"""URLs of the shop."""
+"""URLs of the shop: the API, the pages, the admin, and what probes ask."""
 
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.auth.views import LogoutView
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.templatetags.static import static
 from django.urls import include, path
+from django.views.generic import RedirectView
+from django.views.i18n import set_language
 
+from shop.api import views
 from shop.operating import health
-from shop.pages import urls as pages
+from shop.pages import accounts, carts, docs, orders, sales
+
+calls = [
+    path("sales/<int:sale>/orders", views.place_order),
+    path("sales/<int:sale>", views.show_sale),
+    path("orders", views.place_cart),
+    path("orders/<int:order>", views.show_order),
+    path("orders/<int:order>/payment", views.pay_order),
+    path("orders/<int:order>/cancel", views.cancel_order),
+    path("orders/<int:order>/refund", views.refund_order),
+    path("tokens", views.make_token),
+]
+if settings.PAYMENT_PROVIDER:
+    calls.append(path("webhooks/psp", views.receive_webhook))
+
+
+def favicon(request: HttpRequest) -> HttpResponse:
+    """Redirect to the static file, whose name contains a hash in production."""
+    return redirect(static("shop/favicon.svg"))
+
+
+documentation = [
+    path("api/docs", docs.browse, name="api-docs"),
+    path("api/v1/openapi.json", docs.openapi, name="openapi"),
+    path("favicon.ico", favicon),
+]
+
+pages = [
+    path("", sales.home, name="home"),
+    path("sales/<int:sale>/", sales.sale, name="sale"),
+    path("cart/", carts.cart, name="cart"),
+    path("cart/<int:sale>/", carts.change, name="cart-line"),
+    path("orders/", orders.mine, name="orders"),
+    path("orders/<int:order>/", orders.order, name="order"),
+    path("orders/<int:order>/payment/", orders.pay, name="pay"),
+    path("orders/<int:order>/cancel/", orders.cancel, name="cancel"),
+    path("orders/<int:order>/refund/", orders.refund, name="refund"),
+    path("sign-in/", accounts.SignIn.as_view(), name="sign-in"),
+    path("sign-up/", accounts.SignUp.as_view(), name="sign-up"),
+    # Named as Django's views name each other.
+    path("password-reset/", accounts.Ask.as_view(), name="password_reset"),
+    path("password-reset/sent/", accounts.Sent.as_view(), name="password_reset_done"),
+    path("password-reset/done/", accounts.Done.as_view(), name="password_reset_complete"),
+    path(
+        "password-reset/<uidb64>/<token>/",
+        accounts.Choose.as_view(),
+        name="password_reset_confirm",
+    ),
+    path("sign-out/", LogoutView.as_view(), name="sign-out"),
+    path("account/", accounts.account, name="account"),
+    path("language/", set_language, name="language"),
+    *documentation,
+]
+
+without_pages = [
+    path("", RedirectView.as_view(pattern_name="api-docs"), name="home"),
+    *documentation,
+]
+"""What a shop has without its pages (`SHOP_PAGES=0`)."""
 
 urlpatterns = [
     # First, because it gets a thousand times as many requests as the others together.
-    path("api/v1/", include("shop.api.urls")),
-    path("", include(pages.urlpatterns if settings.SHOP_PAGES else pages.without_pages)),
+    path("api/v1/", include(calls)),
+    path("", include(pages if settings.SHOP_PAGES else without_pages)),
     path("admin/", admin.site.urls),
     path("healthz", health.live),
     path("livez", health.live),

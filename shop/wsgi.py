@@ -11,8 +11,8 @@ safe_start.refuse_unsafe_start()
 _pages = get_wsgi_application()  # sets Django up, which what follows needs
 
 from shop.api.handler import ApiHandler  # noqa: E402
-from shop.operating import error_reports, tracing  # noqa: E402
+from shop.operating import telemetry  # noqa: E402
 
-error_reports.start()
-tracing.start("web")
-application = tracing.traced(ApiHandler(_pages))
+telemetry.report_errors()
+telemetry.trace("web")
+application = telemetry.traced(ApiHandler(_pages))

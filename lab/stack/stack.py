@@ -19,7 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+import redis
 import urllib3
+from celery import Celery
+from kombu.exceptions import OperationalError
 
 from development import postgres
 from development.embedded import EmbeddedServers, ServerUrls
@@ -30,7 +33,6 @@ from development.supervisor import Program, Supervisor
 from lab import environment
 from loadtest.faults import Target
 from shop.background.config import QUEUES
-from shop.background.ping import worker_answers
 
 READY_SECONDS = 60
 TARGET = "target.json"
@@ -293,3 +295,15 @@ def listens(port: int) -> bool:
             return bool(connection.recv(1))
     except OSError:
         return False
+
+
+def worker_answers(broker: str, node: str) -> bool:
+    """Return whether the Celery worker `node` answers a ping through the broker at URL `broker`."""
+    with Celery(set_as_current=False) as app:
+        # Not `Celery(broker=…)`: the variable CELERY_BROKER_URL would override it, and this process
+        # may use another broker than the worker.
+        app.conf.update(broker_read_url=broker, broker_write_url=broker)
+        try:
+            return bool(app.control.ping(destination=[node], timeout=1))
+        except (OperationalError, redis.RedisError, OSError):
+            return False

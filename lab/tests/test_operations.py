@@ -18,7 +18,7 @@ from lab import environment
 from lab.tests.needs import PROMETHEUS, TOOLS_OF_CI
 from loadtest.faults import FAULTS
 from locking.tests.needs import needs
-from shop.operating.metrics import state
+from shop.operating.metrics import exporter
 from shop.tests.processes import run, succeed
 
 DOCKER = environment.PROJECT / "docker"
@@ -68,7 +68,7 @@ def exported(transactional_db: None) -> set[str]:
     }
     of_processes = {"shop_process_alive", "shop_process_started_seconds"}
     others = {"shop_clock_ahead_seconds", "up"}
-    return counted | {family.name for family in state.families()} | of_processes | others
+    return counted | {family.name for family in exporter.State().collect()} | of_processes | others
 
 
 def test_rules_and_dashboard_name_metrics_that_exist(exported: set[str]) -> None:

@@ -15,7 +15,7 @@ from inventory.selling.cart import MAX_LINES
 from shop.checkout.purchase import MAX_UNITS
 from shop.money import Money
 from shop.orders import details
-from shop.orders.states import Status
+from shop.orders.models import Status
 from shop.refusals import PROBLEMS
 
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]

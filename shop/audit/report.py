@@ -8,14 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection, models, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from inventory.audit import Book, audit
 from inventory.models import OutboxMessage, Reservation
 from shop.audit import money
-from shop.audit.models import Alert
 from shop.mails import sending
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import PaymentUnknown
@@ -153,6 +152,27 @@ def _of(rows: QuerySet[Any], items: list[int] | None, path: str) -> QuerySet[Any
         return rows
     lines = f"{path}order__lines__reservation__item__in"
     return rows.filter(Q(**{lines: items})).distinct()
+
+
+class Alert(models.Model):
+    """A problem, open until an audit no longer finds it."""
+
+    key = models.CharField(max_length=300, help_text="the problem without its figures")
+    text = models.TextField()
+    opened = models.DateTimeField(db_default=Now())
+    seen = models.DateTimeField(db_default=Now(), help_text="by the last audit that found it")
+    closed = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-opened",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["key"], condition=Q(closed__isnull=True), name="shop_alert_one_open"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def raise_alerts(report: Report) -> int:

@@ -25,7 +25,7 @@ from shop.background import expiry
 from shop.background import follow_up as followup
 from shop.celery import app
 from shop.mails import sending
-from shop.operating import error_reports, logs, tracing
+from shop.operating import logs, telemetry
 from shop.operating.metrics import files
 from shop.payments import recovery
 
@@ -39,8 +39,8 @@ _failed: set[str] = set()
 def observe(**_: object) -> None:
     """Publish what this worker process does: its metrics, traces and errors."""
     files.publish("celery")
-    error_reports.start()
-    tracing.start("celery")
+    telemetry.report_errors()
+    telemetry.trace("celery")
 
 
 @task_prerun.connect

@@ -21,9 +21,8 @@ from django.db.models import F
 from inventory import services
 from inventory.models import Reservation
 from inventory.services import Released
-from shop.orders import states
 from shop.orders.models import Order, OrderEvent, OrderLine
-from shop.orders.transitions import ORDER_LOCK, WrongState, lock, note, orders_of, take
+from shop.orders.transitions import ORDER_LOCK, Step, WrongState, lock, note, orders_of, take
 from shop.refusals import Refusal
 
 log = logging.getLogger(__name__)
@@ -58,7 +57,7 @@ def _cancel_all(order: Order) -> None:
     gone = [line.pk for line in lines if not line.sale.restock_cancelled]
     with services.releasing([line.pk for line in lines], was=HELD, written_off=gone) as released:
         if released:
-            take(states.CANCEL, [order.pk])
+            take(Step.CANCEL, [order.pk])
     if not released:
         order.refresh_from_db()
         if order.status != Status.CANCELLED:
@@ -81,7 +80,7 @@ def _cancel_part(order: Order, part: Part) -> None:
             Order.objects.filter(pk=order.pk).update(amount=F("amount") - worth)
             note_part(order.pk, Kind.PART_CANCELLED, part, line)
             if not keeps_units(order, released, HELD):
-                take(states.CANCEL, [order.pk])
+                take(Step.CANCEL, [order.pk])
 
 
 def expire(seconds: float = math.inf) -> int:
@@ -135,7 +134,7 @@ def _expire(due: Sequence[int]) -> int:
     together = OrderLine.objects.filter(order__lines__in=due).values_list("pk", flat=True)
     with services.releasing({*due, *together}, was=HELD) as released:
         expired = orders_of(released)
-        take(states.EXPIRE, expired)
+        take(Step.EXPIRE, expired)
     return len(expired)
 
 

@@ -11,7 +11,18 @@ from django.db.models.functions import Now
 
 from inventory.models import Reservation
 from shop.catalogue.models import CURRENCY, Sale
-from shop.orders.states import Status
+
+
+class Status(models.TextChoices):
+    """The state of an order; only guarded updates change it."""
+
+    AWAITING_PAYMENT = "awaiting_payment", "awaiting payment"
+    PAID = "paid", "paid"
+    FULFILLED = "fulfilled", "fulfilled"
+    EXPIRED = "expired", "expired"
+    CANCELLED = "cancelled", "cancelled"
+    REFUND_PENDING = "refund_pending", "refund pending"
+    REFUNDED = "refunded", "refunded"
 
 
 class Orders(models.QuerySet["Order"]):
@@ -133,7 +144,7 @@ class OrderEvent(models.Model):
     """
 
     class Kind(models.TextChoices):
-        """The kind of event. The first ones are the steps of `shop.orders.states`."""
+        """The kind of event. The first ones are those of the steps (`shop.orders.transitions`)."""
 
         PAID = "paid", "paid"
         PAID_LATE = "paid_late", "paid late, and the units were still there"

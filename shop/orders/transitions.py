@@ -1,4 +1,9 @@
-"""Take steps: change the order, its timeline and the outbox in one transaction.
+"""The steps between the states of an order; each changes the order, its timeline and the outbox.
+
+    awaiting_payment ─→ paid ─→ fulfilled
+        │  │              └──→ refund_pending ─→ refunded
+        │  └──→ expired ─→ paid     (paid late, with units still left)
+        └─────→ cancelled
 
 All transactions lock in this order: payment, reservations, order, refund, items. This rules out
 deadlocks, and buyers of an item wait for no round trip of a transaction that returns its units.
@@ -7,6 +12,7 @@ deadlocks, and buyers of an item wait for no round trip of a transaction that re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from functools import partial
 from uuid import UUID
 
@@ -16,8 +22,7 @@ from inventory import outbox
 from inventory.metrics import metrics
 from inventory.redis import DegradableLock
 from inventory.services import Released
-from shop.orders.models import Order, OrderEvent, OrderLine
-from shop.orders.states import FULFIL, Step
+from shop.orders.models import Order, OrderEvent, OrderLine, Status
 from shop.refusals import Refusal
 
 Kind = OrderEvent.Kind
@@ -27,6 +32,23 @@ ORDER_LOCK = DegradableLock("order", lease=15.0, timeout=5.0, metrics_prefix="or
 updates and unique keys keep the order correct. The lease exceeds the longest answer of the
 provider. The timeout lets a second click wait for the first one's answer, which then applies to it
 too."""
+
+
+class Step(Enum):
+    """A step: its name in the order's timeline and the outbox, the required state, the new one."""
+
+    PAY = "paid", Status.AWAITING_PAYMENT, Status.PAID
+    PAY_LATE = "paid_late", Status.EXPIRED, Status.PAID
+    FULFIL = "fulfilled", Status.PAID, Status.FULFILLED
+    EXPIRE = "expired", Status.AWAITING_PAYMENT, Status.EXPIRED
+    CANCEL = "cancelled", Status.AWAITING_PAYMENT, Status.CANCELLED
+    RETURN = "returned", Status.PAID, Status.REFUND_PENDING
+    REFUND = "refunded", Status.REFUND_PENDING, Status.REFUNDED
+
+    def __init__(self, event: str, before: Status, after: Status) -> None:
+        self.event = event
+        self.before = before
+        self.after = after
 
 
 class WrongState(Refusal):
@@ -78,7 +100,7 @@ def fulfil(order: Order) -> Order:
     """
     try:
         with transaction.atomic():
-            take(FULFIL, [order.pk])
+            take(Step.FULFIL, [order.pk])
     except WrongState as wrong:
         if wrong.status != Order.Status.FULFILLED:
             raise

@@ -13,9 +13,8 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from inventory.postgresql.base import lend_connections
-from shop.orders import states
 from shop.orders.models import Order
-from shop.orders.transitions import ORDER_LOCK, WrongState, take
+from shop.orders.transitions import ORDER_LOCK, Step, WrongState, take
 from shop.payments import settlement
 from shop.payments.models import Payment
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown, provider
@@ -111,7 +110,7 @@ def accept_nothing(order: Order) -> None:
     with transaction.atomic():
         if not settlement.confirm(order):
             raise WrongState(Status.EXPIRED)
-        take(states.PAY, [order.pk])
+        take(Step.PAY, [order.pk])
 
 
 def advance(payment: Payment) -> None:

@@ -13,10 +13,9 @@ from django.db.models.functions import Now
 from inventory import services
 from inventory.models import Reservation
 from inventory.postgresql.base import lend_connections
-from shop.orders import states
 from shop.orders.cancellation import Part, keeps_units, line_of, note_part, was_given_back
 from shop.orders.models import Order, OrderEvent
-from shop.orders.transitions import ORDER_LOCK, WrongState, lock, take
+from shop.orders.transitions import ORDER_LOCK, Step, WrongState, lock, take
 from shop.payments import settlement
 from shop.payments.models import Payment, Refund
 from shop.payments.paying import look
@@ -108,7 +107,7 @@ def _return_part(order: Order, part: Part) -> None:
 
 
 def _follow_return(order: Order) -> None:
-    take(states.RETURN, [order.pk])
+    take(Step.RETURN, [order.pk])
     _record_refund(order, None, f"order-{order.pk}-return")
     finish(Order.objects.get(pk=order.pk))
 

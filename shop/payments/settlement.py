@@ -14,9 +14,8 @@ from django.db.models.functions import Coalesce, Now
 
 from inventory import services
 from inventory.models import Reservation
-from shop.orders import states
 from shop.orders.models import Order, OrderEvent, OrderLine
-from shop.orders.transitions import note, take
+from shop.orders.transitions import Step, note, take
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import Intent, ProviderRefund
 
@@ -80,7 +79,7 @@ def accept(payment: Payment) -> None:
     """
     order = Order.objects.get(pk=payment.order_id)
     if confirm(order, late=True):
-        take(states.PAY, [order.pk])
+        take(Step.PAY, [order.pk])
     elif not _take_again(order.pk):
         record_refund(payment, payment.amount, Reason.TOO_LATE, f"payment-{payment.pk}-too-late")
         return
@@ -144,7 +143,7 @@ def finish(order: Order) -> None:
     """Take the last step of a returned order once no refund is pending."""
     on_its_way = Refund.objects.filter(payment__order=order).exclude(state=Refund.State.DONE)
     if order.status == Status.REFUND_PENDING and not on_its_way.exists():
-        take(states.REFUND, [order.pk])
+        take(Step.REFUND, [order.pk])
 
 
 def bounced(refund: Refund) -> None:
@@ -165,7 +164,7 @@ def _take_again(order: int) -> bool:
         return False
     try:
         with transaction.atomic(), services.reclaiming(_wanted_to_the_end(order)):
-            take(states.PAY_LATE, [order])
+            take(Step.PAY_LATE, [order])
     except services.NotReclaimable:
         return False
     return True

@@ -12,8 +12,8 @@ from inventory.tests.helpers import book
 from shop import payments
 from shop.audit.report import mismatches
 from shop.catalogue.models import Sale
-from shop.orders import states
 from shop.orders.models import Order
+from shop.orders.transitions import Step
 from shop.payments import paying, recovery, settlement
 from shop.payments.models import Payment, Refund
 from shop.tests.catalogue import an_order
@@ -21,7 +21,7 @@ from shop.tests.provider import FakeProvider
 
 Status = Order.Status
 KEPT = (Status.PAID, Status.FULFILLED)
-BY_EVENT = {step.event: step for step in states.STEPS}
+BY_EVENT = {step.event: step for step in Step}
 
 
 def make_due(*found: Order) -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from shop import payments
 from shop.audit import money
-from shop.audit.models import Alert
 from shop.audit.money import Ours, Theirs
-from shop.audit.report import Report, mismatches, raise_alerts
+from shop.audit.report import Alert, Report, mismatches, raise_alerts
 from shop.orders.models import Order
 from shop.tests.catalogue import a_buyer, a_sale, an_order
 

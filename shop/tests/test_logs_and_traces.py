@@ -36,7 +36,7 @@ from shop.background import tasks
 from shop.catalogue.models import Sale
 from shop.celery import app
 from shop.conftest import Buyer
-from shop.operating import logs, tracing
+from shop.operating import logs, telemetry
 from shop.orders.models import Order
 from shop.tests.processes import run_python, wait_for
 
@@ -159,9 +159,9 @@ def spans(sampler: Sampler) -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(sampler)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracing.use(provider)
+    telemetry.use(provider)
     yield exporter
-    tracing.use(None)
+    telemetry.use(None)
 
 
 def ask(buyer: Buyer, method: str, path: str, body: object = None, **headers: str) -> str:
@@ -178,7 +178,7 @@ def ask(buyer: Buyer, method: str, path: str, body: object = None, **headers: st
         )
         .environ
     )
-    application = tracing.traced(ApiHandler(WSGIHandler()))
+    application = telemetry.traced(ApiHandler(WSGIHandler()))
     list(application(environ, lambda status, *_: answered.append(status)))
     return answered[0]
 
@@ -283,7 +283,7 @@ def test_spans_have_low_cardinality_and_no_secrets(spans, ann):
 
 def test_without_tracing_nothing_is_stored_and_nothing_is_wrapped(ann, sale):
     application = ApiHandler(WSGIHandler())
-    assert tracing.traced(application) is application
+    assert telemetry.traced(application) is application
     assert purchase(ann, sale.pk, traceparent=GIVEN) == "201 Created"
     assert OutboxMessage.objects.get().payload == {"orders": [Order.objects.get().pk]}
 

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from prometheus_client import start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
 from inventory.metrics import Declared, Metrics, metrics
@@ -19,7 +20,7 @@ from shop import environment
 from shop.catalogue.models import Sale
 from shop.conftest import Buyer
 from shop.operating import health
-from shop.operating.metrics import exporter, files, state
+from shop.operating.metrics import exporter, files
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -37,7 +38,7 @@ def write(folder: Path, process: str) -> None:
 
 def scrape() -> Samples:
     """Ask a running exporter, as Prometheus does."""
-    server, thread = exporter.serve("127.0.0.1", 0)
+    server, thread = start_http_server(0, "127.0.0.1", exporter.registry())
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics") as answer:
             text = answer.read().decode()
@@ -96,7 +97,7 @@ def test_what_is_owed_is_read_from_the_database_and_it_is_told_which_servers_are
     assert total(samples, "shop_owed_seconds", kind="outbox") >= 0.1
     for server in health.SERVERS:
         assert total(samples, "shop_up", server=server) == 1, server
-    for server in state.STARTED:
+    for server in exporter.STARTED:
         # Redis tells whole seconds.
         assert 0 < total(samples, "shop_server_started_seconds", server=server) < time.time() + 2
     assert ("shop_queue_tasks", (("queue", "mail"),)) in samples

@@ -163,9 +163,9 @@ FAILING_SHOP = """
 from django.test import RequestFactory
 from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
-from shop.operating import error_reports
-plain = error_reports.options
-error_reports.options = lambda: plain() | {"_experiments": {"transport_compression_level": 0}}
+from shop.operating import telemetry
+plain = telemetry.error_options
+telemetry.error_options = lambda: plain() | {"_experiments": {"transport_compression_level": 0}}
 from shop.wsgi import application
 from shop import urls
 

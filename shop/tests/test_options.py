@@ -11,8 +11,6 @@ from django.core import mail
 from django.test import Client, override_settings
 from django.urls import clear_url_caches
 
-import shop.api.urls
-import shop.pages.urls
 import shop.urls
 from inventory.models import Item
 from shop.audit import examine
@@ -35,8 +33,6 @@ def urls_with() -> Iterator[Callable[..., None]]:
     changed = override_settings()
 
     def read() -> None:
-        importlib.reload(shop.api.urls)
-        importlib.reload(shop.pages.urls)
         importlib.reload(shop.urls)
         clear_url_caches()
         api_handler.cache_clear()

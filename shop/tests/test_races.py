@@ -25,8 +25,7 @@ from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
 from shop.orders import Part, WrongState
 from shop.orders.models import Order
-from shop.orders.states import Step
-from shop.orders.transitions import ORDER_LOCK
+from shop.orders.transitions import ORDER_LOCK, Step
 from shop.payments.models import Payment
 from shop.payments.provider import ProviderRefund
 from shop.refusals import Refusal

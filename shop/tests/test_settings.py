@@ -217,7 +217,7 @@ def run(code: str, given: object, *arguments: str, **variables: str) -> dict[str
 WALK = """
 import importlib, json, logging.config, os, runpy, sys
 from shop import environment, settings
-from shop.operating import safe_start, tracing
+from shop.operating import safe_start, telemetry
 found = {}
 for name, value in json.load(sys.stdin).items():
     before = os.environ.get(name)
@@ -226,7 +226,7 @@ for name, value in json.load(sys.stdin).items():
         importlib.reload(settings)
         logging.config.dictConfig(settings.LOGGING)
         runpy.run_path("gunicorn.conf.py")
-        tracing.start("walk")
+        telemetry.trace("walk")
         found[name] = chr(10).join(safe_start.problems())
     except Exception as error:
         found[name] = f"{type(error).__name__}: {error}"

@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from celery import Celery
 from django.db import connection
+from kombu.exceptions import OperationalError
+from redis import RedisError
 
 from locking.tests.needs import find, programs
 from locking.tests.servers import Server, free_port
 from shop import environment
 from shop.background.config import QUEUES
-from shop.background.ping import worker_answers
 from shop.tests.processes import wait_for
 
 
@@ -43,7 +45,15 @@ class Worker:
         self.process = celery("worker", *wanted, broker=broker, log=log)
 
     def wait_until_ready(self) -> None:
-        wait_for(lambda: worker_answers(self.broker, self.name), 60)
+        wait_for(self._answers, 60)
+
+    def _answers(self) -> bool:
+        with Celery(set_as_current=False) as app:
+            app.conf.update(broker_read_url=self.broker, broker_write_url=self.broker)
+            try:
+                return bool(app.control.ping(destination=[self.name], timeout=1))
+            except (OperationalError, RedisError, OSError):
+                return False
 
     def kill(self) -> None:
         """Kill all its processes at once, as when the machine dies."""

@@ -13,7 +13,7 @@ from django.urls import reverse
 from inventory.models import Item, OutboxMessage, Reservation
 from shop import orders, payments
 from shop.audit import Report, examine, raise_alerts
-from shop.audit.models import Alert
+from shop.audit.report import Alert
 from shop.background import tasks
 from shop.background.repair import repair
 from shop.orders.models import Order

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
+from prometheus_client import start_http_server
 
 from shop import environment
 from shop.operating.metrics import exporter
@@ -24,6 +25,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, bind: str, port: int, **options: Any) -> None:
         """Serve."""
-        server, thread = exporter.serve(bind, port)
+        server, thread = start_http_server(port, bind, exporter.registry())
         self.stdout.write(f"http://{bind}:{server.server_port}/metrics")
         thread.join()

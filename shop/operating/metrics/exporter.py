@@ -6,12 +6,14 @@ purchase and works while every web process is busy, paused or dead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from itertools import accumulate
 from typing import Any
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, start_http_server
+from django.db import connection, transaction
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -21,7 +23,65 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from inventory.metrics import Declared, metrics
-from shop.operating.metrics import files, state
+from inventory.redis import client
+from shop.operating import health
+from shop.operating.metrics import files
+
+PENDING = """
+SELECT kind, count(id) FILTER (WHERE dead IS NULL), count(dead),
+       extract(epoch FROM now() - min(created) FILTER (WHERE dead IS NULL))
+FROM (VALUES ('outbox', ''), ('mail', 'mail')) AS queues (kind, queue)
+LEFT JOIN (
+    SELECT * FROM inventory_outboxmessage WHERE done IS NULL AND dead IS NULL
+    UNION ALL
+    SELECT * FROM inventory_outboxmessage WHERE dead IS NOT NULL
+) AS undone USING (queue)
+GROUP BY kind
+UNION ALL
+SELECT 'expiry', count(*), 0, extract(epoch FROM now() - min(deadline))
+FROM inventory_reservation WHERE state = 'held' AND deadline < now()
+UNION ALL
+SELECT 'payment', count(*), 0, extract(epoch FROM now() - min(created))
+FROM shop_payment WHERE state = 'pending'
+UNION ALL
+SELECT 'refund', count(*), 0, extract(epoch FROM now() - min(created))
+FROM shop_refund WHERE state = 'pending'
+UNION ALL
+SELECT 'alert', count(*), 0, extract(epoch FROM now() - min(opened))
+FROM shop_alert WHERE closed IS NULL
+"""
+"""Each table has a partial index of these rows."""
+
+SECONDS = 2
+"""Time limit of the statement in the server; `health.asked` bounds what the client waits."""
+
+
+def pending() -> list[tuple[str, int, int, float]]:
+    """Return what is pending: kind, how much, how much of it is dead, seconds of the oldest.
+
+    Raises:
+        django.db.Error: the database does not tell.
+    """
+    # Closed, which gives it back to the pool: the thread that asked ends.
+    with closing(connection), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL statement_timeout = '{SECONDS}s'")
+        cursor.execute(PENDING)
+        return [(*about, float(age or 0)) for *about, age in cursor.fetchall()]
+
+
+def database_started() -> float:
+    """Return when PostgreSQL was started, in seconds since the epoch by its own clock."""
+    with closing(connection), connection.cursor() as cursor:
+        cursor.execute("SELECT extract(epoch FROM pg_postmaster_start_time())")
+        return float(cursor.fetchone()[0])
+
+
+def redis_started() -> float:
+    """Return when Redis was started, or this replica of it, by this machine's clock."""
+    return time.time() - float(client().info("server")["uptime_in_seconds"])
+
+
+STARTED: dict[str, Callable[[], float]] = {"database": database_started, "redis": redis_started}
 
 FAMILIES = {
     "counter": CounterMetricFamily,
@@ -45,31 +105,60 @@ class Processes(Collector):
             )
             for each in metrics.declared.values()
         }
-        alive = GaugeMetricFamily("shop_process_alive", "1 if it wrote lately", labels=["process"])
-        ahead = GaugeMetricFamily(
+        found = list(files.written())
+        for written in found:
+            _add(families, written)
+        alive = [written for written in found if written.alive]
+        yield _gauge(
+            *("shop_process_alive", "1 if it wrote lately", "process"),
+            {written.process: written.alive for written in found},
+        )
+        yield _gauge(
+            *("shop_process_started_seconds", "when it began, since the epoch", "process"),
+            {written.process: written.started for written in alive},
+        )
+        yield _gauge(
             "shop_clock_ahead_seconds",
             "seconds by which its clock is ahead of this machine's",
-            labels=["process"],
+            "process",
+            {written.process: written.clock_ahead for written in alive},
         )
-        started = GaugeMetricFamily(
-            "shop_process_started_seconds", "when it began, since the epoch", labels=["process"]
-        )
-        for written in files.written():
-            alive.add_metric([written.process], float(written.alive))
-            if written.alive:
-                ahead.add_metric([written.process], written.clock_ahead)
-                started.add_metric([written.process], written.started)
-            _add(families, written)
-        yield from (alive, started, ahead)
         yield from families.values()
 
 
 class State(Collector):
-    """What is pending, and which servers answer."""
+    """What is pending and which servers answer, asked for at each scrape; all bounded in time.
 
-    def collect(self) -> Iterable[Metric]:
+    Figures that cannot be read are absent.
+    """
+
+    def collect(self) -> Iterator[Metric]:
         """Ask the servers."""
-        return state.families()
+        starts = {f"start of the {name}": question for name, question in STARTED.items()}
+        questions = {"pending": pending, "queues": health.queue_lengths, **starts}
+        answers = health.asked({**health.SERVERS, **questions})
+        up = {name: answers[name].error is None for name in health.SERVERS}
+        yield _gauge("shop_up", "1 if the server answers in time", "server", up)
+        began = {name: answers[f"start of the {name}"].value for name in STARTED}
+        yield _gauge(
+            *("shop_server_started_seconds", "when it was started, since the epoch", "server"),
+            {name: when for name, when in began.items() if when is not None},
+        )
+        waiting, dead, ages = {}, {}, {}
+        for kind, *figures in answers["pending"].value or []:
+            waiting[kind], dead[kind], ages[kind] = figures
+        yield _gauge("shop_owed", "work that is owed, by kind", "kind", waiting)
+        yield _gauge("shop_owed_dead", "work that was given up", "kind", dead)
+        yield _gauge("shop_owed_seconds", "age of the oldest work owed", "kind", ages)
+        lengths = answers["queues"].value or {}
+        yield _gauge("shop_queue_tasks", "tasks in the broker's queues", "queue", lengths)
+
+
+def _gauge(name: str, meaning: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, meaning, labels=[label])
+    for of, value in values.items():
+        family.add_metric([of], float(value))
+    return family
 
 
 def _add(families: dict[str, Any], written: files.Written) -> None:
@@ -99,8 +188,3 @@ def registry() -> CollectorRegistry:
     found.register(Processes())
     found.register(State())
     return found
-
-
-def serve(address: str, port: int) -> tuple[WSGIServer, Any]:
-    """Serve `/metrics` until the process ends; return the server and its thread."""
-    return start_http_server(port, address, registry())

@@ -13,7 +13,7 @@ from django.utils.translation import override
 from inventory.models import BuyerQuota, Item
 from shop.background import tasks
 from shop.operating import health
-from shop.operating.metrics.state import families
+from shop.operating.metrics.exporter import State
 from shop.orders.models import Order as Row
 from shop.payments.http_provider import LedgerLine
 from shop.specification.order import Order
@@ -122,7 +122,7 @@ def _check_metrics(world: World, dead: int) -> None:
     since["alert"] = [opened for opened, _ in world.alerts.values()]
     found = {
         family.name: {sample.labels.get("kind"): sample.value for sample in family.samples}
-        for family in families()
+        for family in State().collect()
         if family.name.startswith("shop_owed")
     }
     waits = {kind: len(each) for kind, each in since.items()}

@@ -1,12 +1,12 @@
-"""OpenTelemetry traces, off unless OTEL_TRACES_EXPORTER is set.
+"""OpenTelemetry's traces and Sentry's error reports, off unless their variables are set.
 
 A request has a span. The leader of a batch spans the batch in its own request's trace, with a link
 to the request of every purchase in it, and each of these links back. The outbox message and the
 mail store the `traceparent` of their cause, so they continue its trace in Celery. A task has no
 span: it handles messages of many causes, and the sweeps run every second.
 
-OpenTelemetry is imported when tracing starts (requirements/telemetry.txt). While it is off, a
-purchase pays for one call of an empty function, and a batch for two.
+Both are imported when they start (requirements/telemetry.txt). While traces are off, a purchase
+pays for one call of an empty function, and a batch for two.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ UNTRACED = ("/livez", "/readyz", "/static/")
 NUMBERS = re.compile(r"(?<=/)\d+(?=/|$)")
 RESET_TOKEN = re.compile(r"(?<=/password-reset/)[^/]+/[^/]+")
 
+REPORTED = ("method", "url")
+"""What an error's report keeps of its request."""
 
-def start(kind: str) -> None:
+
+def trace(kind: str) -> None:
     """Trace this process, if OTEL_TRACES_EXPORTER says so.
 
     Args:
@@ -51,10 +54,10 @@ def start(kind: str) -> None:
     if name in {"", "none"}:
         return
     try:
-        from opentelemetry import trace
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import Tracer, TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.trace import set_tracer_provider
 
         processor = BatchSpanProcessor(_exporter(name))
     except ImportError as error:
@@ -69,7 +72,7 @@ def start(kind: str) -> None:
     if not isinstance(provider.get_tracer("shop"), Tracer):
         return  # OTEL_SDK_DISABLED
     provider.add_span_processor(processor)
-    trace.set_tracer_provider(provider)  # for instrumentations that a project adds
+    set_tracer_provider(provider)  # for instrumentations that a project adds
     use(provider)
     if kind == "celery":
         from celery.signals import worker_process_shutdown
@@ -216,3 +219,47 @@ class Traces:
         """Span the handling of an outbox message, in the trace of its cause."""
         kind = self._api.SpanKind.CONSUMER
         return self._tracer.start_as_current_span(f"message {topic}", self._remote(parent), kind)
+
+
+def report_errors() -> None:
+    """Report this process's errors to Sentry, if SENTRY_DSN says where to.
+
+    A report has the traceback and the log line of an error and no personal data: no user, address,
+    cookie, header, body, query string or local variable.
+
+    Raises:
+        ImproperlyConfigured: sentry-sdk is not installed.
+    """
+    if not environment.is_set("SENTRY_DSN"):
+        return
+    try:
+        import sentry_sdk
+    except ImportError as error:
+        raise ImproperlyConfigured(
+            f"SENTRY_DSN needs requirements/telemetry.txt installed: {error}"
+        ) from error
+    sentry_sdk.init(**error_options())
+
+
+def error_options() -> dict[str, Any]:
+    """Return the options of `sentry_sdk.init`."""
+    return {
+        "dsn": environment.text("SENTRY_DSN"),
+        "send_default_pii": False,
+        "include_local_variables": False,  # they hold tokens, addresses and passwords
+        "max_request_body_size": "never",
+        "auto_session_tracking": False,
+        "max_breadcrumbs": 0,  # they hold what was logged and queried before, for other buyers
+        "before_send": without_personal_data,
+    }
+
+
+def without_personal_data(event: Any, _hint: Any) -> Any:
+    """Return an event with only what cannot name a person."""
+    event.pop("user", None)
+    if "request" in event:
+        request = event["request"]
+        event["request"] = {
+            name: without_token(request[name]) for name in REPORTED if name in request
+        }
+    return event
