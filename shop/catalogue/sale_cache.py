@@ -1,7 +1,4 @@
-"""A cache of sales per process, which saves hot requests a query.
-
-It only refuses early: the purchase's own transaction reads the sale's row again, so a cached sale
-may be a second old without anything being sold outside its window.
+"""Caches of sales per process: one for buyers, and one with the stock for those who look.
 
 Times are the database's: each read records its offset from this process's monotonic clock.
 """
@@ -9,22 +6,39 @@ Times are the database's: each read records its offset from this process's monot
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Protocol
 
-from django.db import connection
+from django.db import Error, connection
+from django.db.models.functions import Now
+
+from inventory import services
+from inventory.selling.queue import CombiningQueue, Turn
+from shop.catalogue.models import Sale
+from shop.catalogue.sales import held
 
 FRESH = 1.0
-"""Seconds that a sale is cached."""
+"""Seconds that what was read is repeated, counted from before it was read."""
 
 MAX_SALES = 10_000
-"""Cached sales; when there are more, the cache starts over."""
+"""Cached sales, also ids that no sale has; when there are more, a cache starts over."""
 
 MAX_AT_ONCE = 1_000
-"""Sales that are read again in one query."""
+"""Sales that are read in one query."""
+
+MAX_WAITING = 10_000
+"""Requests that wait for a query; above the connections of a process."""
+
+MAX_WAIT = 5.0
+"""Seconds that a request waits for the query before its own, like for a connection."""
+
+FIELDS = (
+    *("now", "pk", "item_id", "price", "currency", "limit", "starts_at", "ends_at"),
+    *("paused", "hold", "item__available", "held"),
+)
 
 READ = """
 SELECT now(), id, item_id, price, currency, "limit", starts_at, ends_at, paused, hold
@@ -85,7 +99,11 @@ class CachedSale:
 
 
 class SaleCache:
-    """Sales by id, each reread after a second."""
+    """Sales by id, each reread after a second, which saves a purchase a query.
+
+    It only refuses early: the purchase's own transaction reads the sale's row again, so a cached
+    sale may be a second old without anything being sold outside its window.
+    """
 
     def __init__(self) -> None:
         self._sales: dict[int, CachedSale] = {}
@@ -148,3 +166,127 @@ class SaleCache:
 def sale_cache() -> SaleCache:
     """Return the sale cache of this process."""
     return SaleCache()
+
+
+@dataclass(frozen=True, slots=True)
+class CachedStock:
+    """A sale and its stock at the time they were read.
+
+    Attributes:
+        sale: the sale.
+        available: units left.
+        held: whether the item is sold out and some of its units are reserved but unpaid.
+    """
+
+    sale: CachedSale
+    available: int
+    held: bool
+
+    @property
+    def status(self) -> str:
+        """Return the sale's status now: its window goes by the database's clock."""
+        return self.sale.closed() or ("open" if self.available else "sold_out")
+
+
+class StockCache:
+    """Sales with their stock by id, at most a second old, so that readers cost the buyers nothing.
+
+    Open pages ask every second. However many ask, and for however many sales, one query at a time
+    reads what is more than a second old, on one connection of the process.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[float, CachedStock | None]] = {}
+        # Its leader reads for all that wait. What is asked meanwhile is read by the next leader.
+        self._readers: CombiningQueue[int, CachedStock] = CombiningQueue(
+            max_batch=MAX_AT_ONCE,
+            max_waiting=MAX_WAITING,
+            max_wait=MAX_WAIT,
+            counted=False,
+        )
+
+    def get(self, sale: int) -> CachedStock:
+        """Return a sale with its stock.
+
+        Raises:
+            NoSuchSale: no such sale, as of a second ago.
+            Busy: it was not read in time.
+            django.db.Error: it cannot be read.
+        """
+        known = self._known.get(sale)
+        if known is None or time.monotonic() - known[0] >= FRESH:
+            turn = self._readers.enter("sales", sale)
+            if turn.leads:
+                with turn:
+                    self._answer(turn)
+            return turn.result()
+        if known[1] is None:
+            raise NoSuchSale(sale)
+        return known[1]
+
+    def _answer(self, turn: Turn[int, CachedStock]) -> None:
+        """Answer all that wait, from one query for what the last one has not read."""
+        tickets = turn.drain()
+        oldest = time.monotonic() - FRESH
+        asked = {ticket.request: self._known.get(ticket.request) for ticket in tickets}
+        due = [sale for sale, known in asked.items() if known is None or known[0] <= oldest]
+        if due:
+            asked.update(self._read(due))
+        for ticket in tickets:
+            known = asked[ticket.request]
+            ticket.answer = (known and known[1]) or NoSuchSale(ticket.request)
+
+    def _read(self, sales: Collection[int]) -> dict[int, tuple[float, CachedStock | None]]:
+        # The age counts from here, however long a connection is waited for.
+        began = time.monotonic()
+        found = Sale.objects.filter(pk__in=sales).annotate(now=Now(), held=held())
+        rows = list(found.values_list(*FIELDS))
+        received = timedelta(seconds=time.monotonic())
+        read: dict[int, tuple[float, CachedStock | None]] = dict.fromkeys(sales, (began, None))
+        for now, sale, *fields, available, unpaid in rows:
+            cached = CachedSale(*(sale, *fields, now - received))
+            read[sale] = began, CachedStock(cached, available, unpaid)
+        if len(self._known) + len(read) > MAX_SALES:
+            self._known.clear()
+        self._known.update(read)
+        return read
+
+
+@cache
+def stock_cache() -> StockCache:
+    """Return the stock cache of this process."""
+    return StockCache()
+
+
+class AvailabilityCache:
+    """Whether each item that sold out may become available again: unpaid orders may expire.
+
+    Asked only after a refusal, so that refusals cost one small query per second and purchases none.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[float, bool]] = {}
+
+    def may(self, item: int) -> bool:
+        """Whether units are held without payment, as of about a second ago."""
+        now = time.monotonic()
+        until, answer = self._known.get(item, (now, False))
+        if now < until:
+            return answer
+        if len(self._known) >= MAX_SALES:
+            self._known.clear()
+        # One request queries again; concurrent ones use the cached answer.
+        self._known[item] = now + FRESH, answer
+        try:
+            answer = services.may_come_back(item)
+        except Error:
+            # Promise nothing while the database is unreachable; the refusal needs no answer.
+            answer = False
+        self._known[item] = now + FRESH, answer
+        return answer
+
+
+@cache
+def availability_cache() -> AvailabilityCache:
+    """Return the availability cache of this process."""
+    return AvailabilityCache()

@@ -29,8 +29,7 @@ from inventory.outcomes import (
 )
 from inventory.selling.cart import MAX_LINES, LineRefused, line_keys
 from shop.accounts.models import User
-from shop.catalogue.sale_cache import CachedSale, NoSuchSale, sale_cache
-from shop.checkout.availability_cache import availability_cache
+from shop.catalogue.sale_cache import CachedSale, NoSuchSale, availability_cache, sale_cache
 from shop.orders import Opened, open_cart, open_orders
 from shop.orders.details import DetailedPurchase, Details, complete
 from shop.orders.models import Order

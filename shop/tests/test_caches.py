@@ -18,10 +18,9 @@ from inventory import services
 from inventory.metrics import metrics
 from inventory.tests.helpers import TIMEOUT, at_once, locked
 from locking.tests.helpers import eventually
-from shop.catalogue import sale_cache, stock_cache
+from shop.catalogue import sale_cache
 from shop.catalogue.models import Sale
-from shop.catalogue.sale_cache import NoSuchSale, SaleCache
-from shop.catalogue.stock_cache import CachedStock, StockCache
+from shop.catalogue.sale_cache import CachedStock, NoSuchSale, SaleCache, StockCache
 
 Queries = Callable[[int], AbstractContextManager[Any]]
 
@@ -129,11 +128,11 @@ def test_an_id_that_no_sale_has_costs_one_query_per_second(
             for _ in range(3):
                 with pytest.raises(NoSuchSale):
                     cache.get(0)
-        seconds[0] += stock_cache.FRESH
+        seconds[0] += sale_cache.FRESH
 
 
 def test_the_memory_is_bounded(sale: Sale, monkeypatch: pytest.MonkeyPatch, db: None) -> None:
-    monkeypatch.setattr(stock_cache, "MAX_SALES", 3)
+    monkeypatch.setattr(sale_cache, "MAX_SALES", 3)
     cache = StockCache()
     for pk in range(10):
         with pytest.raises(NoSuchSale):

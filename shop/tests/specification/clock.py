@@ -15,8 +15,8 @@ from unittest import mock
 from django.contrib.postgres.functions import TransactionNow
 from django.db import connection
 
-from shop.catalogue import sale_cache, stock_cache
-from shop.checkout import availability_cache, purchase
+from shop.catalogue import sale_cache
+from shop.checkout import purchase
 
 NAMES = ("now", "statement_timestamp", "clock_timestamp", "transaction_timestamp")
 
@@ -48,9 +48,7 @@ def stands_still() -> Iterator[None]:
     try:
         with (
             mock.patch.object(sale_cache, "time", no_time),
-            mock.patch.object(stock_cache, "time", no_time),
-            mock.patch.object(availability_cache, "time", no_time),
-            mock.patch.object(purchase, "time", no_time),  # for the rate limit
+            mock.patch.object(purchase, "time", no_time),  # and the rate limit
             # Its own word for it is a keyword, which no schema can define.
             mock.patch.object(TransactionNow, "template", "now()"),
         ):

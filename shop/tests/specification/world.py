@@ -18,9 +18,7 @@ from inventory.metrics import metrics
 from inventory.redis import client
 from shop.accounts.models import User
 from shop.catalogue.models import Sale as SaleRow
-from shop.catalogue.sale_cache import sale_cache
-from shop.catalogue.stock_cache import stock_cache
-from shop.checkout.availability_cache import availability_cache
+from shop.catalogue.sale_cache import availability_cache, sale_cache, stock_cache
 from shop.conftest import Buyer
 from shop.orders.models import Order as Row
 from shop.payments.provider import PaymentDeclined, PaymentUnknown, ProviderRefund
