@@ -81,14 +81,8 @@ class Amounts:
     @admin.display(description="amount", ordering="amount")
     def money(self, row: Any) -> str:
         """Write the amount of an order, or of a row that belongs to one."""
-        order = row if isinstance(row, Order) else order_of(row)
+        order = row if isinstance(row, Order) else row.order
         return plain(row.amount, order.currency) if row.amount is not None else "-"
-
-
-def order_of(row: Any) -> Order:
-    """Return the order that a line, an event, a payment or a refund belongs to."""
-    order: Order = row.payment.order if isinstance(row, Refund) else row.order
-    return order
 
 
 @admin.register(Product)

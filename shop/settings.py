@@ -148,7 +148,6 @@ EMAIL_BACKEND = "django.core.mail.backends." + (
 # --- Language, time, static files, log ----------------------------------------------------------
 LANGUAGES = environment.languages("SHOP_LANGUAGES")
 LANGUAGE_CODE = LANGUAGES[0][0]
-USE_TZ = True
 TIME_ZONE = "UTC"
 
 # Collected once, into the image. Without that, they are served from their source folders.
@@ -176,14 +175,12 @@ LOGGING: dict[str, Any] = {
 HTTPS = environment.switch("SHOP_HTTPS")
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
-SESSION_COOKIE_HTTPONLY = True
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_HSTS_SECONDS = environment.number("HSTS_SECONDS") if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS and environment.switch("HSTS_SUBDOMAINS")
 SECURE_HSTS_PRELOAD = HTTPS and environment.switch("HSTS_PRELOAD")
 # Trusted because the shop's port is reachable only by the proxy, which sets it (docker/nginx).
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
-X_FRAME_OPTIONS = "DENY"
 AUTHENTICATION_BACKENDS = ["shop.accounts.throttle.ThrottledBackend"]
 # The link of a mail is as good as the password until then.
 PASSWORD_RESET_TIMEOUT = 4 * 3600

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -20,6 +20,7 @@ from shop.api.schemas import Id, Key, Problem, Request
 from shop.refusals import PROBLEMS
 
 Json = dict[str, Any]
+Schemas = Mapping[Any, Json]
 
 INFO = {
     "version": "1",
@@ -93,7 +94,7 @@ SERVERS_OWN = {
 def document() -> Json:
     """Describe every operation that a URL leads to."""
     routed = list(routes(get_resolver().url_patterns))
-    schemas = _Schemas([kind for route in routed for kind in _types(route.operation)])
+    schemas, components = _schemas(route.operation for route in routed)
     codes = [_codes(route) for route in routed]
     used = {route.operation.tag for route in routed}
     return {
@@ -117,32 +118,27 @@ def document() -> Json:
                 for each in codes
                 for together in _by_status(each).values()
             },
-            "schemas": schemas.components,
+            "schemas": components,
         },
     }
 
 
-class _Schemas:
-    """JSON Schemas of types, in which structs are references to components."""
-
-    def __init__(self, kinds: list[Any]) -> None:
-        unique = list(dict.fromkeys([*kinds, Problem, Id, Key]))
-        found, self.components = msgspec.json.schema_components(
-            unique, ref_template="#/components/schemas/{name}"
-        )
-        self._found = dict(zip(unique, found, strict=True))
-        for kind in unique:
-            if isinstance(kind, type) and issubclass(kind, Request):
-                self.components[kind.__name__] |= kind.also
-        for each in self.components.values():
-            each["description"] = inspect.cleandoc(each.get("description", ""))
-
-    def __getitem__(self, kind: Any) -> Json:
-        found: Json = self._found[kind]
-        return found
+def _schemas(operations: Iterable[Operation]) -> tuple[dict[Any, Json], Json]:
+    """Return the JSON Schemas of types, and the components for structs, which those refer to."""
+    used = dict.fromkeys(kind for operation in operations for kind in _types(operation))
+    kinds = [*used, Problem, Id, Key]
+    found, components = msgspec.json.schema_components(
+        kinds, ref_template="#/components/schemas/{name}"
+    )
+    for kind in used:
+        if issubclass(kind, Request):
+            components[kind.__name__] |= kind.also
+    for each in components.values():
+        each["description"] = inspect.cleandoc(each.get("description", ""))
+    return dict(zip(kinds, found, strict=True)), components
 
 
-def _types(operation: Operation) -> Iterator[Any]:
+def _types(operation: Operation) -> Iterator[type]:
     yield from (kind for kind in (operation.body, operation.signed_body) if kind)
     yield from (answer.content for answer in operation.answers.values())
 
@@ -155,7 +151,7 @@ def _ids(path: str) -> list[str]:
     return re.findall(r"<int:(\w+)>", path)
 
 
-def _operation(route: Route, schemas: _Schemas) -> Json:
+def _operation(route: Route, schemas: Schemas) -> Json:
     operation = route.operation
     summary, _, text = inspect.cleandoc(route.view.__doc__ or "").partition("\n\n")
     found = {
@@ -178,9 +174,8 @@ def _operation(route: Route, schemas: _Schemas) -> Json:
         },
     }
     if body := operation.body or operation.signed_body:
-        required = bool(schemas.components[body.__name__]["required"])
         found["requestBody"] = {
-            "required": required,
+            "required": any(field.required for field in msgspec.structs.fields(body)),
             "content": {"application/json": {"schema": schemas[body]}},
         }
     return found
@@ -191,7 +186,7 @@ def _operation_id(name: str) -> str:
     return first + "".join(word.capitalize() for word in others)
 
 
-def _parameters(route: Route, schemas: _Schemas) -> Iterator[Json]:
+def _parameters(route: Route, schemas: Schemas) -> Iterator[Json]:
     operation = route.operation
     for name in _ids(route.path):
         yield {"name": name, "in": "path", "required": True, "schema": schemas[Id]}
@@ -212,7 +207,7 @@ def _header(name: str, required: bool, schema: Json) -> Json:
     return {"name": name, "in": "header", "required": required, "schema": schema}
 
 
-def _good(answer: Answer, schemas: _Schemas, max_age: int) -> Json:
+def _good(answer: Answer, schemas: Schemas, max_age: int) -> Json:
     media_type = JSON_LINES if answer.content is str else "application/json"
     found: Json = {
         "description": answer.meaning,

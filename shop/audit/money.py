@@ -83,10 +83,6 @@ class Theirs:
     captured: int = 0
     refunded: int = 0
 
-    def money(self, amount: int) -> str:
-        """Write an amount in this payment's currency."""
-        return plain(amount, self.currency)
-
 
 def unpaid(items: list[int] | None = None) -> list[str]:
     """List orders whose payment differs from their amount."""
@@ -159,8 +155,9 @@ def _not_here(
         if one is None:
             if unknown_too:
                 # The shop stores a payment's number before it asks for the money.
+                taken = plain(said.captured, said.currency)
                 problems.append(
-                    f"the provider took {said.money(said.captured)} for order {said.order}, "
+                    f"the provider took {taken} for order {said.order}, "
                     f"of which the shop knows no payment ({intent})"
                 )
         elif _knows_more(theirs, one):

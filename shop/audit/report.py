@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, connection, models, transaction
+from django.db import connection, models
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
@@ -115,15 +115,24 @@ def overdue(items: list[int] | None = None) -> list[str]:
     Args:
         items: ids of items, to check only their sales; None for all.
     """
-    counts = {
-        "{} reservations are held past their deadline": _overdue_holds(items),
-        "{} payments have been pending for too long": _pending(Payment.objects.all(), items, ""),
-        "{} refunds have been pending for too long": _pending(
-            Refund.objects.all(), items, "payment__"
-        ),
-        "{} refunds were refused by the provider": _of(
-            Refund.objects.filter(state=Refund.State.FAILED), items, "payment__"
-        ),
+    holds = Reservation.objects.filter(state=Reservation.State.HELD, deadline__lt=Now() - HOLDS)
+    payments, refunds = (
+        kind.objects.filter(state=kind.State.PENDING, created__lt=Now() - MONEY)
+        for kind in (Payment, Refund)
+    )
+    refused = Refund.objects.filter(state=Refund.State.FAILED)
+    if items is not None:
+        lines = "order__lines__reservation__item__in"
+        holds = holds.filter(item__in=items)
+        payments = payments.filter(**{lines: items}).distinct()
+        refunds, refused = (
+            rows.filter(**{f"payment__{lines}": items}).distinct() for rows in (refunds, refused)
+        )
+    counts: dict[str, QuerySet[Any]] = {
+        "{} reservations are held past their deadline": holds,
+        "{} payments have been pending for too long": payments,
+        "{} refunds have been pending for too long": refunds,
+        "{} refunds were refused by the provider": refused,
     }
     if items is None:
         messages, mail = OutboxMessage.objects.filter(done=None), Q(queue=sending.QUEUE)
@@ -136,22 +145,6 @@ def overdue(items: list[int] | None = None) -> list[str]:
         }
     found = ((sentence, rows.count()) for sentence, rows in counts.items())
     return [sentence.format(count) for sentence, count in found if count]
-
-
-def _overdue_holds(items: list[int] | None) -> QuerySet[Reservation]:
-    held = Reservation.objects.filter(state=Reservation.State.HELD, deadline__lt=Now() - HOLDS)
-    return held if items is None else held.filter(item__in=items)
-
-
-def _pending(rows: QuerySet[Any], items: list[int] | None, path: str) -> QuerySet[Any]:
-    return _of(rows.filter(state="pending", created__lt=Now() - MONEY), items, path)
-
-
-def _of(rows: QuerySet[Any], items: list[int] | None, path: str) -> QuerySet[Any]:
-    if items is None:
-        return rows
-    lines = f"{path}order__lines__reservation__item__in"
-    return rows.filter(Q(**{lines: items})).distinct()
 
 
 class Alert(models.Model):
@@ -185,20 +178,10 @@ def raise_alerts(report: Report) -> int:
     """
     said = {_key(text): text for text in (*report.problems, *report.overdue)}
     for key, text in said.items():
-        _open(key, text)
+        Alert.objects.update_or_create({"text": text, "seen": Now()}, key=key, closed=None)
     if not report.unchecked:
         Alert.objects.filter(closed=None).exclude(key__in=said).update(closed=Now())
     return Alert.objects.filter(closed=None).count()
-
-
-def _open(key: str, text: str) -> None:
-    if Alert.objects.filter(key=key, closed=None).update(text=text, seen=Now()):
-        return
-    try:
-        with transaction.atomic():
-            Alert.objects.create(key=key, text=text)
-    except IntegrityError:
-        Alert.objects.filter(key=key, closed=None).update(text=text, seen=Now())
 
 
 def _key(text: str) -> str:

@@ -12,7 +12,8 @@ import time
 from typing import Any
 
 from celery import Task
-from celery.signals import task_failure, task_postrun, task_prerun, worker_process_init
+from celery.signals import task_postrun, task_prerun, worker_process_init
+from celery.states import FAILURE
 from django.db import DatabaseError, connection
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
@@ -32,7 +33,6 @@ from shop.payments import recovery
 log = logging.getLogger(__name__)
 
 _began: dict[str, float] = {}
-_failed: set[str] = set()
 
 
 @worker_process_init.connect
@@ -49,18 +49,10 @@ def _begin(task_id: str, task: Any, **_: Any) -> None:
     _began[task_id] = time.monotonic()
 
 
-@task_failure.connect
-def _fail(task_id: str, **_: Any) -> None:
-    # The parent of a killed child gets this signal too, but not the others.
-    if task_id in _began:
-        _failed.add(task_id)
-
-
 @task_postrun.connect
-def _end(task_id: str, task: Any, **_: Any) -> None:
+def _end(task_id: str, task: Any, state: str, **_: Any) -> None:
     seconds = time.monotonic() - _began.pop(task_id, time.monotonic())
-    outcome = "failed" if task_id in _failed else "done"
-    _failed.discard(task_id)
+    outcome = "failed" if state == FAILURE else "done"
     metrics.observe("task_seconds", seconds, task.name, outcome)
     if not connection.in_atomic_block:
         connection.close()  # return it to the pool; Celery may have cleaned up before this

@@ -7,11 +7,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
+from django.db.models import DurationField, ExpressionWrapper, F
+from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from kombu.exceptions import ChannelError
 
@@ -79,11 +82,9 @@ def asked(questions: Mapping[str, Callable[[], Any]]) -> dict[str, Finding]:
 
 def ask_database() -> None:
     """Raise an error unless the database answers."""
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-    finally:
-        connection.close()  # back to the pool
+    # Closed, which gives it back to the pool.
+    with closing(connection), connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
 
 
 def ask_broker() -> None:
@@ -114,14 +115,11 @@ def queue_lengths() -> dict[str, int]:
 
 def outbox_lag() -> float:
     """Return the age of the oldest message that is pending, mails aside, in seconds."""
-    oldest = OutboxMessage.objects.filter(queue="", done=None, dead=None).order_by("created")
-    try:
-        with connection.cursor() as cursor:
-            sql, parameters = oldest.values("created")[:1].query.sql_with_params()
-            cursor.execute(f"SELECT extract(epoch FROM now() - ({sql}))", parameters)
-            return float(cursor.fetchone()[0] or 0)
-    finally:
-        connection.close()
+    pending = OutboxMessage.objects.filter(queue="", done=None, dead=None)
+    age = ExpressionWrapper(Now() - F("created"), output_field=DurationField())
+    with closing(connection):
+        oldest = pending.order_by("created").values_list(age, flat=True).first()
+    return oldest.total_seconds() if oldest else 0.0
 
 
 SERVERS: Mapping[str, Callable[[], Any]] = {

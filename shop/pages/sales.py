@@ -40,19 +40,11 @@ class Offer:
     held: bool
 
     @property
-    def available(self) -> int:
-        """Return the units left."""
-        return self.sale.item.available
-
-    @property
-    def total(self) -> int:
-        """Return the total units."""
-        return self.sale.item.total
-
-    @property
     def status(self) -> str:
         """Return the sale's status as in the API."""
-        return why_closed(self.sale, self.now) or ("open" if self.available else "sold_out")
+        return why_closed(self.sale, self.now) or (
+            "open" if self.sale.item.available else "sold_out"
+        )
 
     @property
     def may_come_back(self) -> bool:
@@ -93,36 +85,23 @@ class Offer:
         return (product.list_price - self.sale.price) * 100 // product.list_price
 
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
-    """A section of the home page: its name, as in `LABELS["shelf"]`, and its sales."""
-
-    heading: str
-    offers: list[Offer]
-
-
-def find(sale: int) -> Offer | None:
-    """Return the offer of a sale, or None."""
-    return next(iter(_offers(Sale.objects.filter(pk=sale))), None)
-
-
 def of(sales: Iterable[int]) -> list[Offer]:
     """Return the sales that exist, ordered by id."""
     return list(_offers(Sale.objects.filter(pk__in=list(sales)).order_by("pk")))
 
 
-def shelves() -> list[Shelf]:
-    """Return the sections of the home page, without empty ones, in one query."""
+def shelves() -> list[tuple[str, list[Offer]]]:
+    """Return the sections of the home page by name, without empty ones, in one query."""
     last = When(ends_at__lte=Now(), then=Value(2))
     late = When(item__available=0, then=Value(1))
     order = Case(last, late, default=Value(0))
     offers = list(_offers(Sale.objects.order_by(order, "-starts_at", "-pk")[:MAX_SHOWN]))
     full = [
-        Shelf("on_now", _of(offers, "open", "paused")),
-        Shelf("coming_up", _of(offers, "not_started")[::-1]),
-        Shelf("over", _of(offers, "sold_out", "ended")[:MAX_GONE]),
+        ("on_now", _of(offers, "open", "paused")),
+        ("coming_up", _of(offers, "not_started")[::-1]),
+        ("over", _of(offers, "sold_out", "ended")[:MAX_GONE]),
     ]
-    return [shelf for shelf in full if shelf.offers]
+    return [(heading, shown) for heading, shown in full if shown]
 
 
 def _offers(sales: QuerySet[Sale]) -> Iterable[Offer]:
@@ -187,14 +166,14 @@ def _show(
     quantity: int = 1,
     refusal: str = "",
 ) -> HttpResponse:
-    offer = find(sale)
-    if offer is None:
+    offers = of([sale])
+    if not offers:
         raise Http404
     mine = Order.objects.none()
     if request.user.is_authenticated:
         mine = Order.objects.filter(lines__sale=sale, buyer=request.user.pk).order_by("-pk")[:10]
     context = {
-        "offer": offer,
+        "offer": offers[0],
         "key": key,
         "quantity": quantity,
         "form": form,

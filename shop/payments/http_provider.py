@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -76,14 +77,6 @@ class _Intents(msgspec.Struct):
     data: list[Intent]
 
 
-class _Error(msgspec.Struct):
-    code: str
-
-
-class _ErrorDocument(msgspec.Struct):
-    error: _Error
-
-
 class LedgerLine(msgspec.Struct, frozen=True):
     """Money that the provider moved: a capture or a refund, in minor units of the currency."""
 
@@ -102,18 +95,8 @@ def ledger_lines() -> Iterator[LedgerLine]:
         PaymentUnknown: the provider does not answer, or not completely.
     """
     try:
-        response = _client().request(
-            *("GET", f"{settings.PSP_URL}/v1/ledger"),
-            headers=_headers(),
-            timeout=TIMEOUT,
-            retries=False,
-            preload_content=False,
-        )
-        try:
+        with _request("GET", "ledger") as response:
             yield from _complete(response)
-        finally:
-            response.close()
-            response.release_conn()
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         raise PaymentUnknown(f"no ledger: {error}") from error
 
@@ -152,16 +135,7 @@ def _call(kind: type[T], method: str, path: str, *, key: str = "", body: Any = N
 def _ask(kind: type[T], method: str, path: str, *, key: str, body: Any) -> T:
     deadline = time.monotonic() + MAX_SECONDS
     try:
-        answer = _client().request(
-            *(method, f"{settings.PSP_URL}/v1/{path}"),
-            body=None if body is None else msgspec.json.encode(body),
-            headers=_headers(key),
-            timeout=TIMEOUT,
-            pool_timeout=TIMEOUT.read_timeout,
-            retries=False,
-            preload_content=False,
-        )
-        with answer:
+        with _request(method, path, key=key, body=body) as answer:
             document = _read(answer, deadline)
         if answer.status == 200:
             # If this cannot be parsed, the request succeeded with an unknown result.
@@ -172,6 +146,28 @@ def _ask(kind: type[T], method: str, path: str, *, key: str, body: Any) -> T:
     if answer.status in DEFINITE and code:
         raise PaymentDeclined(code)
     raise PaymentUnknown(f"{method} {path}: {answer.status} {code}")
+
+
+@contextmanager
+def _request(
+    method: str, path: str, *, key: str = "", body: Any = None
+) -> Iterator[urllib3.BaseHTTPResponse]:
+    headers = {"Authorization": f"Bearer {settings.PSP_KEY}", "Content-Type": "application/json"}
+    answer = _client().request(
+        *(method, f"{settings.PSP_URL}/v1/{path}"),
+        body=None if body is None else msgspec.json.encode(body),
+        headers={**headers, "Idempotency-Key": key} if key else headers,
+        timeout=TIMEOUT,
+        pool_timeout=TIMEOUT.read_timeout,
+        retries=False,
+        preload_content=False,
+    )
+    try:
+        yield answer
+    finally:
+        # One that was not read to its end would keep its place in the pool.
+        answer.close()
+        answer.release_conn()
 
 
 def _read(answer: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
@@ -188,16 +184,11 @@ def _read(answer: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
     return b"".join(pieces)
 
 
-def _headers(key: str = "") -> dict[str, str]:
-    headers = {"Authorization": f"Bearer {settings.PSP_KEY}", "Content-Type": "application/json"}
-    return {**headers, "Idempotency-Key": key} if key else headers
-
-
 def _refusal(body: bytes) -> str:
     """Return the code of the provider's refusal; empty if a proxy answered, for example."""
     try:
-        return msgspec.json.decode(body, type=_ErrorDocument).error.code
-    except (ValueError, RecursionError):
+        return str(msgspec.json.decode(body)["error"]["code"])
+    except (ValueError, LookupError, TypeError, RecursionError):
         return ""
 
 

@@ -116,6 +116,11 @@ class Refund(models.Model):
     def __str__(self) -> str:
         return f"refund {self.pk} ({self.get_reason_display()}): {self.state}"
 
+    @property
+    def order(self) -> Order:
+        """Return the order whose payment goes back."""
+        return self.payment.order
+
 
 class WebhookEvent(models.Model):
     """An event that was applied. Its row is written with its effect, so each takes effect once."""

@@ -18,6 +18,7 @@ from inventory.tests.helpers import at_once
 from lab.proof import snapshot as shops
 from loadtest.checker import snapshot
 from shop.orders.models import Order
+from shop.payments import http_provider
 from shop.payments.http_provider import HttpProvider, ledger_lines
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown
@@ -201,11 +202,13 @@ def test_members_that_the_shop_does_not_know_are_ignored(settings):
         assert shop.capture("pi_1", key=key()).amount == 1000
 
 
-def test_an_answer_without_end_is_unknown(settings, monkeypatch):
+def test_an_answer_without_end_is_unknown_and_keeps_no_connection(settings, monkeypatch):
     monkeypatch.setattr("shop.payments.http_provider.MAX_SECONDS", 0.2)
     endless = chain([b"HTTP/1.1 200 OK\r\n\r\n"], repeat(b" "))
     with answering(settings, endless), pytest.raises(PaymentUnknown, match="does not end"):
         shop.capture("pi_1", key=key())
+    pool = http_provider._client().connection_from_url(settings.PSP_URL).pool
+    assert pool.qsize() == http_provider.CONNECTIONS
 
 
 def test_the_ledger_cannot_be_changed_nor_hold_what_must_not_be(psp):
