@@ -16,7 +16,7 @@ from shop.accounts import tokens
 from shop.accounts.models import User
 from shop.catalogue.models import Product, Sale
 from shop.catalogue.sales import database_time
-from shop.checkout.purchase import buy
+from shop.checkout import buy
 from shop.orders.models import Order
 from shop.payments.provider import PaymentUnknown
 

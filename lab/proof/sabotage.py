@@ -88,7 +88,7 @@ def silent_restock(original: Callable[..., Any]) -> Callable[..., Any]:
 
 SABOTAGE: Mapping[str, Sabotage] = {
     "stranger": Sabotage("shop.api.views", "_own_order", strangers_order),
-    "left": Sabotage("shop.checkout.purchase", "_refusal", one_more_left),
+    "left": Sabotage("shop.checkout", "_refusal", one_more_left),
     "hint": Sabotage("inventory.services", "restock", silent_restock),
     "busy": Sabotage("inventory.services", "reserve", busy_after_commit),
     "lease": Sabotage("lab.strategies.textbook", "LEASE", lambda seconds: 6 * seconds),

@@ -12,7 +12,7 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from inventory.selling.cart import MAX_LINES
-from shop.checkout.purchase import MAX_UNITS
+from shop.checkout import MAX_UNITS
 from shop.money import Money
 from shop.orders import details
 from shop.orders.models import Status

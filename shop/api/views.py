@@ -20,7 +20,7 @@ from shop.accounts import throttle, tokens
 from shop.api import schemas
 from shop.api.operations import Answer, Operation, Result
 from shop.catalogue.sale_cache import NoSuchSale, stock_cache
-from shop.checkout.purchase import Bought, Wanted, buy, check_out
+from shop.checkout import Bought, Wanted, buy, check_out
 from shop.money import Money
 from shop.orders import Opened, Part
 from shop.orders.models import Order, OrderLine

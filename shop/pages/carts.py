@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from inventory.selling.cart import MAX_LINES
 from shop.catalogue.models import Sale
-from shop.checkout.purchase import Wanted, check_out
+from shop.checkout import Wanted, check_out
 from shop.orders.models import Order
 from shop.pages import refusals, sales
 from shop.pages.forms import CartForm, LineForm

@@ -6,7 +6,7 @@ from django import forms
 from django.contrib.auth.forms import UserCreationForm, UsernameField
 
 from shop.accounts.models import User, normal
-from shop.checkout.purchase import MAX_UNITS
+from shop.checkout import MAX_UNITS
 from shop.orders.models import Order
 
 

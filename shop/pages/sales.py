@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import why_closed
 from shop.catalogue.sales import database_time, held
-from shop.checkout.purchase import buy
+from shop.checkout import buy
 from shop.orders.models import Order
 from shop.pages import refusals
 from shop.pages.forms import BuyForm

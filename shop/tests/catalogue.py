@@ -12,7 +12,7 @@ from inventory.models import OutboxMessage
 from shop.accounts.models import User
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
-from shop.checkout.purchase import buy
+from shop.checkout import buy
 from shop.mails.rendering import Kind
 from shop.mails.sending import QUEUE, topic
 from shop.orders.models import Order

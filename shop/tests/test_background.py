@@ -25,7 +25,7 @@ from shop.background import expiry, follow_up, tasks
 from shop.background.notify import Notifier
 from shop.catalogue.models import Product
 from shop.celery import app
-from shop.checkout.purchase import Limiter
+from shop.checkout import Limiter
 from shop.mails import rendering, sending
 from shop.mails.rendering import Kind, letter, message
 from shop.orders.models import Order

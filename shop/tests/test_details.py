@@ -19,7 +19,7 @@ from inventory.tests.helpers import more_fields, rows
 from inventory.tests.test_sql import PLANES, SPECIAL
 from shop.accounts.models import User
 from shop.catalogue.models import Sale
-from shop.checkout.purchase import Wanted, buy, check_out
+from shop.checkout import Wanted, buy, check_out
 from shop.orders import creation, details
 from shop.orders.creation import OPEN_ORDERS
 from shop.orders.details import DetailedPurchase

@@ -21,7 +21,7 @@ from inventory.tests.helpers import (
 from shop import orders, payments
 from shop.accounts.models import User
 from shop.catalogue.models import Sale
-from shop.checkout.purchase import Bought, buy
+from shop.checkout import Bought, buy
 from shop.orders import WrongState
 from shop.orders.models import Order
 from shop.refusals import Refusal

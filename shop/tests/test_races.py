@@ -22,7 +22,7 @@ from inventory.tests.helpers import at_once, books_not_enforced
 from shop import orders, payments
 from shop.accounts.models import User
 from shop.catalogue.models import Sale
-from shop.checkout.purchase import buy
+from shop.checkout import buy
 from shop.orders import Part, WrongState
 from shop.orders.models import Order
 from shop.orders.transitions import ORDER_LOCK, Step

@@ -28,7 +28,7 @@ from loadtest.replay import compose, marks_of
 from loadtest.report import Story, write
 from loadtest.tests.planted_orders import STOCK_PLANTS
 from loadtest.tests.test_replay import a_run
-from shop.checkout.purchase import buy
+from shop.checkout import buy
 from shop.refusals import Refusal
 from shop.tests.catalogue import a_buyer, a_sale
 from shop.tests.processes import wait_for

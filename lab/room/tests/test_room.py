@@ -24,7 +24,7 @@ from lab.strategies.choice import choose
 from loadtest.faults.fault import free_port
 from loadtest.replay import read_served
 from shop.catalogue.models import Sale
-from shop.checkout.purchase import buy
+from shop.checkout import buy
 from shop.operating.metrics import files
 from shop.refusals import Refusal
 from shop.tests.catalogue import a_buyer

@@ -26,7 +26,7 @@ from loadtest.faults import FAULTS as KNOWN_FAULTS
 from loadtest.faults.fault import Target
 from shop.accounts.models import User
 from shop.catalogue.models import Sale
-from shop.checkout.purchase import buy
+from shop.checkout import buy
 from shop.operating.headers import PAGES
 from shop.tests.catalogue import a_buyer
 

@@ -6,7 +6,7 @@ from django.test import override_settings
 from hypothesis import strategies as st
 
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
-from shop.checkout.purchase import limiter
+from shop.checkout import limiter
 from shop.specification.order import Part, Refused, Sale
 from shop.tests.specification import shown
 from shop.tests.specification.acts import NUMBER, PEOPLE, SOME, Acts, act

@@ -15,8 +15,8 @@ from unittest import mock
 from django.contrib.postgres.functions import TransactionNow
 from django.db import connection
 
+from shop import checkout
 from shop.catalogue import sale_cache
-from shop.checkout import purchase
 
 NAMES = ("now", "statement_timestamp", "clock_timestamp", "transaction_timestamp")
 
@@ -48,7 +48,7 @@ def stands_still() -> Iterator[None]:
     try:
         with (
             mock.patch.object(sale_cache, "time", no_time),
-            mock.patch.object(purchase, "time", no_time),  # and the rate limit
+            mock.patch.object(checkout, "time", no_time),  # and the rate limit
             # Its own word for it is a keyword, which no schema can define.
             mock.patch.object(TransactionNow, "template", "now()"),
         ):

@@ -1,1 +1,0 @@
-"""From a parsed request to an order or a refusal."""
