@@ -75,14 +75,16 @@ class SaleForm(PriceForm):
     price = forms.DecimalField(min_value=0, help_text="of a unit")
 
 
-class Amounts:
-    """Columns that show amounts with their currency."""
+def amount(name: str, description: str) -> Any:
+    """Make a column of amounts, in the currency of the row or of the order that it belongs to."""
 
-    @admin.display(description="amount", ordering="amount")
-    def money(self, row: Any) -> str:
-        """Write the amount of an order, or of a row that belongs to one."""
-        order = row if isinstance(row, Order) else row.order
-        return plain(row.amount, order.currency) if row.amount is not None else "-"
+    @admin.display(description=description, ordering=name)
+    def column(_: object, row: Any) -> str:
+        value = getattr(row, name)
+        priced = row if hasattr(row, "currency") else row.order
+        return plain(value, priced.currency) if value is not None else "-"
+
+    return column
 
 
 @admin.register(Product)
@@ -91,12 +93,7 @@ class ProductAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     form = ProductForm
     list_display = ("name", "slug", "listed_at")
-
-    @admin.display(description="list price", ordering="list_price")
-    def listed_at(self, product: Product) -> str:
-        """Write the list price with its currency."""
-        return plain(product.list_price, product.currency)
-
+    listed_at = amount("list_price", "list price")
     search_fields = ("name", "slug")
     prepopulated_fields = {"slug": ("name",)}
 
@@ -120,6 +117,7 @@ class SaleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         ("Window", {"fields": ("starts_at", "ends_at", "paused")}),
         ("What comes back", {"fields": ("restock_cancelled", "restock_returned")}),
     )
+    sold_at = amount("price", "price")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Sale]:
         """Add the database's time, which opens and ends sales."""
@@ -130,11 +128,6 @@ class SaleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def status(self, sale: Any) -> str:
         """Return the status that buyers see."""
         return why_closed(sale, sale.now) or ("open" if sale.item.available else "sold_out")
-
-    @admin.display(description="price", ordering="price")
-    def sold_at(self, sale: Sale) -> str:
-        """Write the price with its currency."""
-        return plain(sale.price, sale.currency)
 
     @admin.display(description="stock", ordering="item__available")
     def stock(self, sale: Sale) -> str:
@@ -175,9 +168,10 @@ class RowsInline(WrittenByServices, admin.TabularInline):  # type: ignore[type-a
     """Rows of an order that only services write."""
 
     extra = 0
+    money = amount("amount", "amount")
 
 
-class LinesInline(Amounts, RowsInline):
+class LinesInline(RowsInline):
     """The lines of an order."""
 
     model = OrderLine
@@ -185,7 +179,7 @@ class LinesInline(Amounts, RowsInline):
     readonly_fields = ("returned", "money")
 
 
-class EventsInline(Amounts, RowsInline):
+class EventsInline(RowsInline):
     """The events of an order."""
 
     model = OrderEvent
@@ -194,21 +188,17 @@ class EventsInline(Amounts, RowsInline):
     readonly_fields = ("money",)
 
 
-class PaymentsInline(Amounts, RowsInline):
+class PaymentsInline(RowsInline):
     """The payments of an order."""
 
     model = Payment
     fields = ("created", "state", "money", "back", "intent", "settled")
     readonly_fields = ("money", "back")
-
-    @admin.display(description="owed back")
-    def back(self, payment: Payment) -> str:
-        """Write the amount refunded or being refunded."""
-        return plain(payment.owed_back, payment.order.currency)
+    back = amount("owed_back", "owed back")
 
 
 @admin.register(Order)
-class OrderAdmin(Amounts, ReadOnly):
+class OrderAdmin(ReadOnly):
     """Orders."""
 
     list_display = ("id", "what", "buyer", "money", "status", "pay_before", "created")
@@ -223,6 +213,8 @@ class OrderAdmin(Amounts, ReadOnly):
     readonly_fields = ("money", "back")
     inlines = (LinesInline, EventsInline, PaymentsInline)
     actions = ("fulfil",)
+    money = amount("amount", "amount")
+    back = amount("refunded", "refunded")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Order]:
         """Load the lines in one query per page."""
@@ -232,11 +224,6 @@ class OrderAdmin(Amounts, ReadOnly):
     def what(self, order: Order) -> str:
         """Return quantities and products."""
         return order.contents
-
-    @admin.display(description="refunded")
-    def back(self, order: Order) -> str:
-        """Write the amount given back."""
-        return plain(order.refunded, order.currency)
 
     def has_fulfil_permission(self, request: HttpRequest) -> bool:
         """Allow the action to users who may change orders."""
@@ -256,7 +243,7 @@ class OrderAdmin(Amounts, ReadOnly):
 
 
 @admin.register(Refund)
-class RefundAdmin(Amounts, ReadOnly):
+class RefundAdmin(ReadOnly):
     """Refunds."""
 
     list_display = ("id", "order", "money", "reason", "state", "attempts", "created", "settled")
@@ -270,6 +257,7 @@ class RefundAdmin(Amounts, ReadOnly):
     )
     readonly_fields = ("money",)
     actions = ("retry",)
+    money = amount("amount", "amount")
 
     @admin.display(description="order")
     def order(self, refund: Refund) -> int:

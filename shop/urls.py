@@ -3,7 +3,6 @@
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.views import LogoutView
-from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.templatetags.static import static
 from django.urls import include, path
@@ -28,15 +27,11 @@ if settings.PAYMENT_PROVIDER:
     calls.append(path("webhooks/psp", views.receive_webhook))
 
 
-def favicon(request: HttpRequest) -> HttpResponse:
-    """Redirect to the static file, whose name contains a hash in production."""
-    return redirect(static("shop/favicon.svg"))
-
-
 documentation = [
     path("api/docs", docs.browse, name="api-docs"),
     path("api/v1/openapi.json", docs.openapi, name="openapi"),
-    path("favicon.ico", favicon),
+    # The static file's name contains a hash in production.
+    path("favicon.ico", lambda _: redirect(static("shop/favicon.svg"))),
 ]
 
 pages = [

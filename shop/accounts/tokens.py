@@ -104,7 +104,7 @@ class Generations:
         lifetime: seconds that a token is valid; generations that began earlier do not matter.
     """
 
-    def __init__(self, lifetime: float) -> None:
+    def __init__(self, lifetime: float = LIFETIME) -> None:
         self._memory = timedelta(seconds=lifetime) + MAX_TRANSACTION
         self._known: dict[int, int] = {}
         self._as_of = self._not_before = float("-inf")
@@ -148,10 +148,8 @@ def _revocations(memory: timedelta) -> dict[int, int]:
     return dict(recent.values_list("buyer", "number"))
 
 
-@cache
-def generations() -> Generations:
-    """Return the generations that this process knows."""
-    return Generations(LIFETIME)
+generations = cache(Generations)
+"""Returns the generations that this process knows."""
 
 
 # Buyers send the same token again and again: verify each signature once.

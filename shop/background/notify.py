@@ -43,20 +43,16 @@ class Notifier:
 
     def _send(self) -> None:
         try:
-            self._send_once()
-        finally:
-            self._under_way.release()
+            # Imported here: the Celery app needs a broker's address, which not every management
+            # command has.
+            from shop.background.tasks import follow_up
 
-    def _send_once(self) -> None:
-        # Imported here: the Celery app needs a broker's address, which not every management
-        # command has.
-        from shop.background.tasks import follow_up
-
-        try:
             follow_up.apply_async(retry=False, expires=WORTH)
         except (OperationalError, RedisError, OSError) as error:
             log.warning("the broker does not answer (%s); the sweep will follow up", error)
             self._next = time.monotonic() + PAUSE_AFTER_FAILURE
+        finally:
+            self._under_way.release()
 
 
 notify = Notifier()

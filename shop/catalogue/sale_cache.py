@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Protocol
 
 from django.db import Error, connection
 from django.db.models.functions import Now
@@ -50,24 +49,13 @@ class NoSuchSale(LookupError):
     """No sale has this id."""
 
 
-class Window(Protocol):
-    """The window of a sale, read from its row or from the cache."""
-
-    @property
-    def starts_at(self) -> datetime: ...  # noqa: D102
-    @property
-    def ends_at(self) -> datetime: ...  # noqa: D102
-    @property
-    def paused(self) -> bool: ...  # noqa: D102
-
-
-def why_closed(window: Window, now: datetime) -> str | None:
+def why_closed(sale: Sale | CachedSale, now: datetime) -> str | None:
     """Return why a sale is closed at a moment: a code of `shop.refusals`, or None if open."""
-    if now < window.starts_at:
+    if now < sale.starts_at:
         return "not_started"
-    if now >= window.ends_at:
+    if now >= sale.ends_at:
         return "ended"
-    return "paused" if window.paused else None
+    return "paused" if sale.paused else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +150,6 @@ class SaleCache:
         return read[sales[0]]
 
 
-@cache
-def sale_cache() -> SaleCache:
-    """Return the sale cache of this process."""
-    return SaleCache()
-
-
 @dataclass(frozen=True, slots=True)
 class CachedStock:
     """A sale and its stock at the time they were read.
@@ -252,12 +234,6 @@ class StockCache:
         return read
 
 
-@cache
-def stock_cache() -> StockCache:
-    """Return the stock cache of this process."""
-    return StockCache()
-
-
 class AvailabilityCache:
     """Whether each item that sold out may become available again: unpaid orders may expire.
 
@@ -286,7 +262,7 @@ class AvailabilityCache:
         return answer
 
 
-@cache
-def availability_cache() -> AvailabilityCache:
-    """Return the availability cache of this process."""
-    return AvailabilityCache()
+# Each of these returns this process's own.
+sale_cache = cache(SaleCache)
+stock_cache = cache(StockCache)
+availability_cache = cache(AvailabilityCache)

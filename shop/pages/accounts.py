@@ -17,7 +17,7 @@ from django.contrib.auth.views import LoginView, RedirectURLMixin, redirect_to_l
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect, render, resolve_url
+from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.generic import FormView, View
 from django.views.generic.base import TemplateResponseMixin
@@ -44,9 +44,7 @@ class SignUp(RedirectURLMixin, FormView):  # type: ignore[type-arg]
 
     form_class = SignUpForm
     template_name = "shop/sign_up.html"
-
-    def get_default_redirect_url(self) -> str:  # noqa: D102
-        return resolve_url(settings.LOGIN_REDIRECT_URL)
+    next_page = settings.LOGIN_REDIRECT_URL
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:  # noqa: D102
         # The form posts it, as that of Django's own view does.

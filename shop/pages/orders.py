@@ -26,7 +26,6 @@ from shop.payments.models import Payment
 from shop.refusals import Refusal
 
 ORDERS_PER_PAGE = 20
-"""Orders per page."""
 
 
 @require_safe

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -192,15 +193,11 @@ def _refusal(body: bytes) -> str:
         return ""
 
 
-_pool: list[urllib3.PoolManager] = []
-
-
+@cache
 def _client() -> urllib3.PoolManager:
     """Return this process's connection pool."""
-    if not _pool:
-        _pool.append(urllib3.PoolManager(num_pools=2, maxsize=CONNECTIONS, block=True))
-    return _pool[0]
+    return urllib3.PoolManager(num_pools=2, maxsize=CONNECTIONS, block=True)
 
 
 # Two processes that share a socket would read each other's answers.
-os.register_at_fork(after_in_child=_pool.clear)
+os.register_at_fork(after_in_child=_client.cache_clear)

@@ -49,22 +49,12 @@ class Command(BaseCommand):
                     self.stdout.write(f"• {sentence}")
         report = examine(items)
         if options["json"]:
-            self.stdout.write(json.dumps(_document(report, repaired), indent=2))
+            document = {"balanced": report.balanced, **asdict(report), "repaired": repaired}
+            self.stdout.write(json.dumps(document, indent=2))
         else:
             _show(report)
         if not report.balanced:
             sys.exit(1)
-
-
-def _document(report: Report, repaired: list[str]) -> dict[str, Any]:
-    return {
-        "balanced": report.balanced,
-        "items": [asdict(book) for book in report.items],
-        "problems": report.problems,
-        "overdue": report.overdue,
-        "unchecked": report.unchecked,
-        "repaired": repaired,
-    }
 
 
 def _show(report: Report) -> None:
