@@ -31,12 +31,9 @@ from shop.shares import ORDERS, PURCHASES
 
 log = logging.getLogger(__name__)
 
-AFTER_ORDER = {
-    "show_order": ("order", "id"),
-    "pay_order": ("order", "id"),
-    "cancel_order": ("order", "id"),
-    "refund_order": ("order", "id"),
-}
+AFTER_ORDER = dict.fromkeys(
+    ("show_order", "pay_order", "cancel_order", "refund_order"), ("order", "id")
+)
 """What can be done with an order, wherever one is answered."""
 
 BOUGHT = {

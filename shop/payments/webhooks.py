@@ -74,7 +74,7 @@ def receive(body: bytes, signature: str) -> None:
         DataError: it is signed but cannot be stored.
         settlement.NotYet: it is about something unknown here; nothing was written.
     """
-    verify(body, signature)
+    _verify(body, signature)
     try:
         event = msgspec.json.decode(body, type=Event)
     except RecursionError as error:
@@ -85,12 +85,7 @@ def receive(body: bytes, signature: str) -> None:
             EFFECTS[event.type](event.data)
 
 
-def verify(body: bytes, signature: str) -> None:
-    """Verify the provider's signature and its age.
-
-    Raises:
-        NotFromProvider: it is wrong or too old.
-    """
+def _verify(body: bytes, signature: str) -> None:
     match = SIGNATURE.fullmatch(signature)
     if not match:
         raise NotFromProvider

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from inventory.metrics import Declared, metrics
 
@@ -37,5 +38,5 @@ def _pool(statistic: str) -> float:
     # Not above: gunicorn's master imports this package, before gevent's patches.
     from django.db import connection
 
-    pools = getattr(connection, "pools", list)()
+    pools: list[Any] = getattr(connection, "pools", list)()
     return float(sum(pool.get_stats().get(statistic, 0) for pool in pools))
