@@ -116,18 +116,16 @@ def overdue(items: list[int] | None = None) -> list[str]:
         items: ids of items, to check only their sales; None for all.
     """
     holds = Reservation.objects.filter(state=Reservation.State.HELD, deadline__lt=Now() - HOLDS)
-    payments, refunds = (
-        kind.objects.filter(state=kind.State.PENDING, created__lt=Now() - MONEY)
-        for kind in (Payment, Refund)
-    )
+    late = Now() - MONEY
+    payments = Payment.objects.filter(state=Payment.State.PENDING, created__lt=late)
+    refunds = Refund.objects.filter(state=Refund.State.PENDING, created__lt=late)
     refused = Refund.objects.filter(state=Refund.State.FAILED)
     if items is not None:
         lines = "order__lines__reservation__item__in"
         holds = holds.filter(item__in=items)
         payments = payments.filter(**{lines: items}).distinct()
-        refunds, refused = (
-            rows.filter(**{f"payment__{lines}": items}).distinct() for rows in (refunds, refused)
-        )
+        refunds = refunds.filter(**{f"payment__{lines}": items}).distinct()
+        refused = refused.filter(**{f"payment__{lines}": items}).distinct()
     counts: dict[str, QuerySet[Any]] = {
         "{} reservations are held past their deadline": holds,
         "{} payments have been pending for too long": payments,

@@ -208,6 +208,7 @@ def test_an_answer_without_end_is_unknown_and_keeps_no_connection(settings, monk
     with answering(settings, endless), pytest.raises(PaymentUnknown, match="does not end"):
         shop.capture("pi_1", key=key())
     pool = http_provider._client().connection_from_url(settings.PSP_URL).pool
+    assert pool is not None
     assert pool.qsize() == http_provider.CONNECTIONS
 
 
