@@ -1,4 +1,4 @@
-"""The API's calls, for buyers and for the payment provider. Each calls one service and renders."""
+"""The API's calls. Each calls one service and renders."""
 
 from __future__ import annotations
 
