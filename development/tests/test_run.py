@@ -18,7 +18,7 @@ import urllib3
 from development.management.commands.lint_migrations import all_safe, is_safe
 from development.provider import SaysYes
 from shop import payments
-from shop.checkout.purchase import buy
+from shop.checkout import buy
 from shop.conftest import ann, fake_provider, sale, sale_of
 from shop.environment import PROJECT
 from shop.orders.models import Order
