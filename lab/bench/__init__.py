@@ -1,1 +1,1 @@
-"""``manage.py bench``: every strategy and the ceiling, in one run."""
+"""`manage.py bench`: every strategy and the ceiling, in one run."""

@@ -65,7 +65,7 @@ class Measured:
         return sum(getattr(sample, name) for sample in self.samples)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as ``bench --json`` writes it."""
+        """Return the row as `bench --json` writes it."""
         return {
             "name": self.row.name,
             "concurrency": self.row.concurrency,

@@ -115,7 +115,7 @@ def sell_unguarded(
 
 
 class UnguardedCombining(Combining):
-    """``combining`` without its guard, for the negative control that turns it off.
+    """`combining` without its guard, for the negative control that turns it off.
 
     It writes back the number that it read minus the units sold, as in a shop that combines
     purchases and trusts its lock.

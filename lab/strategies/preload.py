@@ -1,10 +1,10 @@
-"""``preload``: the scheme of most seckill tutorials. A Redis counter decides, a queue follows, and
+"""`preload`: the scheme of most seckill tutorials. A Redis counter decides, a queue follows, and
 the queue's consumer writes the database later.
 
-Here the queue is that of ``combining``, so that the two can be compared; the counter replaces the
+Here the queue is that of `combining`, so that the two can be compared; the counter replaces the
 sold-out hint and the item's lock. Tutorials omit what makes it correct: the guard decides in the
 database, the shop answers a purchase only after its row is committed, and the counter is
-repaired from the database (see :mod:`lab.strategies.redis_counter`). With the counter alone, a
+repaired from the database (see `lab.strategies.redis_counter`). With the counter alone, a
 killed process loses units, a Redis that lost its last second sells them twice, and a buyer gets a
 confirmation for an order that is never written.
 

@@ -103,7 +103,7 @@ class Admission(NamedTuple):
     """The counter's answer to a purchase.
 
     Attributes:
-        what: "granted", "ask", "refused" or "load"; see :data:`ADMIT`.
+        what: "granted", "ask", "refused" or "load"; see `ADMIT`.
         level: the counter's units, and the version of the newest known commit.
     """
 

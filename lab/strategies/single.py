@@ -90,7 +90,7 @@ class OnePerTransaction(Strategy):
 
     @abstractmethod
     def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
-        """Make one attempt, inside :func:`committing`; safe to repeat."""
+        """Make one attempt, inside `committing`; safe to repeat."""
 
 
 class SinglePurchase(OnePerTransaction):

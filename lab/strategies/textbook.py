@@ -24,7 +24,7 @@ class GuardOrm(SinglePurchase):
     """The conditional update as most shops write it, one ORM call after the other.
 
     Correct, but it updates the hot row first and holds its lock for the rest of the transaction:
-    five more round trips, each of which waits for its turn in a busy web process. ``guard`` is the
+    five more round trips, each of which waits for its turn in a busy web process. `guard` is the
     same transaction with that row last.
     """
 
@@ -36,7 +36,7 @@ class GuardOrm(SinglePurchase):
 
 
 class RowLock(SinglePurchase):
-    """``SELECT … FOR UPDATE``, then the code of ``naive`` under it.
+    """`SELECT … FOR UPDATE`, then the code of `naive` under it.
 
     Correct as long as every writer of the row locks it first. Buyers queue for the row with a
     connection each.
@@ -106,9 +106,9 @@ class Version(SinglePurchase):
 class Unguarded(SinglePurchase):
     """Check, then decrement in the database, but without a condition.
 
-    One step better than ``naive``: ``available = available - 1`` loses no update. But the check was
+    One step better than `naive`: `available = available - 1` loses no update. But the check was
     made earlier, on another read, so all buyers that checked at the same time decrement. A
-    well-known shop framework allocates stock this way (see docs/replacing.md). ``guard`` fixes it
+    well-known shop framework allocates stock this way (see docs/replacing.md). `guard` fixes it
     with one more condition in the same statement.
     """
 
@@ -134,7 +134,7 @@ class Naive(SinglePurchase):
 
     Two buyers read the same number, both find it large enough, and both write it back less one: one
     decrement is lost, and both have bought. Neither the check nor the transaction helps, because at
-    READ COMMITTED a read locks nothing. ``guard`` fixes it.
+    READ COMMITTED a read locks nothing. `guard` fixes it.
     """
 
     name = "naive"

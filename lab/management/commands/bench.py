@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ from lab.bench.judged import STRATEGIES
 from lab.bench.rows import Row
 from lab.bench.rows import rows as bench_rows
 from lab.bench.run import PURCHASES, Bench, Measured
+from lab.management.commands.prove import quieten
 from lab.proof import testbed
 from lab.proof.load import LoadFailed
 from lab.strategies import CLASSES
@@ -84,8 +84,7 @@ def _judged(options: Mapping[str, Any]) -> dict[str, Any]:
     if lacking := left_out(judged.FAULTS, testbed.has()):
         raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
     call_command("migrate", verbosity=0)
-    for noisy in ("psycopg.pool", "inventory", "shop", "django"):
-        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    quieten()
     with Console(stderr=True).status("") as status:
         found = judged.compare(
             options["only"] or list(CLASSES),

@@ -1,4 +1,4 @@
-"""``manage.py duel``: two strategies sell to the same buyers, one after the other."""
+"""`manage.py duel`: two strategies sell to the same buyers, one after the other."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ class Command(BaseCommand):
             _say(results=[outcome(result) for result in results])
         else:
             _conclude(console, sides, results, run.path)
-        sys.exit(EXIT_CODES["unknown"] if _any_unknown(results) else 0)
+        judged = all(result.outcome != "unknown" for result in results)
+        sys.exit(0 if judged else EXIT_CODES["unknown"])
 
 
 class _Phases:
@@ -108,10 +109,6 @@ def _conclude(console: Console, sides: list[RunPlan], results: list[Result], fol
         report = RunFiles(folder / name).report
         console.print(f"Report: {report}", soft_wrap=True, highlight=False)
     console.print("To see both side by side in a browser: make demo, then open /duel/.")
-
-
-def _any_unknown(results: list[Result]) -> bool:
-    return any(result.outcome == "unknown" for result in results)
 
 
 @contextmanager

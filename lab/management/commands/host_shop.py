@@ -1,4 +1,4 @@
-"""``manage.py host_shop``: run another shop for Locust's page, until the input ends."""
+"""`manage.py host_shop`: run another shop for Locust's page, until the input ends."""
 
 from __future__ import annotations
 

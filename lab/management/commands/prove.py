@@ -1,4 +1,4 @@
-"""``manage.py prove``: run a sale under load and judge it."""
+"""`manage.py prove`: run a sale under load and judge it."""
 
 from __future__ import annotations
 
@@ -142,14 +142,16 @@ class Command(BaseCommand):
             _control(console, options)
         plan = _plan(console, options)
         if plan.faults:
-            _quieten()
+            quieten()
         report = options["report"] or (options["jsonl"] and options["jsonl"] / "report.html")
         try:
             with (
                 _folder(options["jsonl"]) as folder,
                 _testbed(console, plan) as where,
             ):
-                result = _prove(console, plan, where, folder, report)
+                proof = Proof(plan, where, folder, Lines(console, plan), report)
+                proof.run()
+                result = proof.result
                 if (bed := entry.bed()) is not None and bed.operator is not None:
                     result.rebuilt = bed.operator.done
                 if not options["jsonl"] and result.log:
@@ -169,7 +171,7 @@ class Command(BaseCommand):
 
 def _control(console: Console, options: dict[str, Any]) -> NoReturn:
     """Run the negative controls; exit with 0 if all were caught, 1 if not, 2 if one cannot run."""
-    _quieten()
+    quieten()
     seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
     every = tuple(control.name for control in controls.CONTROLS)
     names = options["control"] or (controls.QUICK if options["quick"] else every)
@@ -223,14 +225,6 @@ def _plan(console: Console, options: dict[str, Any]) -> RunPlan:
     )
 
 
-def _prove(
-    console: Console, plan: RunPlan, where: Testbed, folder: Path, report: Path | None
-) -> Result:
-    proof = Proof(plan, where, folder, Lines(console, plan), report)
-    proof.run()
-    return proof.result
-
-
 @contextmanager
 def _testbed(console: Console, plan: RunPlan) -> Iterator[Testbed]:
     """Use the demo's shop that asked for this proof, or start one."""
@@ -248,7 +242,7 @@ def _testbed(console: Console, plan: RunPlan) -> Iterator[Testbed]:
         yield where
 
 
-def _quieten() -> None:
+def quieten() -> None:
     """Silence this process's logs of intended outages."""
     for name in ("psycopg.pool", "inventory", "shop", "django"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

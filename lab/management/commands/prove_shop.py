@@ -1,4 +1,4 @@
-"""``manage.py prove_shop``: install a real shop, start it, rush it, judge it, stop it."""
+"""`manage.py prove_shop`: install a real shop, start it, rush it, judge it, stop it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``manage.py seed``: create the demo's catalogue and logins."""
+"""`manage.py seed`: create the demo's catalogue and logins."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""``manage.py soak``: repeat proofs under random faults for hours."""
+"""`manage.py soak`: repeat proofs under random faults for hours."""
 
 from __future__ import annotations
 

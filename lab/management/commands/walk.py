@@ -1,4 +1,4 @@
-"""``manage.py walk``: show which files each request goes through."""
+"""`manage.py walk`: show which files each request goes through."""
 
 from __future__ import annotations
 
