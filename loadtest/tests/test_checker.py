@@ -113,11 +113,17 @@ def test_a_run_that_tested_nothing_is_unknown(plant: str) -> None:
     assert verdict.verdict == UNKNOWN
 
 
-def test_a_run_under_faults_that_left_nobody_in_doubt_is_vacuous(tmp_path: Path) -> None:
+@pytest.fixture
+def faults(tmp_path: Path) -> Path:
+    """The log of a fault."""
+    log = tmp_path / "faults"
+    log.write_text('{"fault": "redis killed", "start": 1, "end": 2}\n')
+    return log
+
+
+def test_a_run_under_faults_that_left_nobody_in_doubt_is_vacuous(faults: Path) -> None:
     world = sold_out_run(7)
     assert judged(world, properties=["P13"]).verdict == PASS
-    faults = tmp_path / "faults"
-    faults.write_text('{"fault": "redis killed", "start": 1, "end": 2}\n')
     assert judged(world, faults=faults, properties=["P13"]).verdict == UNKNOWN
     # A fault that spares the buyers is no reason for doubt.
     faults.write_text('{"fault": "redis slow", "start": 1, "end": 2, "leaves_doubt": false}\n')
@@ -151,14 +157,12 @@ def test_the_counts_say_how_many_units_were_oversold() -> None:
     assert counts["sold_out"] == len(keys) > 0
 
 
-def test_a_shop_that_fails_on_its_own_has_proved_nothing(tmp_path: Path) -> None:
+def test_a_shop_that_fails_on_its_own_has_proved_nothing(faults: Path) -> None:
     world = sold_out_run(7)
     world.call(world.end + 1, world.end + 2, "cancel", 500, "internal_error")
     assert judged(world, properties=["P13"]).verdict == UNKNOWN
     # Under faults it may.
     world.call(world.end + 1, world.end + 2, "order", 500, "internal_error")
-    faults = tmp_path / "faults"
-    faults.write_text('{"fault": "redis killed", "start": 1, "end": 2}\n')
     assert judged(world, faults=faults, properties=["P13"]).verdict == PASS
 
 
@@ -236,10 +240,8 @@ def test_what_each_property_says_is_planted_to_see_it_fail_is_planted() -> None:
     assert {f"{each.id}: {each.planted}" for each in PROPERTIES.values()} <= planted
 
 
-def test_busy_after_the_commit_is_seen_under_faults_too(tmp_path: Path) -> None:
+def test_busy_after_the_commit_is_seen_under_faults_too(faults: Path) -> None:
     """By the order's own time: under faults a first good answer may be a repeat of itself."""
-    faults = tmp_path / "faults"
-    faults.write_text('{"fault": "postgres killed", "start": 1, "end": 2}\n')
     world = busy_run(3)
     assert judged(world, faults=faults, properties=["P20"]).verdict == PASS
     PLANTS["P20: busy after the commit"](world)
@@ -255,9 +257,7 @@ def test_an_overload_is_no_untrue_answer() -> None:
     assert judged(world, properties=["P20"]).verdict == FAIL
 
 
-def test_a_mail_that_was_sent_twice_under_one_number_is_right_under_faults(tmp_path: Path) -> None:
-    faults = tmp_path / "faults"
-    faults.write_text('{"fault": "celery killed", "start": 1, "end": 2}\n')
+def test_a_mail_that_was_sent_twice_under_one_number_is_right_under_faults(faults: Path) -> None:
     world = busy_run(3)
     PLANTS["P19: mail sent again though nothing broke"](world)
     assert judged(world, faults=faults, properties=["P19"]).verdict == PASS

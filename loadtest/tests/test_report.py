@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from markupsafe import escape
 
-from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, judge
+from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.__main__ import main
 from loadtest.history import AGAIN, INFO, NEVER, OK, Operation, Recorder
@@ -23,6 +25,7 @@ from loadtest.report.headline import Pace, Speed, headline, wrapped
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import World
 
+STORY = Story("t")
 JUDGED = [name for name in PROPERTIES if name not in ("P12", "P13")]
 # What would make a browser send a request.
 OUTSIDE = re.compile(r"https?://|\bsrc\s*=|@import|url\(|<link(?! rel=\"icon\" href=\"data:,\")")
@@ -57,12 +60,24 @@ def a_run() -> World:
     return Simulation(Random(3), stock=4, limit=1, clients=20, returns=False).run()
 
 
+def written(folder: Path, *of: Any) -> str:
+    """The report of a story, a verdict and more."""
+    write(folder / "r.html", *of)
+    return (folder / "r.html").read_text()
+
+
+def reported(
+    folder: Path, story: Story, world: World, properties: Sequence[str] = JUDGED, **more: Any
+) -> tuple[Verdict, str, dict[str, Any]]:
+    """A run's verdict, its report, and its files."""
+    files = world.write(folder / "run")
+    verdict = judge(**files, properties=properties)
+    evidence = gather(files["histories"], during=files["during"], final=files["snapshot"], **more)
+    return verdict, written(folder, story, verdict, evidence), files
+
+
 def test_a_report_shows_all_properties_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    files = a_run().write(tmp_path / "run")
-    verdict = judge(**files, properties=JUDGED)
-    evidence = gather(files["histories"], during=files["during"], final=files["snapshot"])
-    write(tmp_path / "r.html", Story("A title", repeat="make prove"), verdict, evidence)
-    text = (tmp_path / "r.html").read_text()
+    verdict, text, files = reported(tmp_path, Story("A title", "make prove"), a_run())
     page = Page(text)
     assert not OUTSIDE.search(text)
     assert "A title" in text
@@ -78,8 +93,7 @@ def test_a_report_shows_all_properties_and_loads_nothing_from_elsewhere(tmp_path
 def test_what_was_not_judged_is_listed_with_the_reason_and_never_as_passed(tmp_path: Path) -> None:
     why = {"P9": "the strategy has no fencing token"}
     verdict = judge(**a_run().write(tmp_path), not_judged=why)
-    write(tmp_path / "report", Story("A title"), verdict, None)
-    text = (tmp_path / "report").read_text()
+    text = written(tmp_path, STORY, verdict, None)
     assert "Not judged, since the strategy has no fencing token: P9 fencing." in text
     assert 'id="P9"' not in text
     assert verdict.to_json()["not_judged"] == why
@@ -94,8 +108,7 @@ def test_what_a_shop_answers_cannot_become_part_of_the_page(tmp_path: Path) -> N
     faults = tmp_path / "faults"
     faults.write_text(json.dumps({"fault": evil, "start": 1, "end": 2}) + "\n")
     evidence = gather([tmp_path / "h.jsonl"], faults=faults)
-    write(tmp_path / "r.html", Story(evil, evil, {evil: evil}, evil), None, evidence)
-    text = (tmp_path / "r.html").read_text()
+    text = written(tmp_path, Story(evil, evil, {evil: evil}, evil), None, evidence)
     assert len(Page(text).scripts) == 2
     assert "<script>alert" not in text
 
@@ -106,12 +119,8 @@ def test_a_broken_property_shows_its_evidence_and_the_units_that_do_not_exist(
     world = a_run()
     item = world.of(s.Item)[0]
     world.change(item, held=item.total + 3)
-    files = world.write(tmp_path / "run")
-    verdict = judge(**files, properties=JUDGED)
+    verdict, text, _ = reported(tmp_path, STORY, world)
     assert verdict.verdict == FAIL
-    evidence = gather(files["histories"], final=files["snapshot"])
-    write(tmp_path / "r.html", Story("t"), verdict, evidence)
-    text = (tmp_path / "r.html").read_text()
     assert "BROKEN" in text
     assert "units that were sold but did not exist" in text
     assert "<details open>" in text
@@ -125,21 +134,18 @@ def test_only_a_broken_property_whose_moment_is_known_links_to_slow_motion(tmp_p
     marks = marks_of(verdict)
     replay = compose(files["histories"], title="</script>", marks=marks)
     assert verdict["P3"].verdict == FAIL
-    write(tmp_path / "r.html", Story("t"), verdict, None, replay)
-    text = (tmp_path / "r.html").read_text()
+    text = written(tmp_path, STORY, verdict, None, replay)
     assert not OUTSIDE.search(text)
     scripts = Page(text).scripts
     assert json.loads(scripts[2])["marks"] == replay["marks"]
     watched = set(re.findall(r'data-watch="(P\d+)"', text))
     assert "P3" in watched
     assert watched == {mark.property for mark in marks}
-    write(tmp_path / "r.html", Story("t"), verdict, None)
-    assert "data-watch" not in (tmp_path / "r.html").read_text()
+    assert "data-watch" not in written(tmp_path, STORY, verdict, None)
 
 
 def test_a_run_without_a_verdict_is_shown_as_unknown(tmp_path: Path) -> None:
-    write(tmp_path / "r.html", Story("t", reason="no final read"), None, None)
-    text = (tmp_path / "r.html").read_text()
+    text = written(tmp_path, Story("t", reason="no final read"), None, None)
     assert "COULD NOT BE JUDGED" in text
     assert "no final read" in text
     assert "PROVED" not in text
@@ -157,15 +163,13 @@ def test_in_an_open_loop_latency_counts_from_when_the_buyer_meant_to_ask(tmp_pat
 
 
 def test_a_fault_that_could_not_be_injected_makes_a_pass_worth_nothing(tmp_path: Path) -> None:
-    files = a_run().write(tmp_path / "run")
-    verdict = judge(**files, properties=["P1"])
     log = tmp_path / "faults"
     fault = {"fault": "redis-killed", "start": 1, "end": 2, "error": "no such process"}
     log.write_text(json.dumps(fault) + "\n")
-    evidence = gather(files["histories"], final=files["snapshot"], faults=log)
-    write(tmp_path / "r.html", Story("t", reason="redis-killed: not there"), verdict, evidence)
-    text = (tmp_path / "r.html").read_text()
-    assert verdict.verdict == "pass"
+    story = Story("t", reason="redis-killed: not there")
+    verdict, text, _ = reported(tmp_path, story, a_run(), ["P1"], faults=log)
+    assert verdict.verdict == PASS
+    assert "PROVED" not in text
     assert "COULD NOT BE JUDGED" in text
     assert "not injected: no such process" in text
     assert 'class="fault"' not in text

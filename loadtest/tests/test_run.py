@@ -10,6 +10,7 @@ import time
 import uuid
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -230,22 +231,19 @@ def test_lines_are_numbered_in_the_order_of_their_sales_whatever_the_buyers() ->
     )
 
 
-def test_a_refusal_is_about_the_line_that_it_names() -> None:
+@pytest.mark.parametrize(
+    ("body", "codes"),
+    [
+        ({"code": "sold_out", "sale": 2}, [WITH_ANOTHER, "sold_out"]),
+        ({"code": "busy"}, ["busy", "busy"]),
+    ],
+)
+def test_a_refusal_is_about_the_line_that_it_names_or_about_all(
+    body: dict[str, Any], codes: list[str]
+) -> None:
     cart = Cart.of({sale("1"): 1, sale("2"): 1})
-    answer = Answer(409, "sold_out", {"code": "sold_out", "sale": 2}, 0.0, 0)
-    assert [cart.code_of(line, answer.code, answer.about) for line in cart.lines] == [
-        WITH_ANOTHER,
-        "sold_out",
-    ]
-
-
-def test_a_refusal_that_names_no_line_is_about_all_of_them() -> None:
-    cart = Cart.of({sale("1"): 1, sale("2"): 1})
-    answer = Answer(503, "busy", {"code": "busy"}, 1.0, 0)
-    assert [cart.code_of(line, answer.code, answer.about) for line in cart.lines] == [
-        "busy",
-        "busy",
-    ]
+    answer = Answer(409, body["code"], body, 0.0, 0)
+    assert [cart.code_of(line, answer.code, answer.about) for line in cart.lines] == codes
 
 
 MAIN_TERMS = SaleTerms(40, 2, "guard")

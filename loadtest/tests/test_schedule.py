@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from loadtest.address import address_of
-from loadtest.checker.snapshot import Terms, read
+from loadtest.checker.snapshot import Terms
 from loadtest.history import INFO, OK, Operation, Recorder, operations
 from loadtest.shops.flash_sale.answers import classify
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
@@ -24,7 +24,6 @@ from loadtest.steps import (
     ask_again,
     opening_of,
     schedule,
-    write_terms,
 )
 from loadtest.steps.files import leave_tokens, take_tokens
 from loadtest.steps.schedule import HOURS, OTHER_PRICE, PRICE
@@ -114,11 +113,6 @@ def test_a_shop_that_does_not_answer_is_given_up_on(monkeypatch: pytest.MonkeyPa
     rows = taken(shop).rows
     assert all(row.done for row in rows[: before + 1])
     assert rows[-1].done == 0
-
-
-def test_the_terms_of_a_run_are_written_as_a_snapshot(tmp_path: Path) -> None:
-    write_terms(tmp_path / "terms", [OPENED])
-    assert list(read(tmp_path / "terms")[1]) == [OPENED]
 
 
 def test_a_sale_opens_when_its_terms_say() -> None:

@@ -20,7 +20,7 @@ from loadtest.faults import FAULTS, Target
 from loadtest.finished import Tally
 from loadtest.history import Recorder
 from loadtest.shops import OURS
-from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.shops.setup import installed, names, setup_of
 from loadtest.shops.unguarded import Server
 from loadtest.steps import During, RunFiles, RunPlan
@@ -203,7 +203,7 @@ def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -
     run = referee.run
     assert isinstance(run, PageRun)
     run.phase = JUDGED  # ends its watch
-    assert "no figures" in run.reason
+    assert "no figures: the shop does not answer" in run.reason
     run.judge()
     assert run.outcome == "unknown"
     assert "no figures" in folder.report.read_text()
@@ -237,11 +237,6 @@ def test_the_processes_beside_the_page_are_free_of_gevent() -> None:
     beside = ", ".join(f"loadtest.ui.{each}" for each in ("faults", "judge"))
     code = f"import {beside}, sys; sys.exit('gevent' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_a_shop_outside_demo_mode_says_so() -> None:
-    with pytest.raises(ShopRefused, match="does not answer"):
-        DemoShop(("127.0.0.1", 1)).figures("1")
 
 
 def test_a_run_is_repeated_by_the_command_that_its_report_names() -> None:
