@@ -7,20 +7,18 @@ Reads files only, so that it can judge any shop with the same API.
 """
 
 from loadtest.checker.evidence import FaultLogError
-from loadtest.checker.judge import ENOUGH, judge
+from loadtest.checker.judge import judge
 from loadtest.checker.properties import PROPERTIES, Need, not_judged
 from loadtest.checker.snapshot import SnapshotError
-from loadtest.checker.so_far import Broken, Step, judge_so_far
-from loadtest.checker.verdict import FAIL, PASS, UNKNOWN, Aftermath, Finding, Rate, Verdict
+from loadtest.checker.so_far import Broken, judge_so_far
+from loadtest.checker.verdict import FAIL, PASS, UNKNOWN, Finding, Rate, Verdict
 from loadtest.history import HistoryError
 
 __all__ = [
-    "ENOUGH",
     "FAIL",
     "PASS",
     "PROPERTIES",
     "UNKNOWN",
-    "Aftermath",
     "Broken",
     "FaultLogError",
     "Finding",
@@ -28,7 +26,6 @@ __all__ = [
     "Need",
     "Rate",
     "SnapshotError",
-    "Step",
     "Verdict",
     "judge",
     "judge_so_far",

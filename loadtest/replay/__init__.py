@@ -8,7 +8,6 @@ the shop did between a request and its answer is in it if the shop recorded that
 """
 
 from loadtest.replay.document import (
-    MOST,
     Mark,
     compose,
     dump,
@@ -20,7 +19,6 @@ from loadtest.replay.page import SCRIPTS, player_css, player_js, write_page
 from loadtest.replay.served import ServedError, read_served
 
 __all__ = [
-    "MOST",
     "SCRIPTS",
     "Mark",
     "ServedError",

@@ -5,9 +5,8 @@ result.exit_code    # 0 holds, 1 broken, 2 could not be judged
 print(*result.lines(), sep="\\n")
 """
 
-from loadtest.rush.plan import CannotJudge
-from loadtest.rush.release import Release, Reply, send, together
+from loadtest.rush.release import Release, together
 from loadtest.rush.result import RushResult
 from loadtest.rush.run import rush_shop
 
-__all__ = ["CannotJudge", "Release", "Reply", "RushResult", "rush_shop", "send", "together"]
+__all__ = ["Release", "RushResult", "rush_shop", "together"]
