@@ -25,7 +25,7 @@ from shop.catalogue.models import Sale
 from shop.catalogue.sales import database_time
 from shop.mails.rendering import Kind
 from shop.orders.models import Order
-from shop.payments.http_provider import LedgerLine, ledger_lines
+from shop.payments.http_provider import ledger_lines
 
 FOLLOW_UP = (str(Kind.CONFIRMATION),)
 """What must have taken effect for every order."""
@@ -248,14 +248,12 @@ def ledger_rows(orders: Collection[int]) -> Iterator[str]:
     strange = {line.order for line in moved if line.order >= min(orders, default=0)}
     strange -= set(Order.objects.filter(pk__in=strange).values_list("pk", flat=True))
     wanted = strange.union(orders)
-    rows = (_payment(line) for line in moved if line.order in wanted)
-    return snapshot.lines(snapshot.Header(time.monotonic_ns()), rows)
-
-
-def _payment(line: LedgerLine) -> snapshot.Payment:
-    return snapshot.Payment(
-        str(line.id), str(line.order), line.operation, line.amount, line.currency
+    rows = (
+        snapshot.Payment(str(each.id), str(each.order), each.operation, each.amount, each.currency)
+        for each in moved
+        if each.order in wanted
     )
+    return snapshot.lines(snapshot.Header(time.monotonic_ns()), rows)
 
 
 LASTS = timedelta(hours=3)

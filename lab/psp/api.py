@@ -72,7 +72,7 @@ class Api:
             ("payment_intents/([^/]+)/cancel", {"POST": self._cancel}),
             ("refunds", {"POST": self._refund}),
             ("ledger", {"GET": self._ledger}),
-            ("behaviour", {"GET": self._behaviour, "POST": self._behave}),
+            *([("behaviour", {"GET": self._behaviour, "POST": self._behave})] if demo else []),
         )
 
     def __call__(self, environ: Environ, start_response: Callable[..., object]) -> Body:
@@ -142,13 +142,9 @@ class Api:
         yield json.dumps({"lines": len(lines)}).encode() + b"\n"
 
     def _behaviour(self, environ: Environ) -> Answer:
-        if not self._demo:
-            raise Bad(404, "not_found")
         return 200, asdict(self._books.behaviour)
 
     def _behave(self, environ: Environ) -> Answer:
-        if not self._demo:
-            raise Bad(404, "not_found")
         try:
             fields = decoded(environ, dict[str, Any])
             return 200, asdict(self._books.behave(fields))

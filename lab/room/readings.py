@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -243,35 +243,11 @@ others count as failed: nothing is known to be wrong, but the buyer has to try a
 PERCENTILES = (0.5, 0.99)
 
 
-class Counted:
-    """Sums over all processes at one moment."""
-
-    def __init__(self) -> None:
-        self.at = time.monotonic()
-        self.outcomes: Counter[str] = Counter()
-        self.seconds = [0] * (len(SECONDS) + 1)
-        self.batches, self.purchases = 0, 0.0
-        self.stale = 0
-
-    def add(self, snapshot: dict[str, Any]) -> None:
-        """Add what a process has counted."""
-        for (name, *_), count in snapshot["counters"]:
-            if name == "stale_token":
-                self.stale += count
-        for (name, *labels), counts, total in snapshot["histograms"]:
-            if name == "purchase_seconds":
-                self.outcomes[labels[1]] += sum(counts)
-                self.seconds = [a + b for a, b in zip(self.seconds, counts, strict=True)]
-            elif name == "batch_size":
-                self.batches += sum(counts)
-                self.purchases += total
-
-
 class Processes:
-    """Reads the files, and remembers enough of them to tell rates."""
+    """Reads the metrics files, and remembers enough of them to tell rates."""
 
     def __init__(self) -> None:
-        self._counted: deque[Counted] = deque()
+        self._counted: deque[tuple[float, Counter[object]]] = deque()
 
     def read(self) -> dict[str, Any]:
         """Return the web processes that live, and the rates of the last second.
@@ -279,11 +255,11 @@ class Processes:
         Raises:
             OSError, ValueError: a file could not be read.
         """
-        counted, web = Counted(), []
+        now, sums, web = time.monotonic(), Counter[object](), []
         for each in files.written():
             if not each.process.endswith(".web"):
                 continue
-            counted.add(each.snapshot)
+            _add(sums, each.snapshot)
             pid = int(each.process.split(".")[-2])
             state = _state(pid)
             if state is not None:
@@ -296,10 +272,32 @@ class Processes:
                         "without_redis": bool(gauges.get("degraded")),
                     }
                 )
-        self._counted.append(counted)
-        while len(self._counted) > 2 and counted.at - self._counted[1].at >= WINDOW:
+        self._counted.append((now, sums))
+        while len(self._counted) > 2 and now - self._counted[1][0] >= WINDOW:
             self._counted.popleft()
-        return {"web": web, "stale": counted.stale, **rates(self._counted[0], counted)}
+        then, before = self._counted[0]
+        # The files of a master that started again begin at zero, and a difference of counters has
+        # no negative counts: nothing is known yet.
+        return {
+            "web": web,
+            "stale": sums["stale"],
+            **_rates(sums - before, max(now - then, 0.001)),
+        }
+
+
+def _add(sums: Counter[Any], snapshot: dict[str, Any]) -> None:
+    """Add what a process has counted: purchases by outcome and by bucket of seconds, batches."""
+    for (name, *_), count in snapshot["counters"]:
+        if name == "stale_token":
+            sums["stale"] += count
+    for (name, *labels), counts, total in snapshot["histograms"]:
+        if name == "purchase_seconds":
+            sums["outcome", labels[1]] += sum(counts)
+            for bucket, count in enumerate(counts):
+                sums[bucket] += count
+        elif name == "batch_size":
+            sums["batches"] += sum(counts)
+            sums["purchases"] += total
 
 
 def _state(pid: int) -> str | None:
@@ -313,24 +311,22 @@ def _state(pid: int) -> str | None:
     return "stopped" if status == psutil.STATUS_STOPPED else "running"
 
 
-def rates(before: Counted, after: Counted) -> dict[str, Any]:
-    """Return what happened per second between two readings."""
-    seconds = max(after.at - before.at, 0.001)
-    # The files of a master that started again begin at zero: then nothing is known yet.
-    kinds: defaultdict[str, float] = defaultdict(float)
-    for outcome, count in after.outcomes.items():
-        kind = "accepted" if outcome in ACCEPTED else "refused" if outcome in REFUSED else "failed"
-        if outcome != "replayed":
-            kinds[kind] += max(0, count - before.outcomes[outcome]) / seconds
-    buckets = [max(0, b - a) for a, b in zip(before.seconds, after.seconds, strict=True)]
-    batches = after.batches - before.batches
+def _rates(new: Counter[Any], seconds: float) -> dict[str, Any]:
+    """Return what happened per second."""
+    purchases = Counter({key[1]: new[key] for key in new if isinstance(key, tuple)})
+    del purchases["replayed"]
+    accepted = sum(purchases.pop(outcome, 0) for outcome in ACCEPTED)
+    refused = sum(purchases.pop(outcome, 0) for outcome in REFUSED)
+    kinds = {"accepted": accepted, "refused": refused, "failed": purchases.total()}
+    buckets = [new[bucket] for bucket in range(len(SECONDS) + 1)]
     p50, p99 = (percentile(buckets, share) for share in PERCENTILES)
+    batches = new["batches"]
     return {
-        **{kind: round(kinds[kind], 1) for kind in ("accepted", "refused", "failed")},
+        **{kind: round(number / seconds, 1) for kind, number in kinds.items()},
         "p50": p50,
         "p99": p99,
-        "batches": round(max(0, batches) / seconds, 1),
-        "batch": round((after.purchases - before.purchases) / batches, 1) if batches > 0 else None,
+        "batches": round(batches / seconds, 1),
+        "batch": round(new["purchases"] / batches, 1) if batches else None,
     }
 
 
