@@ -12,18 +12,12 @@ from typing import Any
 from django.db import connection
 
 from lab.proof import testbed
-from lab.proof.controls import CONTROLS, DRAIN, Control
+from lab.proof.controls import CONTROLS, DRAIN, EMPTY, Control
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from loadtest.steps import RunPlan
-
-EMPTY = """
-TRUNCATE inventory_item, inventory_reservation, inventory_stockmovement, inventory_buyerquota,
-         inventory_outboxmessage CASCADE
-"""
-"""Between two controls, so that constraints can be put back over what broke them."""
 
 
 @dataclass(slots=True)
@@ -126,7 +120,7 @@ def _switched_off(control: Control) -> Iterator[None]:
     try:
         yield
     finally:
-        _execute((EMPTY, *control.after))
+        _execute((*EMPTY, *control.after))
 
 
 def _execute(statements: tuple[str, ...]) -> None:

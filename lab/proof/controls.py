@@ -16,6 +16,14 @@ DRAIN = 8.0
 """Seconds for the follow-up. A healthy shop needs one or two; with the outbox off it never ends."""
 
 
+EMPTY = (
+    """TRUNCATE inventory_item, inventory_reservation, inventory_stockmovement,
+                inventory_buyerquota, inventory_outboxmessage CASCADE""",
+    "DROP FUNCTION IF EXISTS sabotage CASCADE",
+)
+"""Between two controls, so that constraints can be put back over what broke them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Control:
     """One thing to switch off.
@@ -33,7 +41,7 @@ class Control:
         lines: safeguards that are on, as in INVENTORY_FEATURE_FLAGS; empty: all.
         sabotage: what of the product is replaced, as in ``lab/proof/sabotage.py``; empty: nothing.
         before: SQL that switches it off.
-        after: SQL that switches it on again.
+        after: SQL that switches it on again, where `EMPTY` does not.
     """
 
     name: str
@@ -57,7 +65,7 @@ class Control:
 
 
 def _trigger(when: str, table: str, does: str, condition: str = "true") -> tuple[str, ...]:
-    """SQL that does something to each row before it is written; undone by ``_UNDONE``."""
+    """SQL that does something to each row before it is written; `EMPTY` undoes it."""
     return (
         f"""CREATE FUNCTION sabotage() RETURNS trigger LANGUAGE plpgsql AS
             $$BEGIN {does} RETURN NEW; END$$""",
@@ -65,8 +73,6 @@ def _trigger(when: str, table: str, does: str, condition: str = "true") -> tuple
             EXECUTE FUNCTION sabotage()""",
     )
 
-
-_UNDONE = ("DROP FUNCTION sabotage CASCADE",)
 
 CONTROLS = (
     Control("nothing", "nothing", ()),
@@ -86,7 +92,6 @@ CONTROLS = (
             *_trigger("INSERT", "inventory_reservation", "PERFORM pg_sleep(0.25);"),
         ),
         after=(
-            *_UNDONE,
             """ALTER TABLE inventory_reservation
                ADD CONSTRAINT inventory_reservation_one_per_key UNIQUE (buyer, key)""",
         ),
@@ -97,14 +102,12 @@ CONTROLS = (
         ("P5",),
         units=3,
         before=_trigger("INSERT OR UPDATE", "inventory_buyerquota", "NEW.used := 0;"),
-        after=_UNDONE,
     ),
     Control(
         "outbox",
         "the outbox",
         ("P10",),
         before=_trigger("INSERT", "inventory_outboxmessage", "RETURN NULL;"),
-        after=_UNDONE,
     ),
     Control(
         "fence",
@@ -114,7 +117,7 @@ CONTROLS = (
             "ALTER TABLE inventory_item DISABLE TRIGGER inventory_item_fence",
             *_trigger("UPDATE", "inventory_item", "NEW.fence := 0;"),
         ),
-        after=(*_UNDONE, "ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_fence"),
+        after=("ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_fence",),
     ),
     Control(
         "release-once",
@@ -133,7 +136,6 @@ CONTROLS = (
             ),
         ),
         after=(
-            *_UNDONE,
             """ALTER TABLE inventory_item
                ADD CONSTRAINT inventory_item_available_within_total CHECK (available <= total)""",
         ),
@@ -144,7 +146,6 @@ CONTROLS = (
         ("P11",),
         mix="refunders",
         before=_trigger("INSERT", "shop_refund", "NEW.amount := NEW.amount / 2;"),
-        after=_UNDONE,
     ),
     Control(
         "hint",
@@ -194,7 +195,6 @@ CONTROLS = (
             "NEW.amount := NEW.amount - NEW.amount / NEW.quantity;",
             "NEW.quantity > 1",
         ),
-        after=_UNDONE,
     ),
     Control(
         "pause",
@@ -203,7 +203,6 @@ CONTROLS = (
         mix="windows",
         units=12,  # left when the sale is paused and closed, however fast it sells
         before=_trigger("UPDATE", "shop_sale", "NEW.paused := false;"),
-        after=_UNDONE,
     ),
     Control(
         "hold",
@@ -215,7 +214,6 @@ CONTROLS = (
             "inventory_reservation",
             "NEW.deadline := now() + (NEW.deadline - now()) / 2;",
         ),
-        after=_UNDONE,
     ),
     Control(
         "cart",
@@ -229,7 +227,6 @@ CONTROLS = (
                    RETURN NULL;
                END IF;""",
         ),
-        after=_UNDONE,
     ),
     Control(
         "stranger",
@@ -246,7 +243,6 @@ CONTROLS = (
         before=_trigger(
             "INSERT", "inventory_outboxmessage", "NEW.done := now();", "NEW.topic = 'mails.paid'"
         ),
-        after=_UNDONE,
     ),
     Control(
         "busy",
