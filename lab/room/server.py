@@ -112,9 +112,9 @@ class Answers(WSGIHandler):
 
     def _carry_out(self, request: HttpRequest) -> HttpResponse:
         name = request.path.removeprefix("/actions/")
-        if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BODY:
-            return _detail(HTTPStatus.BAD_REQUEST, "the body is too long")
         try:
+            if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BODY:
+                raise ValueError("the body is too long")
             document = json.loads(request.body or b"{}")
             if not isinstance(document, dict):
                 raise ValueError("not an object")
