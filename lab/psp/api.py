@@ -66,14 +66,15 @@ class Api:
 
     def __init__(self, books: Books, key: str, *, demo: bool) -> None:
         self._books, self._key, self._demo = books, key, demo
-        self._calls: tuple[tuple[str, dict[str, Callable[..., Answer | Body]]], ...] = (
+        self._calls: list[tuple[str, dict[str, Callable[..., Answer | Body]]]] = [
             ("payment_intents", {"GET": self._intents, "POST": self._create}),
             ("payment_intents/([^/]+)/capture", {"POST": self._capture}),
             ("payment_intents/([^/]+)/cancel", {"POST": self._cancel}),
             ("refunds", {"POST": self._refund}),
             ("ledger", {"GET": self._ledger}),
-            *([("behaviour", {"GET": self._behaviour, "POST": self._behave})] if demo else []),
-        )
+        ]
+        if demo:
+            self._calls.append(("behaviour", {"GET": self._behaviour, "POST": self._behave}))
 
     def __call__(self, environ: Environ, start_response: Callable[..., object]) -> Body:
         """Answer a request."""
