@@ -16,7 +16,7 @@ from django.db import OperationalError, connection
 
 from inventory import services
 from inventory.metrics import metrics
-from inventory.tests.helpers import TIMEOUT, at_once, locked
+from inventory.tests.helpers import TIMEOUT, at_once, locked, wait_until_blocked
 from locking.tests.helpers import eventually
 from shop.catalogue import sale_cache
 from shop.catalogue.models import Sale
@@ -75,6 +75,23 @@ def test_a_sale_and_its_stock_cost_one_query_per_second(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_readers_who_ask_at_once_are_answered_by_one_query(sale: Sale) -> None:
+    cache = StockCache()
+    counts = counted(cache)
+    with ThreadPoolExecutor(READERS) as pool:
+        with locked("shop_sale"):
+            asking = [pool.submit(get, cache, sale.pk)]
+            eventually(lambda: counts == [1])
+            asking += [pool.submit(get, cache, sale.pk) for _ in range(READERS - 1)]
+            eventually(lambda: cache._readers.waiting("sales") == READERS - 1)
+            assert metrics.snapshot()["gauges"]["waiting"] == 0, "no purchases wait"
+            wait_until_blocked(1)
+        found = [each.result(TIMEOUT) for each in asking]
+    assert [each.available for each in found] == [10] * READERS
+    assert counts == [1]
+
+
+@pytest.mark.django_db(transaction=True)
 def test_what_is_asked_during_a_query_is_read_together_by_the_next(
     sale_of: Callable[..., Sale],
 ) -> None:
@@ -88,7 +105,6 @@ def test_what_is_asked_during_a_query_is_read_together_by_the_next(
             eventually(lambda: counts == [1])
             others = {each: pool.submit(get, cache, each) for each in [*sales, *nowhere]}
             eventually(lambda: cache._readers.waiting("sales") == len(others))
-            assert metrics.snapshot()["gauges"]["waiting"] == 0, "no purchases wait"
         assert first.result(TIMEOUT).sale.sale == sales[0]
         assert [others[each].result(TIMEOUT).sale.sale for each in sales] == sales
         assert [type(others[each].exception(TIMEOUT)) for each in nowhere] == [NoSuchSale] * 2

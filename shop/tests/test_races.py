@@ -90,10 +90,11 @@ def refund_part_twice(order: Order, fake_provider: FakeProvider) -> list[Callabl
     return [partial(payments.refund, again(order), part) for _ in range(2)]
 
 
-def refund_part_and_whole(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+def refund_parts_and_whole(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
     payments.pay(again(order))
-    part = Part(1, uuid4())
-    return [partial(payments.refund, again(order), part), partial(payments.refund, again(order))]
+    parts = [Part(1, uuid4()) for _ in range(2)]
+    calls = [partial(payments.refund, again(order), part) for part in parts]
+    return [*calls, partial(payments.refund, again(order))]
 
 
 def refund_and_its_news(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
@@ -124,7 +125,7 @@ RACES: dict[str, Race] = {
     race.__name__: race
     for race in (
         *(pay_and_cancel, pay_and_expire, pay_twice, pay_and_sweep, capture_and_sell),
-        *(refund_twice, refund_part_twice, refund_part_and_whole),
+        *(refund_twice, refund_part_twice, refund_parts_and_whole),
         *(refund_and_its_news, refund_and_fulfil),
         *(cancel_and_expire, cancel_and_buy),
     )
