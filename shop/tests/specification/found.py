@@ -255,7 +255,7 @@ TOURS: dict[str, Steps] = {
         *(("visits", {"who": "Ann", "where": where}) for where in (1, 2, 4)),
         page("Bob", 0, 0),
         page("Bob", 6, 0),  # buys the cart
-        page("Bob", 0, 0),
+        page("Bob", 0, 0, 2),
         ("sends_an_old_form", {"who": "Bob", "tab": 4, "form": 0, "units": None}),
         bought("Ann", 0),
         provider("silent"),
