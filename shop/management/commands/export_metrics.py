@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from prometheus_client import start_http_server
 
 from shop import environment
@@ -25,6 +25,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, bind: str, port: int, **options: Any) -> None:
         """Serve."""
-        server, thread = start_http_server(port, bind, exporter.registry())
+        try:
+            server, thread = start_http_server(port, bind, exporter.registry())
+        except (OSError, OverflowError) as error:  # the port is taken, or there is none such
+            raise CommandError(f"cannot listen on {bind}:{port}: {error}") from error
         self.stdout.write(f"http://{bind}:{server.server_port}/metrics")
         thread.join()

@@ -172,7 +172,10 @@ class BuyersActs(Acts):
     @act(1, looks=True, who=PEOPLE, chinese=st.booleans())
     def reads(self, who: str, chinese: bool) -> str:
         """Choose a language, for all that follows."""
-        self.world.people[who].read_in(chinese=chinese)
+        person = self.world.people[who]
+        for language in (not chinese, chinese):  # within a second
+            person.read_in(chinese=language)
+            shown.check_home(person, self.world)
         return f"{who} reads {'Chinese' if chinese else 'English'}"
 
     @act(

@@ -201,6 +201,17 @@ TOURS: dict[str, Steps] = {
                 last,
             )
         ),
+        provider("works"),
+        changed("refund"),
+        ("the_provider_finishes", {"which": 0, "well": True}),
+        ASKS,  # the news of it are lost
+        ("visits", {"who": "Bob", "where": 7}),
+        provider("answers"),
+        bought("Ann", 2),
+        changed("payment"),
+        bought("Bob", 2),
+        changed("cancel"),
+        ("the_operator_hands_over", {"order": 0, "then": ""}),  # among orders that have ended
     ],
     "a cart of which a line is cancelled, and which is paid late": [
         opening(stock=6, eyes=True),
@@ -340,6 +351,8 @@ FOUND: dict[str, Steps] = {
         ("buys", {"who": "Ann", "sale": 0, "units": 2, "again": False}),
         ("uses_a_page", {"who": "Bob", "where": 0, "form": 0, "units": 1, "times": 1}),
         ("uses_a_page", {"who": "Bob", "where": 6, "form": 0, "units": None, "times": 2}),
+        reads("Bob"),
+        bought("Bob", 0),
     ],
     "a late payment keeps the money for a part that was cancelled meanwhile": [
         opening(),

@@ -13,6 +13,7 @@ from inventory.models import Item
 from shop.catalogue.models import Product
 from shop.catalogue.models import Sale as SaleRow
 from shop.specification.order import Sale
+from shop.tests.specification import opening
 from shop.tests.specification.operator import Operator
 from shop.tests.specification.page import forms, read
 
@@ -28,14 +29,18 @@ WRONG: dict[str, list[dict[str, str]]] = {
     "shop_product_change": [*({"list_price": price} for price in PRICES), {"slug": "not a slug"}],
     "inventory_item_restock": [{"units": units} for units in ("", "0", "-1", "1.5", "x", "9" * 20)],
 }
-OPTIONS = (
-    *("--price=-1", "--price=1.001", "--price=NaN", "--price=1e30", "--stock=-1", "--stock=1.5"),
-    *("--limit=0", "--limit=-1", "--hold=0", "--hold=-1", "--no-such-option"),
-)
+OPTIONS = {
+    "create_sale": (
+        *("--price=-1", "--price=1.001", "--price=NaN", "--price=1e30", "--stock=-1"),
+        *("--stock=1.5", "--limit=0", "--limit=-1", "--hold=0", "--hold=-1", "--no-such-option"),
+    ),
+    "audit": ("--sale=0", "--sale=-1", f"--sale={2**40}", "--sale=x", "--no-such-option"),
+    "export_metrics": ("--port=-1", "--port=65536", "--port=x", "--bind=not an address"),
+}
 
 
 def make_mistakes(operator: Operator, sale: Sale) -> None:
-    """Type wrong values into each form about a sale, and call `create_sale` with some."""
+    """Type wrong values into each form about a sale, and give commands some."""
     row, before = operator.world.rows[sale], _written()
     numbers = {"inventory_item_restock": row.item_id, "shop_product_change": row.product_id}
     for name, wrong in WRONG.items():
@@ -46,9 +51,11 @@ def make_mistakes(operator: Operator, sale: Sale) -> None:
             answer = operator.browser.post(where, {**form.values, **values})
             assert answer.status_code == 200, (name, values, "was taken")
             assert list(read(answer.content.decode()).all("ul", css="errorlist")), values
-    for option in OPTIONS:
-        with pytest.raises(CommandError):
-            call_command("create_sale", option)
+    for command, options in OPTIONS.items():
+        for option in options:
+            with pytest.raises(CommandError):
+                call_command(command, option)
+    opening.check_currencies()
     assert _written() == before
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from shop.specification.order import Order
+from shop.tests.specification import words
 from shop.tests.specification.world import Person, World, key_of, status_of
 
 TOO_LARGE = 2**63
@@ -75,6 +76,12 @@ def ask_oddly(world: World, person: Person, order: Order) -> None:
         said = answer.json()
         assert (said["code"], answer.status_code) == (call.code, status_of(call.code)), call
         assert answer.headers["Content-Type"] == "application/problem+json"
+        if call.code in words.REFUSED:
+            assert said["title"] == words.said(words.REFUSED[call.code], chinese=False)
         if call.code == "method_not_allowed":
             allowed = "GET" if call.path.count("/") == 1 else "POST"
             assert answer.headers["Allow"] == allowed, call
+    reads = {"cookie": "django_language=zh-hans", "accept_language": "en"}
+    reads["idempotency_key"] = UNUSED
+    title = person.buyer.call("POST", "orders", {"lines": []}, **reads).json()["title"]
+    assert title == words.said(words.REFUSED["invalid_cart"], chinese=True)

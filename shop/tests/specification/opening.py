@@ -9,8 +9,8 @@ from typing import Any
 from uuid import uuid4
 
 from django.core.management import call_command
-from django.db import connection
-from django.test import Client
+from django.db import connection, transaction
+from django.test import Client, override_settings
 from django.urls import reverse
 
 from inventory.models import Item
@@ -42,6 +42,16 @@ def by_command(sale: Sale) -> SaleRow:
     assert 0 < starts_in - sale.opens <= 7
     assert row.ends_at - row.starts_at == timedelta(days=1)
     return row
+
+
+def check_currencies() -> None:
+    """Compare the prices of sales by `create_sale` in shops of other currencies; keep none."""
+    for currency, price in (("JPY", 1_250), ("KWD", 1_250_000), ("CNY", 125_000)):
+        with override_settings(CURRENCY=currency), transaction.atomic():
+            call_command("create_sale", "--price=1250", stdout=StringIO())
+            row = SaleRow.objects.latest("pk")
+            assert (row.price, row.currency) == (price, currency)
+            transaction.set_rollback(True)
 
 
 def by_forms(sale: Sale, staff: Client) -> SaleRow:

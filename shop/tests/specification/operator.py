@@ -30,6 +30,7 @@ KINDS = {
     "refund_failed": "money could not be given back",
 }
 """How the admin calls events whose name says too little."""
+ENDED = ("cancelled", "expired", "refunded")
 CAPTURED = {"done": "captured"}
 """How the shop calls a payment that is done."""
 FIELDS = {"restock_cancelled": "resells_cancelled", "restock_returned": "resells_returned"}
@@ -84,8 +85,10 @@ class Operator(Commands):
         before, pk = order.status, self.world.orders[order]
         asked(order.hand_over)
         done = before in ("paid", "fulfilled")
-        said = self.does("shop_order", "fulfil", pk)
-        assert said == f"Order {pk} is {'handed over' if done else before}."
+        said = {pk: "handed over" if done else before}
+        said |= {n: o.status for o, n in self.world.orders.items() if o.status in ENDED}
+        told = [f"Order {pk} is {what}." for pk, what in sorted(said.items(), reverse=True)]
+        assert self.does("shop_order", "fulfil", *said) == " ".join(told)
         self.log += ["Handed over."] * done
 
     def retry(self, order: Order, refund: Money) -> None:
@@ -214,6 +217,7 @@ class Operator(Commands):
         assert page.one("p", css="figures").text.startswith(
             f"{waits} waiting · 0 put off · {dead} dead"
         )
+        assert ("nothing waits" in page.one("p", css="figures").text) == (not waits)
         for state, count in (("waiting", waits), ("dead", dead)):
             answer = self.browser.get(page_of("inventory_outboxmessage"), {"state": state})
             found = list(read(answer.content.decode()).all("table", id="result_list"))

@@ -41,6 +41,8 @@ def look(person: Person, where: str, world: World, order: Order | None = None) -
     """Visit a page, and compare what all have: a title, the time, and links by their names."""
     page, said = person.visit(where, order), person.says
     assert page.one("title").text.startswith(page.one("h1").text)
+    [back] = page.one("form", css="languages").all("input", name="next")
+    assert back.attributes["value"] == where, "a choice of language leads elsewhere"
     for clock in page.all(data_now=None):
         assert world.second(clock.attributes["data-now"]) == world.model.now
     lead = {said("Order {}", number): f"/orders/{number}/" for number in world.orders.values()}
@@ -192,7 +194,7 @@ def check_cart(person: Person, world: World, page: Node | None = None) -> None:
 
 def check_orders(person: Person, world: World) -> None:
     """Compare the list of a buyer's orders."""
-    page, said = look(person, "/orders/", world), person.says
+    page, said = look(person, "/orders/?page=1", world), person.says
     found = []
     for tr in (row for body in page.all("tbody") for row in body.all("tr")):
         what, _, amount, status = [td.text for td in tr.all("td")]

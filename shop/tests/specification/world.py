@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 
 from django.core.cache import cache
 from django.test import Client
+from django.utils import translation
 
 from inventory.metrics import metrics
 from inventory.redis import client
@@ -261,10 +262,11 @@ class World:
             assert left - 60 < waits[self.orders[order]] < left + 2
 
     def forget(self) -> None:
-        """Forget what a process may remember of the shop for a second."""
+        """Forget what a process may remember of the shop for a second, and of the last request."""
         for remembered in (sale_cache, stock_cache, availability_cache):
             remembered.cache_clear()
         cache.clear()
+        translation.deactivate()
 
     # --- what is there ----------------------------------------------------------------------
 
