@@ -272,7 +272,8 @@ class _SteppedWorld(World):
         self.over = self.over or self.stopped
         events = [] if self.over else self._events()
         self.next_event = events[0] / MICROSECONDS if events else None
-        show = reader(self.history)
+        steps = [Event(self.now, "", Kind.NOTE, one.about) for one in self.threads if one.stepping]
+        show = reader(self.history + steps)  # a step names its token before the history does
         inside = [who for who, _, end in _times(self.history, HORIZON) if end == HORIZON]
         for name in list(self._keeps):
             self._close(name)

@@ -65,6 +65,8 @@ def test_a_position_names_the_line_of_code_and_the_command_of_each_client():
     assert (visitor.state, visitor.until) == ("new", 86_400.0)
     assert here.keys == [{"server": "redis", "key": "stock", "value": "1", "left": None}]
     assert (here.over, here.violations) == (False, [])
+    (first, *_) = position(find("token-lua").scenarios[1], [], mended=True).clients
+    assert first.command == "acquire.lua A 10000 f 1", "a token is random, and its owner is not"
 
 
 def test_time_passes_to_the_end_of_the_lease_while_the_clients_stand_still():
