@@ -17,6 +17,8 @@ DRAIN = 8.0
 
 
 EMPTY = (
+    # The shop still runs. Where both wait for each other, its session is the one that ends.
+    "SET deadlock_timeout = '1min'",
     """TRUNCATE inventory_item, inventory_reservation, inventory_stockmovement,
                 inventory_buyerquota, inventory_outboxmessage CASCADE""",
     "DROP FUNCTION IF EXISTS sabotage CASCADE",

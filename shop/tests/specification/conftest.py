@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from inventory import redis
 from shop.audit import money
 from shop.background import tasks
 from shop.operating import health
@@ -20,6 +21,10 @@ def stage(settings: Any, monkeypatch: pytest.MonkeyPatch, transactional_db: None
     settings.PAYMENT_PROVIDER = "shop.tests.specification.world.Psp"
     monkeypatch.setattr(money, "ledger_lines", lambda: rest.ledger(cast(Psp, provider())))
     monkeypatch.setattr(tasks, "_ask_for", lambda task: None)
-    monkeypatch.setattr(health, "MAX_SECONDS", 60.0)  # on a busy machine servers answer late
+    # On a busy machine servers answer late.
+    monkeypatch.setattr(health, "MAX_SECONDS", 60.0)
+    for name in ("TIMEOUT", "CONNECT_TIMEOUT"):
+        monkeypatch.setattr(redis, name, 60.0)
+    settings.REDIS_URL = settings.REDIS_URL  # which makes clients anew, now and in the end
     with clock.stands_still():
         yield
