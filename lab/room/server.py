@@ -88,7 +88,8 @@ class Answers(WSGIHandler):
         # An EventSource and a link cannot send a header.
         token = request.GET.get("token", "")
         if request.method == "POST":
-            token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+            scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+            token = token if scheme == "Bearer" else ""
         try:
             views.verify(token)
         except BadSignature:

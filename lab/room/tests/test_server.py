@@ -111,6 +111,19 @@ def test_without_a_valid_token_there_is_no_stream_no_report_and_no_action(token,
     assert status(room, "/healthz") == 200
 
 
+def test_an_action_takes_its_token_from_a_bearer_header_only(room, sale):
+    token = views.issue(1)
+    for header in (token, f"Basic {token}"):
+        answer = urllib3.request(
+            *("POST", address(room, "/actions/restock")),
+            json={"sale": sale.pk, "units": 5},
+            headers={"Authorization": header, "Connection": "close"},
+            timeout=30,
+        )
+        assert answer.status == 401
+    assert act(room, "restock", token, sale=sale.pk, units=5)[0] == 200
+
+
 def test_a_recording_is_there_for_those_with_a_token_until_it_is_deleted(room, tmp_path):
     folder = tmp_path / "replays" / "0003"
     folder.mkdir(parents=True)
