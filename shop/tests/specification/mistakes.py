@@ -13,7 +13,6 @@ from inventory.models import Item
 from shop.catalogue.models import Product
 from shop.catalogue.models import Sale as SaleRow
 from shop.specification.order import Sale
-from shop.tests.specification import opening
 from shop.tests.specification.operator import Operator
 from shop.tests.specification.page import forms, read
 
@@ -55,7 +54,6 @@ def make_mistakes(operator: Operator, sale: Sale) -> None:
         for option in options:
             with pytest.raises(CommandError):
                 call_command(command, option)
-    opening.check_currencies()
     assert _written() == before
 
 
