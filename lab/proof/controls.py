@@ -76,6 +76,14 @@ def _trigger(when: str, table: str, does: str, condition: str = "true") -> tuple
     )
 
 
+def _signal_wal_writer(signal: str) -> str:
+    """SQL that signals the process that writes what sessions have not waited for."""
+    return f"""DO $$BEGIN EXECUTE (
+                   SELECT format('COPY (SELECT) TO PROGRAM ''cat; kill -{signal} %s''', pid)
+                   FROM pg_stat_activity WHERE backend_type = 'walwriter'
+               ); END$$"""
+
+
 CONTROLS = (
     Control("nothing", "nothing", ()),
     Control("naive", "the care: read, check, write", ("P1", "P2"), strategy="naive"),
@@ -174,16 +182,12 @@ CONTROLS = (
         before=(
             # For the role: the server's command line, which says "on", outranks ALTER SYSTEM.
             "ALTER ROLE CURRENT_USER SET synchronous_commit = off",
-            "ALTER SYSTEM SET wal_writer_delay = '10s'",
-            "ALTER SYSTEM SET wal_writer_flush_after = '1GB'",
-            "SELECT pg_reload_conf()",
+            # With its longest delay, 10 s, it could still write everything just before the kill.
+            _signal_wal_writer("STOP"),
+            # A sale that is lost as well cannot be judged.
+            *_trigger("INSERT", "shop_sale", "SET LOCAL synchronous_commit = on;"),
         ),
-        after=(
-            "ALTER ROLE CURRENT_USER RESET synchronous_commit",
-            "ALTER SYSTEM RESET wal_writer_delay",
-            "ALTER SYSTEM RESET wal_writer_flush_after",
-            "SELECT pg_reload_conf()",
-        ),
+        after=("ALTER ROLE CURRENT_USER RESET synchronous_commit", _signal_wal_writer("CONT")),
     ),
     # Orders: their price, their time, their mails, what buyers are told.
     Control(
