@@ -1,21 +1,26 @@
 """A proof's table of contents: open, load, break, rest, ask again, read, judge, report.
 
-A run of our shop's buyers is a `loadtest.sale_run.SaleRun`: `manage.py prove`, its controls, the
-soak and the control room conduct a `lab.proof.run.Proof`, which has the shop's processes at hand,
-and Locust with and without its page a `loadtest.ui.run.PageRun`. A rush on any shop is one
-`loadtest.rush.round` after the other.
+`manage.py prove`, its controls, the soak and the control room conduct a `lab.proof.run.Proof`,
+which has the shop's processes at hand, and Locust with and without its page a
+`loadtest.ui.run.PageRun`. A round of a rush, which any shop can have, comes to rest in the same way
+(`loadtest.rush.round`).
 """
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 from loadtest.checker.snapshot import Terms
-from loadtest.steps import RunFiles, ask_again, write_terms
+from loadtest.files import RunFiles
+from loadtest.roles import MAIN, TIMED
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.steps import During, Restocks, RunPlan, Schedule, ask_again, opening_of, write_terms
 
 
 class Books(NamedTuple):
@@ -25,18 +30,55 @@ class Books(NamedTuple):
     figures: tuple[int, ...]
 
 
-class Conductor(ABC):
-    """One run from its opening to its report; subclasses fill in the steps.
+def at_rest(look: Callable[[float], Books | None], patience: float, pause: float) -> bool:
+    """Wait until nothing is pending and nothing changes any more: whether it is so.
+
+    Args:
+        look: reads the books, after so many seconds; None if the shop is silent.
+        patience: seconds for the shop to come to rest.
+        pause: seconds between two looks.
+    """
+    start = time.monotonic()
+    before: Books | None = None
+    while (since := time.monotonic() - start) < patience:
+        now = look(since)
+        if now is not None:
+            if now == before and not now.owed:
+                return True
+            before = now
+        time.sleep(pause)
+    return False
+
+
+class SaleRun(ABC):
+    """One run of our shop's buyers, from open sales to a verdict; subclasses make the buyers act.
 
     Attributes:
+        plan: of the run, with the ids of its sales.
+        shop: its API.
         files: of the run.
-        patience: seconds for the shop to come to rest; what is open then is judged as it is.
-        pause: seconds between two looks at whether it has.
+        figures: of the main sale, at the last look that was answered.
+        answers: whether the last look was answered.
+        reason: why there is no verdict; empty if there may be one.
+        during: snapshots of the stock.
+        restocks: of the sales that have to last.
+        opening: when the main sale opens, in seconds on the monotonic clock.
     """
 
-    files: RunFiles
-    patience: float
+    # Seconds for the shop to come to rest, and between two looks; then it is judged as it is.
+    patience = 120.0
     pause: ClassVar[float] = 0.5
+
+    def __init__(self, plan: RunPlan, shop: DemoShop, files: RunFiles) -> None:
+        self.plan, self.shop, self.files = plan, shop, files
+        self.figures: dict[str, Any] = {}
+        self.answers = True
+        self.reason = ""
+        self.during = During(files)
+        self.restocks: list[Restocks] = []
+        self.opening = 0.0
+        self._opened: dict[str, Terms] = {}
+        self._schedule: Schedule | None = None
 
     def run(self) -> None:
         """Open the run and conduct it."""
@@ -46,76 +88,97 @@ class Conductor(ABC):
     def conduct(self) -> None:
         """Let buyers and faults at the shop, wait until it is at rest, judge it, and report."""
         # Faults end before the load does: buyers have to be served again after the last one.
-        with self.load(), self.faults():
+        with self.load(), self.changes(), self.faults():
             self.watch()
         self.recover()
-        if self.rest() and (repeats := self.repeats()) is not None:
-            address, seed = repeats
-            ask_again(self.files, self.histories(), address, seed)
+        if self.rest():
+            self.ask_again()
             self.rest()
-        if terms := list(self.terms()):
-            write_terms(self.files.terms, terms)
         self.read()
         self.judge()
         self.report()
 
-    def rest(self) -> bool:
-        """Wait until nothing is pending and nothing changes any more: whether it is so.
-
-        What is open after `patience` is judged as it is.
-        """
-        start = time.monotonic()
-        before: Books | None = None
-        while (since := time.monotonic() - start) < self.patience:
-            now = self.books(since)
-            if now is not None:
-                if now == before and not now.owed:
-                    return True
-                before = now
-            time.sleep(self.pause)
-        return False
-
-    def histories(self) -> list[str]:
-        """The files in which buyers wrote down their calls."""
-        return [str(path) for path in self.files.histories()]
-
-    @abstractmethod
     def open(self) -> None:
-        """Open the sales, or look at the one that was chosen."""
+        """Look at the terms of the sales. Raises `ShopRefused`."""
+        self._opened = {role: self.shop.change(sale) for role, sale in self.plan.sales.items()}
+        self.opening = opening_of(self._opened[MAIN])
 
-    @abstractmethod
     def load(self) -> AbstractContextManager[None]:
-        """Let the buyers act; stop them on exit."""
-
-    def faults(self) -> AbstractContextManager[None]:
-        """Inject the planned faults and restock; on exit, heal the last fault."""
+        """Let the buyers act, unless they come by themselves; stop them on exit."""
         return nullcontext()
 
-    def watch(self) -> None:  # noqa: B027 - not every run has one
+    @contextmanager
+    def changes(self) -> Iterator[None]:
+        """Take a sale through its changes, and restock the sales that have to last."""
+        with ExitStack() as cleanup:
+            if (opened := self._opened.get(TIMED)) is not None:
+                change, repeats = self.shop.change, self.plan.lasts
+                self._schedule = Schedule(opened, self.opening, change, repeats=repeats)
+                cleanup.enter_context(self._schedule)
+            for role, (units, most) in self.plan.restocks.items():
+                sale, left = self.plan.sales[role], partial(self.left, role)
+                restocks = Restocks(self.shop, sale, units, left, self.files.path, most=most)
+                self.restocks.append(cleanup.enter_context(restocks))
+            yield
+
+    def faults(self) -> AbstractContextManager[None]:
+        """Inject the planned faults; on exit, heal the last one."""
+        return nullcontext()
+
+    @abstractmethod
+    def watch(self) -> None:
         """Follow the run until its load is over."""
 
-    def recover(self) -> None:  # noqa: B027 - not every run has one
+    def recover(self) -> None:  # noqa: B027 - not every run can
         """Wait until every process that was broken serves again."""
 
-    @abstractmethod
-    def books(self, since: float) -> Books | None:
-        """Look at what must come to rest, after so many seconds; None if the shop is silent."""
+    def rest(self) -> bool:
+        """Wait until nothing changes any more: whether it is so."""
+        return at_rest(self.books, self.patience, self.pause)
 
-    def repeats(self) -> tuple[tuple[str, int], int] | None:
-        """The shop's address and a seed, to ask for some keys again; None if it knows no keys."""
-        return None
+    def ask_again(self) -> None:
+        """Ask for some keys once more."""
+        ask_again(self.files, self.shop.address, self.plan.seed)
 
-    def terms(self) -> Iterable[Terms]:
-        """How the terms of the run's sales were and changed; none if nobody changes them."""
-        return ()
-
-    @abstractmethod
     def read(self) -> None:
-        """Write what the shop, its payment provider and its mail server say at the end."""
+        """Write the terms of the sales, the final snapshot, the ledger and the mails."""
+        shop, sale, files = self.shop, self.plan.sale, self.files
+        if self._opened:
+            changed = self._schedule.rows[1:] if self._schedule else []
+            write_terms(files.terms, [*self._opened.values(), *changed])
+        if refused := shop.insist(shop.snapshot, sale, files.final):
+            self.reason = self.reason or f"no final read: {refused}"
+        # Without the provider's ledger, P11 is unknown.
+        shop.insist(shop.ledger, sale, files.ledger)
+        refused = shop.insist(shop.deliveries, sale, files.deliveries)
+        # The shop's mails go to another server, where nobody can read them.
+        if refused is not None and refused.status == 404:
+            self.plan = replace(self.plan, mails=False)
 
     @abstractmethod
     def judge(self) -> None:
         """Compare every answer with the shop's final state."""
 
-    def report(self) -> None:  # noqa: B027 - not every run has one
+    @abstractmethod
+    def report(self) -> None:
         """Write what was found."""
+
+    def left(self, role: str) -> int | None:
+        """Return the units available in a sale; None if that is not known."""
+        return self.figures.get("available") if role == MAIN and self.answers else None
+
+    def look(self) -> bool:
+        """Read the figures once; return whether the shop answered."""
+        try:
+            self.figures = self.shop.figures(self.plan.sale)
+            self.answers = True
+        except ShopRefused:
+            self.answers = False
+        return self.answers
+
+    def books(self, since: float) -> Books | None:
+        """Look at what must come to rest, after so many seconds; None if the shop is silent."""
+        if not self.look():
+            return None
+        names = ("purchases", "held", "confirmed", "available")
+        return Books(self.figures["owed"], tuple(self.figures[name] for name in names))

@@ -14,6 +14,7 @@ from random import Random
 
 from loadtest.address import RunImpossible, address_of
 from loadtest.client import Connection
+from loadtest.files import MOST, leave_tokens
 from loadtest.finished import Finished, Report, Tally
 from loadtest.history import LATE, Recorder
 from loadtest.purchases import Sale
@@ -22,7 +23,6 @@ from loadtest.shop import Request
 from loadtest.shopper import KnownOrders, OwnSales, Shopper
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.answers import Answer, SaleUnusable, sale_of
-from loadtest.steps.files import MOST, leave_tokens
 
 # Tokens fetched at once: few enough not to hold the shop up, enough to ask seldom.
 TOKENS_AT_ONCE = 500

@@ -190,7 +190,7 @@ class Session:
                 self.tallies["here"] = self.run.tally
         except (RunImpossible, ShopRefused, ValueError) as error:
             if self.page is not None:
-                self.page.cannot_start(str(error))
+                self.page.problem = str(error)
             self.give_up(error)
 
     def open_doors(self, **_: Any) -> None:

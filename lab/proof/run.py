@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,14 @@ from lab.proof.server_errors import ServerErrors
 from lab.proof.testbed import Testbed, behaviour_for, misbehave, restart
 from lab.strategies import CLASSES
 from loadtest.address import address_of
-from loadtest.conduct import Books
+from loadtest.conduct import Books, SaleRun
 from loadtest.faults import Chaos, Fault, Target, find
 from loadtest.faults.postgres_hosts import SETTLED
+from loadtest.files import RunFiles
 from loadtest.report import Story
 from loadtest.roles import MAIN
-from loadtest.sale_run import SaleRun
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import Judged, RunFiles, RunPlan, judge_run, open_sales, write_report
+from loadtest.steps import Judged, RunPlan, judge_run, open_sales, write_report
 from loadtest.steps.plan import AFTERWARDS
 from shop.catalogue.models import Sale
 
@@ -175,7 +175,7 @@ class Proof(SaleRun):
 
     @contextmanager
     def load(self) -> Iterator[None]:
-        """Run Locust in a process of its own, and take a sale through its changes beside it.
+        """Run Locust in a process of its own.
 
         Raises:
             LoadFailed: the load could not be generated.
@@ -189,15 +189,12 @@ class Proof(SaleRun):
             self._load = Load(plan, self._testbed.url, folder)
             cleanup.callback(self._load.stop)
             cleanup.enter_context(direct_buyers(plan, folder, stack))
-            cleanup.enter_context(super().load())
             yield
         self._totals = self._load.totals()
 
-    @contextmanager
-    def faults(self) -> Iterator[None]:
-        """Inject the planned faults, and restock sales that have to last."""
-        with super().faults(), self._fault_run.open(self.plan.sale):
-            yield
+    def faults(self) -> AbstractContextManager[None]:
+        """Inject the planned faults; on exit, heal the last one."""
+        return self._fault_run.open(self.plan.sale)
 
     def watch(self) -> None:
         """Take snapshots until the buyers have finished, or the last fault is long enough ago."""
@@ -241,10 +238,10 @@ class Proof(SaleRun):
             self._say("waiting for the follow-up", since, now.owed)
         return now
 
-    def repeats(self) -> tuple[tuple[str, int], int]:
-        """The shop's address, and the plan's seed."""
+    def ask_again(self) -> None:
+        """Ask for some keys once more."""
         self._say("asking again")
-        return super().repeats()
+        super().ask_again()
 
     def read(self) -> None:
         """Read the database and the provider when the servers have recovered."""
@@ -258,7 +255,7 @@ class Proof(SaleRun):
         self._say("judging")
         judged = Judged(None, self.reason)
         if not self.reason:
-            judged = judge_run(self.files, self.histories(), self.plan.not_judged)
+            judged = judge_run(self.files, self.plan.not_judged)
         self.result = Result(
             sale=self._ids[MAIN],
             verdict=judged.verdict,
@@ -288,7 +285,7 @@ class Proof(SaleRun):
         if plan.left_out:
             facts["left out"] = ", ".join(plan.left_out)
         story = Story(plan.title, plan.repeat, facts, result.reason, plan.buyers)
-        write_report(self._report_to, self.files, self.histories(), story, result.verdict)
+        write_report(self._report_to, self.files, story, result.verdict)
 
     def _watch(self, since: float) -> None:
         """Look at the stock and at the fault of this moment."""

@@ -27,9 +27,9 @@ from lab.proof.testbed import Testbed
 from lab.room.recorder import recording
 from lab.room.room import Room, Task
 from lab.strategies.choice import chosen
-from loadtest.replay import Mark, compose, dump, first_beyond, read_served
-from loadtest.steps import RunFiles, RunPlan
-from loadtest.steps.files import Runs
+from loadtest.files import RunFiles, Runs
+from loadtest.replay import Mark, compose, dump, first_beyond
+from loadtest.steps import RunPlan
 from shop.catalogue.models import Sale
 
 SIDES = ("first", "second")
@@ -61,7 +61,7 @@ def fight(
             proof = Proof(plan, testbed, files.path, watch(number), files.report)
             proof.run()
         results.append(proof.result)
-        replay = replay_of(files.path, proof.result.sale, plan.strategy)
+        replay = replay_of(files, proof.result.sale, plan.strategy)
         sides.append({"strategy": plan.strategy, **outcome(proof.result), "replay": replay})
     first = plans[0]
     document = {
@@ -118,7 +118,7 @@ class Replays:
             Error: the database does not answer.
         """
         title = f"{sale} · {chosen(sale)} · {title}"
-        document = replay_of(files, sale, title)
+        document = replay_of(RunFiles(files), sale, title)
         run = self._runs.new()
         run.describe({"title": title})
         (run.path / DOCUMENT).write_text(dump(document), encoding="utf-8")
@@ -148,11 +148,11 @@ def _shipped() -> dict[str, Any]:
     return dict(duel["sides"][0]["replay"])
 
 
-def replay_of(files: Path, sale: int, title: str) -> dict[str, Any]:
+def replay_of(files: RunFiles, sale: int, title: str) -> dict[str, Any]:
     """Compose the document of a recorded rush.
 
     Args:
-        files: folder of the histories and of what the web processes recorded.
+        files: the histories, and what the web processes recorded.
         sale: id of the sale.
         title: what the player shows.
 
@@ -160,24 +160,16 @@ def replay_of(files: Path, sale: int, title: str) -> dict[str, Any]:
         ValueError: a file cannot be understood.
         Error: the database does not answer.
     """
-    recorded = RunFiles(files)
-    histories = recorded.histories()
     item = Sale.objects.select_related("item").get(pk=sale).item
-    return compose(
-        histories,
-        title=title,
-        marks=_oversell(item, histories),
-        served=read_served(recorded.served()),
-        units=item.total,
-        most=MOST,
-    )
+    marks = _oversell(item, files)
+    return compose(files, title=title, marks=marks, units=item.total, most=MOST)
 
 
-def _oversell(item: Item, histories: list[Path]) -> list[Mark]:
+def _oversell(item: Item, files: RunFiles) -> list[Mark]:
     """Mark the answer that promised more than there was, if the books say that it is oversold."""
     if item.reserved <= item.total:
         return []
-    call = first_beyond(histories, str(item.pk), item.total)
+    call = first_beyond(files, str(item.pk), item.total)
     if call is None:
         return []
     text = (

@@ -1,6 +1,6 @@
 """Judges a run from what clients recorded and what the database shows afterwards.
 
-    verdict = judge(history_files, "final.jsonl", properties=["P1", "P2", …])
+    verdict = judge(RunFiles(folder), properties=["P1", "P2", …])
     verdict.verdict    # "pass", "fail" or "unknown"
 
 Reads files only, so that it can judge any shop with the same API.

@@ -1,7 +1,7 @@
 """`python -m loadtest.checker FOLDER`: exit 0 pass, 1 fail, 2 unknown.
 
-The folder holds the files of a run, by any client, under the names that `loadtest/steps/files.py`
-gives them. `--report` and `--replay` also write the report and the run in slow motion.
+The folder holds the files of a run, by any client, under the names that `loadtest/files.py` gives
+them. `--report` and `--replay` also write the report and the run in slow motion.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 from loadtest.checker import FAIL, PASS, PROPERTIES
-from loadtest.replay import compose, marks_of, read_served, write_page
+from loadtest.files import RunFiles
+from loadtest.replay import compose, marks_of, write_page
 from loadtest.report import Story
-from loadtest.steps import RunFiles, judge_run, write_report
+from loadtest.steps import judge_run, write_report
 from loadtest.steps.judge import UNREADABLE
 
 EXIT_CODES = {PASS: 0, FAIL: 1}
@@ -38,18 +39,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--title", default="A run", help="title of both")
     options = parser.parse_args(arguments)
     files = RunFiles(options.folder)
-    histories = files.histories()
-    verdict, reason = judge_run(files, histories, {}, properties=options.properties)
+    verdict, reason = judge_run(files, {}, properties=options.properties)
     if verdict is None:
         print(f"cannot be judged: {reason}", file=sys.stderr)
         return NOT_JUDGED
     title, marks = options.title, marks_of(verdict)
     try:
         if options.report:
-            write_report(options.report, files, histories, Story(title), verdict)
+            write_report(options.report, files, Story(title), verdict)
         if options.replay:
-            served = read_served(files.served())
-            write_page(options.replay, compose(histories, title=title, marks=marks, served=served))
+            write_page(options.replay, compose(files, title=title, marks=marks))
     except UNREADABLE as error:
         print(f"cannot be shown: {error}", file=sys.stderr)
         return NOT_JUDGED

@@ -14,6 +14,7 @@ from msgspec.structs import astuple
 
 from loadtest.checker import snapshot as snapshots
 from loadtest.checker.verdict import Problem
+from loadtest.files import RunFiles
 from loadtest.history import AGAIN, NEVER, HistoryError, Operation, operations
 from loadtest.shop import Specification
 
@@ -72,7 +73,12 @@ class Accepted(NamedTuple):
 
 
 def read_faults(path: Path) -> Iterator[LoggedFault]:
-    """Read `{"fault": name, "start": ns, "end": ns}` lines. Raises `FaultLogError`."""
+    """Read `{"fault": name, "start": ns, "end": ns}` lines; none if there is no such file.
+
+    Raises `FaultLogError`.
+    """
+    if not path.exists():
+        return
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
@@ -201,8 +207,26 @@ class Evidence:
             ORDER BY {order} DESC LIMIT 1"""
         return next(self.rows(query, *parameters), None)
 
-    def load_history(self, paths: Sequence[Path]) -> None:
-        """Read the files of one run. Raises `HistoryError` if they cannot be understood."""
+    def load(self, files: RunFiles) -> None:
+        """Read a run, as far as it has come, and work out what all properties need.
+
+        Raises `HistoryError`, `SnapshotError` or `FaultLogError` for files that cannot be
+        understood, `OSError` for those that cannot be read.
+        """
+        self._load_history(files.histories())
+        self.is_final = files.final.exists()
+        if self.is_final:
+            self.follow_up = self._load_snapshot(files.final, FINAL).follow_up
+        for number, path in enumerate(files.during(), start=FINAL + 1):
+            self._load_snapshot(path, number)
+        self.has_ledger, self.has_deliveries = files.ledger.exists(), files.deliveries.exists()
+        for path in filter(Path.exists, (files.ledger, files.deliveries, files.terms)):
+            self._load_rows(path, snapshots.read(path)[1], FINAL)
+        if files.faults.exists():
+            self._load_faults(files.faults)
+        self._derive()
+
+    def _load_history(self, paths: Sequence[Path]) -> None:
         linked: list[tuple[str, str, str]] = []
         walked: list[tuple[str, int, bytes]] = []
         try:
@@ -213,22 +237,16 @@ class Evidence:
         except (UnicodeEncodeError, OverflowError) as error:
             raise HistoryError(f"a value that cannot be stored: {error}") from error
 
-    def load_snapshot(self, path: Path, number: int) -> None:
-        """Read a snapshot; number 0 is the final one. Raises `SnapshotError`."""
+    def _load_snapshot(self, path: Path, number: int) -> snapshots.Header:
+        """Read a snapshot; number 0 is the final one."""
         header, rows = snapshots.read(path)
-        if number == FINAL:
-            self.is_final = True
-            self.follow_up = header.follow_up
         row = (number, header.taken_at, header.clock)
         self._database.execute("INSERT INTO snapshot VALUES (?, ?, ?)", row)
         self._load_rows(path, rows, number)
+        return header
 
-    def load_rows(self, path: Path) -> None:
-        """Read a provider's ledger, received mails or the sales' terms. Raises `SnapshotError`."""
-        self._load_rows(path, snapshots.read(path)[1], FINAL)
-
-    def load_faults(self, path: Path) -> None:
-        """Read the log of injected faults. Raises `FaultLogError`.
+    def _load_faults(self, path: Path) -> None:
+        """Read the log of injected faults.
 
         A run that should have left buyers in doubt, and did not, was not hit by its faults.
         """
@@ -239,8 +257,8 @@ class Evidence:
                 self.enough["info"] = max(1, self.enough.get("info", 0))
         self.has_faults = True
 
-    def derive(self) -> None:
-        """Work out what all properties need. Raises `HistoryError` for a key of two buyers."""
+    def _derive(self) -> None:
+        """Work out what all properties need; raise `HistoryError` for a key of two buyers."""
         for name in ("derived.sql", "orders.sql"):
             self._database.executescript((_HERE / name).read_text())
         shared = self.rows(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-from loadtest.checker.evidence import FINAL, Evidence
+from loadtest.checker.evidence import Evidence
 from loadtest.checker.properties import PROPERTIES
 from loadtest.checker.properties.recovery import aftermaths
 from loadtest.checker.verdict import Verdict
+from loadtest.files import RunFiles
 from loadtest.shop import Specification
 
 # What a run must have seen, at least, for its verdict to mean something.
@@ -17,14 +17,8 @@ ENOUGH = {"ok": 1, "sold_out": 1, "duplicate": 1}
 
 
 def judge(
-    histories: Sequence[str | Path],
-    snapshot: str | Path | None,
+    files: RunFiles,
     *,
-    during: Sequence[str | Path] = (),
-    ledger: str | Path | None = None,
-    deliveries: str | Path | None = None,
-    terms: str | Path | None = None,
-    faults: str | Path | None = None,
     properties: Collection[str] = tuple(PROPERTIES),
     not_judged: Mapping[str, str] = MappingProxyType({}),
     enough: Mapping[str, int] = ENOUGH,
@@ -33,15 +27,13 @@ def judge(
 ) -> Verdict:
     """Judge one run.
 
-    `histories` are the files of all its recorders and `snapshot` the final one, taken when
-    everything had come to rest; without it every property is unknown. `during` are snapshots from
-    the run, `ledger` the payment provider's, `deliveries` what the mail server took, `terms` how
-    the sales' terms were and changed, `faults` the log of what was injected. `properties` names
-    those that the run can say something about: leaving one out is a decision of the caller, while
-    one that is asked for and cannot be judged is unknown, and so is then the whole. `enough` is
-    what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under faults at least one unknown
-    answer too. `allows_errors` says that a server error is one more unknown answer, and the buyer
-    asked again. `specification` is the shop's own, by which P21 judges.
+    Without a final snapshot, which was taken when everything had come to rest, every property is
+    unknown. `properties` names those that the run can say something about: leaving one out is a
+    decision of the caller, while one that is asked for and cannot be judged is unknown, and so is
+    then the whole. `enough` is what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under
+    faults at least one unknown answer too. `allows_errors` says that a server error is one more
+    unknown answer, and the buyer asked again. `specification` is the shop's own, by which P21
+    judges.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
     `OSError` for those that cannot be read, `ValueError` for a property that does not exist.
@@ -52,18 +44,7 @@ def judge(
     with Evidence(
         enough=enough, allows_errors=allows_errors, specification=specification
     ) as evidence:
-        evidence.load_history([Path(path) for path in histories])
-        if snapshot is not None:
-            evidence.load_snapshot(Path(snapshot), FINAL)
-        for number, path in enumerate(during, start=FINAL + 1):
-            evidence.load_snapshot(Path(path), number)
-        for found in (ledger, deliveries, terms):
-            if found is not None:
-                evidence.load_rows(Path(found))
-        evidence.has_ledger, evidence.has_deliveries = ledger is not None, deliveries is not None
-        if faults is not None:
-            evidence.load_faults(Path(faults))
-        evidence.derive()
+        evidence.load(files)
         findings = [PROPERTIES[identity].judge(evidence) for identity in wanted]
         return Verdict(findings, _counts(evidence), aftermaths(evidence), dict(not_judged))
 

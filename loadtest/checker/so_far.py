@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from loadtest.checker.evidence import FINAL, Evidence
+from loadtest.checker.evidence import Evidence
 from loadtest.checker.properties import PROPERTIES
 from loadtest.checker.properties.property import SHOWN
 from loadtest.checker.verdict import Problem
+from loadtest.files import RunFiles
 from loadtest.history import NEVER, OK
 
 # Purchases shown before the first one too many, at most.
@@ -46,17 +46,12 @@ class Broken(Struct, frozen=True):
 
 
 def judge_so_far(
-    histories: Sequence[str | Path],
-    during: Sequence[str | Path],
-    *,
-    not_judged: Collection[str] = (),
-    faults: bool = False,
+    files: RunFiles, *, not_judged: Collection[str] = (), faults: bool = False
 ) -> list[Broken]:
-    """Judge an unfinished run by what no later call or snapshot can mend.
+    """Judge an unfinished run by what no later call or snapshot can fix.
 
     Args:
-        histories: of its buyers, which may still be written.
-        during: the snapshots taken so far.
+        files: of the run, whose histories may still be written.
         not_judged: properties that the run says nothing about.
         faults: whether faults are injected.
 
@@ -64,12 +59,9 @@ def judge_so_far(
         HistoryError, SnapshotError, OSError: as `judge`.
     """
     with Evidence(enough={}) as evidence:
+        evidence.load(files)
         # A fault is logged when it is over.
         evidence.has_faults = faults
-        evidence.load_history([Path(path) for path in histories])
-        for number, path in enumerate(during, start=FINAL + 1):
-            evidence.load_snapshot(Path(path), number)
-        evidence.derive()
         found = []
         for each in PROPERTIES.values():
             if each.id in not_judged:

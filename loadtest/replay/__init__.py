@@ -1,6 +1,6 @@
 """Slow motion: every request of a run as a dot on its way through the shop, at 1/100 of its speed.
 
-    write_page("replay.html", compose(histories, title="A run", marks=marks_of(verdict)))
+    write_page("replay.html", compose(RunFiles(folder), title="A run", marks=marks_of(verdict)))
 
 A replay is one JSON document (`document.py`). The player in `player/` reads it in three places: the
 report of a run with a broken property, a page of its own, and the demo's page `/room/replay/`. What

@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from loadtest.checker import FAIL, Verdict, snapshot
-from loadtest.checker.evidence import LoggedFault
+from loadtest.checker.evidence import LoggedFault, read_faults
+from loadtest.files import RunFiles
 from loadtest.history import NEVER, OK, Operation, operations
-from loadtest.replay.served import Served, ServedByKey
+from loadtest.replay.served import Served, ServedByKey, read_served
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ def marks_of(verdict: Verdict) -> list[Mark]:
     return sorted(found.values(), key=lambda mark: mark.at)
 
 
-def first_beyond(histories: Sequence[str | Path], item: str, units: int) -> Operation | None:
+def first_beyond(files: RunFiles, item: str, units: int) -> Operation | None:
     """Return the first answer that promises more of an item than these units, if any."""
     keys: set[str] = set()
-    for call in operations(*histories):
+    for call in operations(*files.histories()):
         accepted = call.op == "order" and call.outcome == OK and call.item == item
         if accepted and call.key not in keys:
             keys.add(call.key)
@@ -74,7 +74,7 @@ def first_beyond(histories: Sequence[str | Path], item: str, units: int) -> Oper
     return None
 
 
-def units_for_sale(final: str | Path, histories: Sequence[str | Path]) -> int | None:
+def units_for_sale(files: RunFiles) -> int | None:
     """Return how many units there were to sell; None if some were added or came back.
 
     Raises:
@@ -82,12 +82,13 @@ def units_for_sale(final: str | Path, histories: Sequence[str | Path]) -> int | 
         OSError: it cannot be read.
     """
     units = 0
-    for row in snapshot.read(final)[1]:
+    for row in snapshot.read(files.final)[1]:
         if isinstance(row, snapshot.Item):
             units += row.total
         elif isinstance(row, snapshot.Reservation) and (row.returned or row.state == "released"):
             return None
-    if any(call.op == "restock" and call.outcome == OK for call in operations(*histories)):
+    calls = operations(*files.histories())
+    if any(call.op == "restock" and call.outcome == OK for call in calls):
         return None
     return units
 
@@ -104,38 +105,35 @@ OUTCOMES = ("ok", "fail", "info")
 
 
 def compose(
-    histories: Sequence[str | Path],
+    files: RunFiles,
     *,
     title: str,
     marks: Sequence[Mark] = (),
-    faults: Iterable[LoggedFault] = (),
-    served: ServedByKey | None = None,
     units: int | None = None,
     most: int = MOST,
 ) -> dict[str, Any]:
     """Compose a document.
 
     Args:
-        histories: of one run.
+        files: of the run.
         title: what the player shows.
         marks: see `marks_of`. With them, the calls around the first mark of each property are
             taken; without, the first calls.
-        faults: that were injected.
-        served: what the shop recorded.
         units: what there was to sell.
         most: how many calls are taken.
 
     Raises:
-        HistoryError: a history cannot be understood.
+        HistoryError, FaultLogError, ServedError: a file cannot be understood.
         OSError: it cannot be read.
     """
     taken = _Taken(_firsts(marks), most)
-    for call in operations(*histories):
+    for call in operations(*files.histories()):
         taken.add(call)
     calls = sorted(taken.calls(), key=lambda call: call.start)
     start = calls[0].start if calls else 0
     last = max((_end(call) for call in calls), default=0)
     number = {call.call: position for position, call in enumerate(calls)}
+    served = read_served(files.served())
     words: dict[str, int] = {}
     return {
         "replay": VERSION,
@@ -157,7 +155,7 @@ def compose(
         ],
         "faults": [
             {"name": each.fault, **_span(each, start, last)}
-            for each in faults
+            for each in read_faults(files.faults)
             if each.end >= start and each.start <= last
         ],
         "words": list(words),

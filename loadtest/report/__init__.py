@@ -1,6 +1,6 @@
 """A run's report in one HTML file: charts, verdict, and the command that repeats it.
 
-    evidence = gather(histories, during=snapshots, final="final.snapshot", faults="faults.jsonl")
+    evidence = gather(RunFiles(folder))
     write("report.html", Story(title="…", repeat="…"), verdict, evidence)
 
 The file loads nothing from elsewhere and works without scripts. It is made from files only, so any

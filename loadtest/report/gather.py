@@ -6,13 +6,13 @@ Time is counted in widening bins, latency in buckets.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import log10
 from pathlib import Path
 
 from loadtest.checker import snapshot
 from loadtest.checker.evidence import LoggedFault, read_faults
+from loadtest.files import RunFiles
 from loadtest.history import LATE, NEVER, OK, Operation, events, operations
 from loadtest.report.headline import Pace
 
@@ -156,24 +156,19 @@ class Evidence:
         return self.delays.count > 0
 
 
-def gather(
-    histories: Sequence[str | Path],
-    *,
-    during: Sequence[str | Path] = (),
-    final: str | Path | None = None,
-    faults: str | Path | None = None,
-) -> Evidence:
-    """Read a run; the arguments are those of `loadtest.checker.judge`.
+def gather(files: RunFiles) -> Evidence:
+    """Read a run.
 
     Raises `HistoryError`, `SnapshotError` or `FaultLogError` for files that cannot be parsed,
     `OSError` for those that cannot be read.
     """
+    histories = files.histories()
     start = next((line.time for line in events(*histories)), 0)
     evidence = Evidence(start, start, Timeline(start))
     for operation in operations(*histories):
         _count(evidence, operation)
-    evidence.stock = _stock(_thinned(during), final)
-    evidence.faults = list(read_faults(Path(faults))) if faults else []
+    evidence.stock = _stock(files)
+    evidence.faults = list(read_faults(files.faults))
     ends = (fault.end for fault in evidence.faults)
     evidence.end = max(evidence.end, start + 1, *ends)
     return evidence
@@ -202,16 +197,14 @@ def _count(evidence: Evidence, operation: Operation) -> None:
         evidence.late += 1
 
 
-def _thinned(paths: Sequence[str | Path]) -> Sequence[str | Path]:
-    return paths[:: 1 + len(paths) // MAX_POINTS]
-
-
-def _stock(during: Iterable[str | Path], final: str | Path | None) -> list[Stock]:
-    paths = [*during, *([final] if final else [])]
+def _stock(files: RunFiles) -> list[Stock]:
+    during = files.during()
+    thinned = during[:: 1 + len(during) // MAX_POINTS]
+    paths = [*thinned, *([files.final] if files.final.exists() else [])]
     return sorted((_stock_of(path) for path in paths), key=lambda stock: stock.at)
 
 
-def _stock_of(path: str | Path) -> Stock:
+def _stock_of(path: Path) -> Stock:
     header, rows = snapshot.read(path)
     sums = [0, 0, 0, 0]
     for row in rows:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 
 from loadtest.checker import FAIL, UNKNOWN, Need, Verdict, not_judged, snapshot
 from loadtest.conduct import Books as AtRest
-from loadtest.conduct import Conductor
+from loadtest.conduct import at_rest
+from loadtest.files import RunFiles
 from loadtest.history import Operation, Recorder, operations
 from loadtest.rush.buyers import EACH, STEP, Buyers
 from loadtest.rush.plan import CannotJudge, Observer, Plan, within
 from loadtest.shop import SOLD_OUT, Books, Level, Outcome, Refused, Shop, Sold, Unknown
-from loadtest.steps import RunFiles, judge_run
+from loadtest.steps import judge_run
 
 ENOUGH = {Level.STOCK: {"ok": 1, "contested": 1}}
 """What a round must have seen: units sold and, where there are few, buyers refused or none left."""
@@ -23,7 +23,7 @@ LOOK = 1.0
 """Seconds between two looks at the books: orders may be written after they were answered."""
 
 
-class Round(Conductor):
+class Round:
     """One round. Its `run` raises `CannotJudge` if a step failed or took too long.
 
     Args:
@@ -38,7 +38,6 @@ class Round(Conductor):
         calls: of all buyers.
     """
 
-    patience, pause = STEP, LOOK
     final: Books
     verdict: Verdict | None
     reason: str
@@ -83,7 +82,25 @@ class Round(Conductor):
         """The units that are left although buyers were refused."""
         return max(0, self.final.total - self.sold) if self.count(Refused) else 0
 
-    def open(self) -> None:
+    def run(self) -> None:
+        """Open a sale, let its buyers meet, and judge what the books say then."""
+        self._buyers = self._open()
+        with closing(self._buyers.recorder):
+            self._buyers.run()
+        self._observer.step("reading the shop's books until they do not change")
+        if not at_rest(self._look, STEP, LOOK):
+            raise CannotJudge(f"the books still change after {STEP:g} s")
+        rows = list(self._buyers.rows(self.final))
+        snapshot.write(self.files.final, snapshot.Header(time.monotonic_ns()), rows)
+        self._observer.step("comparing every answer with the books")
+        self.verdict, self.reason = judge_run(
+            *(self.files, self._not_judged()),
+            enough=ENOUGH.get(self.plan.scene, {"ok": 1}),
+            allows_errors=True,
+        )
+        self.calls = list(operations(*self.files.histories()))
+
+    def _open(self) -> Buyers:
         """Open a sale, and make its buyers."""
         shop, plan = self._shop, self.plan
         size = f"{plan.stock:,} units, making {plan.buyers:,} buyers"
@@ -94,45 +111,13 @@ class Round(Conductor):
         if len(buyers) < plan.buyers:
             raise CannotJudge(f"the shop made {len(buyers)} of {plan.buyers} buyers")
         recorder = Recorder(self.files.path / "rush.jsonl")
-        self._buyers = Buyers(shop, plan, sale, buyers, recorder, self._observer)
+        return Buyers(shop, plan, sale, buyers, recorder, self._observer)
 
-    @contextmanager
-    def load(self) -> Iterator[None]:
-        """Let the buyers meet."""
-        try:
-            self._buyers.run()
-            yield
-        finally:
-            self._buyers.recorder.close()
-
-    def rest(self) -> bool:
-        """Wait until the books do not change. Raises `CannotJudge` if they still do."""
-        self._observer.step("reading the shop's books until they do not change")
-        if not super().rest():
-            raise CannotJudge(f"the books still change after {STEP:g} s")
-        return True
-
-    def books(self, since: float) -> AtRest:
+    def _look(self, since: float) -> AtRest:
         """Read the shop's own books."""
         sale = self._buyers.sale
         self.final = now = within(STEP, "reading the books", lambda: self._shop.books(sale))
         return AtRest(0, (now.total, now.available or 0, hash(frozenset(now.orders.items()))))
-
-    def read(self) -> None:
-        """Write the books, and what buyers were told of them."""
-        rows = list(self._buyers.rows(self.final))
-        snapshot.write(self.files.final, snapshot.Header(time.monotonic_ns()), rows)
-
-    def judge(self) -> None:
-        """Compare every answer with the books."""
-        self._observer.step("comparing every answer with the books")
-        histories = self.histories()
-        self.verdict, self.reason = judge_run(
-            *(self.files, histories, self._not_judged()),
-            enough=ENOUGH.get(self.plan.scene, {"ok": 1}),
-            allows_errors=True,
-        )
-        self.calls = list(operations(*histories))
 
     def _not_judged(self) -> dict[str, str]:
         """The properties that this round says nothing about, and why not."""

@@ -4,7 +4,7 @@ This package knows a shop by HTTP only; `lab/proof` adds what needs processes an
 """
 
 from loadtest.steps.again import ask_again
-from loadtest.steps.files import During, RunFiles
+from loadtest.steps.during import During
 from loadtest.steps.judge import Judged, judge_run, write_report
 from loadtest.steps.plan import RunPlan, open_sales
 from loadtest.steps.schedule import Restocks, Schedule, opening_of, write_terms
@@ -13,7 +13,6 @@ __all__ = [
     "During",
     "Judged",
     "Restocks",
-    "RunFiles",
     "RunPlan",
     "Schedule",
     "ask_again",

@@ -16,11 +16,11 @@ from random import Random
 from zlib import crc32
 
 from loadtest.client import Connection
+from loadtest.files import RunFiles, take_tokens
 from loadtest.history import AGAIN, OK, Operation, Recorder, combine, operations
 from loadtest.purchases import Cart, Line, Purchase, Sale
 from loadtest.roles import MAIN
 from loadtest.shopper import Shopper
-from loadtest.steps.files import RunFiles, take_tokens
 
 EACH = 100
 """Keys of each kind: promised, refused, unknown, and carts."""
@@ -55,19 +55,16 @@ class Asked:
         return "cart" if self.is_cart else combine(self.outcomes)
 
 
-def ask_again(
-    files: RunFiles, histories: Sequence[str | Path], address: tuple[str, int], seed: int
-) -> None:
+def ask_again(files: RunFiles, address: tuple[str, int], seed: int) -> None:
     """Ask for a sample of the keys of a run once more, each in its buyer's name.
 
     Args:
-        files: of the run: the buyers' tokens, which are deleted, and the new history.
-        histories: of the run.
+        files: of the run; the buyers' tokens are deleted, and a history is added.
         address: of the shop.
         seed: repeats the choice.
     """
     tokens = take_tokens(files.path)
-    chosen = [(key, each) for key, each in sample(histories, seed) if each.buyer in tokens]
+    chosen = [(key, each) for key, each in sample(files.histories(), seed) if each.buyer in tokens]
     recorder = Recorder(files.again)
     ask = partial(_ask, tokens=tokens, address=address, recorder=recorder)
     try:
@@ -77,9 +74,9 @@ def ask_again(
         recorder.close()
 
 
-def sample(histories: Sequence[str | Path], seed: int) -> list[tuple[str, Asked]]:
+def sample(histories: Sequence[Path], seed: int) -> list[tuple[str, Asked]]:
     """Choose keys of every kind; a cart's key stands for all its lines."""
-    size = sum(Path(path).stat().st_size for path in histories)
+    size = sum(path.stat().st_size for path in histories)
     kinds: dict[str, list[tuple[str, Asked]]] = defaultdict(list)
     for key, asked in _keys(operations(*histories), 1 + size // BYTES).items():
         kinds[asked.kind].append((key, asked))

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from loadtest.checker import snapshot as s
+from loadtest.files import RunFiles
 from loadtest.history import INVOKE
 from loadtest.shops.flash_sale.answers import classify
 from loadtest.shops.flash_sale.specification import LIFECYCLE
@@ -109,33 +110,23 @@ class World:
         self.lines.append(Line(end, call, told))
         return str(asked["key"])
 
-    def write(self, folder: Path) -> dict[str, Any]:
-        """Write all files; returns the arguments of `judge`."""
+    def write(self, folder: Path) -> RunFiles:
+        """Write all files."""
         folder.mkdir(parents=True, exist_ok=True)
+        files = RunFiles(folder)
         # An invocation before an answer of the same moment, as any recorder writes them.
         lines = sorted(self.lines, key=lambda line: (line.time, line.values["event"] != INVOKE))
-        histories = [folder / "a.jsonl", folder / "b.jsonl"]
-        for parity, path in enumerate(histories):
+        for parity, name in enumerate(("a.jsonl", "b.jsonl")):
             mine = (each.json(self.tick) for each in lines if len(each.call) % 2 == parity)
-            path.write_text("".join(f"{each}\n" for each in mine))
-        final = [*LIFECYCLE, *self.rows]
-        s.write(folder / "final", self._header(self.end, "confirmation"), final)
-        during = [folder / f"during-{number}" for number, _ in enumerate(self.during)]
-        for path, (taken_at, rows) in zip(during, self.during, strict=True):
+            (folder / name).write_text("".join(f"{each}\n" for each in mine))
+        s.write(files.final, self._header(self.end, "confirmation"), [*LIFECYCLE, *self.rows])
+        for number, (taken_at, rows) in enumerate(self.during):
+            path = folder / f"during-{number:03}.snapshot"
             s.write(path, self._header(taken_at), [*LIFECYCLE, *rows])
-        files: dict[str, Sequence[s.Row]] = {
-            "ledger": self.ledger,
-            "deliveries": self.deliveries,
-            "terms": self.terms,
-        }
-        for name, kept in files.items():
-            s.write(folder / name, s.Header(0), kept)
-        return {
-            "histories": histories,
-            "snapshot": folder / "final",
-            "during": during,
-            **{name: folder / name for name in files},
-        }
+        s.write(files.ledger, s.Header(0), self.ledger)
+        s.write(files.deliveries, s.Header(0), self.deliveries)
+        s.write(files.terms, s.Header(0), self.terms)
+        return files
 
     def _header(self, taken_at: int, *follow_up: str) -> s.Header:
         return s.Header(taken_at * self.tick, follow_up, clock(taken_at))

@@ -13,6 +13,7 @@ from loadtest.checker.evidence import Evidence
 from loadtest.fault_needs import CLOCK, DISK, FAILPOINTS
 from loadtest.faults import FAULTS, Chaos, Fault, FaultFailed, Target, chaos, draw, left_out
 from loadtest.faults.fault import NotRecovered, wait_until
+from loadtest.files import RunFiles
 
 TARGET = Target("http://127.0.0.1:1", 0, "", "", "", "")
 
@@ -72,17 +73,17 @@ def test_faults_come_every_5_to_15_seconds_and_all_before_one_comes_again() -> N
 def test_what_is_injected_is_healed_and_logged_as_the_checker_reads_it(
     planted: type[Planted], tmp_path: Path
 ) -> None:
-    log = tmp_path / "faults.log"
-    trouble = Chaos(["planted"], TARGET, 3, log)
+    files = RunFiles(tmp_path)
+    trouble = Chaos(["planted"], TARGET, 3, files.faults)
     trouble.start()
     wait_until("three faults", lambda: len(trouble.injected) >= 3)
     trouble.stop()
     assert planted.happened == ["injected", "healed"] * len(trouble.injected)
-    lines = logged(log)
+    lines = logged(files.faults)
     assert len(lines) == len(trouble.injected)
     assert all(line["did"] and not line["error"] for line in lines)
     with Evidence(enough={}) as evidence:
-        evidence.load_faults(log)
+        evidence.load(files)
         assert evidence.value('SELECT count(*) FROM fault WHERE start <= "end"') == len(lines)
 
 

@@ -17,6 +17,7 @@ from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.evidence import ALLOWED
 from loadtest.checker.verdict import overall
+from loadtest.files import RunFiles
 from loadtest.tests import planted_answers, planted_orders
 from loadtest.tests.busy_run import SEEDS, busy_run
 from loadtest.tests.model_shop import clock
@@ -30,10 +31,15 @@ PLANTS = planted_orders.STOCK_PLANTS | planted_orders.PLANTS | planted_answers.P
 JUDGED = [name for name in PROPERTIES if name not in ("P12", "P13", "P21", "P22", "P23")]
 
 
-def judged(world: World, **arguments: Any) -> Verdict:
+def judged(world: World, *, without: str = "", faults: str = "", **arguments: Any) -> Verdict:
+    """The verdict on a run, without one of its files and with a log of faults."""
     with TemporaryDirectory() as folder:
         files = world.write(Path(folder))
-        return judge(**{**files, "properties": JUDGED, **arguments})
+        if without:
+            getattr(files, without).unlink()
+        if faults:
+            files.faults.write_text(faults)
+        return judge(files, **{"properties": JUDGED, **arguments})
 
 
 def sold_out_run(seed: int) -> World:
@@ -85,7 +91,7 @@ def test_what_is_missing_makes_its_property_unknown_and_the_whole_not_a_pass() -
     world = sold_out_run(3)
     for movement in world.of(s.Movement):
         world.change(movement, token=0)
-    verdict = judged(world, ledger=None, properties=list(PROPERTIES))
+    verdict = judged(world, without="ledger", properties=list(PROPERTIES))
     unknown = {each.id for each in verdict.properties if each.verdict == UNKNOWN}
     assert unknown == {"P9", "P11", "P12", "P14", "P17", "P18", "P21", "P22", "P23"}
     assert verdict.verdict == UNKNOWN
@@ -113,21 +119,16 @@ def test_a_run_that_tested_nothing_is_unknown(plant: str) -> None:
     assert verdict.verdict == UNKNOWN
 
 
-@pytest.fixture
-def faults(tmp_path: Path) -> Path:
-    """The log of a fault."""
-    log = tmp_path / "faults"
-    log.write_text('{"fault": "redis killed", "start": 1, "end": 2}\n')
-    return log
+FAULT = '{"fault": "redis killed", "start": 1, "end": 2}\n'
+# A fault that spares the buyers.
+SPARING = '{"fault": "redis slow", "start": 1, "end": 2, "leaves_doubt": false}\n'
 
 
-def test_a_run_under_faults_that_left_nobody_in_doubt_is_vacuous(faults: Path) -> None:
+def test_a_run_under_faults_that_left_nobody_in_doubt_is_vacuous() -> None:
     world = sold_out_run(7)
     assert judged(world, properties=["P13"]).verdict == PASS
-    assert judged(world, faults=faults, properties=["P13"]).verdict == UNKNOWN
-    # A fault that spares the buyers is no reason for doubt.
-    faults.write_text('{"fault": "redis slow", "start": 1, "end": 2, "leaves_doubt": false}\n')
-    assert judged(world, faults=faults, properties=["P13"]).verdict == PASS
+    assert judged(world, faults=FAULT, properties=["P13"]).verdict == UNKNOWN
+    assert judged(world, faults=SPARING, properties=["P13"]).verdict == PASS, "no reason for doubt"
 
 
 @given(st.lists(st.sampled_from([PASS, FAIL, UNKNOWN])))
@@ -136,9 +137,9 @@ def test_only_passes_make_a_pass(verdicts: list[str]) -> None:
     assert (overall(verdicts) == FAIL) == (FAIL in verdicts)
 
 
-def test_a_property_that_does_not_exist_cannot_be_asked_for() -> None:
+def test_a_property_that_does_not_exist_cannot_be_asked_for(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="P99"):
-        judge([], None, properties=["P99"])
+        judge(RunFiles(tmp_path), properties=["P99"])
 
 
 def test_the_counts_say_how_many_units_were_oversold() -> None:
@@ -157,13 +158,13 @@ def test_the_counts_say_how_many_units_were_oversold() -> None:
     assert counts["sold_out"] == len(keys) > 0
 
 
-def test_a_shop_that_fails_on_its_own_has_proved_nothing(faults: Path) -> None:
+def test_a_shop_that_fails_on_its_own_has_proved_nothing() -> None:
     world = sold_out_run(7)
     world.call(world.end + 1, world.end + 2, "cancel", 500, "internal_error")
     assert judged(world, properties=["P13"]).verdict == UNKNOWN
     # Under faults it may.
     world.call(world.end + 1, world.end + 2, "order", 500, "internal_error")
-    assert judged(world, faults=faults, properties=["P13"]).verdict == PASS
+    assert judged(world, faults=FAULT, properties=["P13"]).verdict == PASS
 
 
 @pytest.mark.parametrize(("more", "verdict"), [(1, PASS), (0, FAIL)])
@@ -205,7 +206,7 @@ def test_every_correct_history_passes(world: World) -> None:
 @settings(max_examples=50, deadline=None)
 @given(worlds())
 def test_without_a_final_snapshot_everything_is_unknown(world: World) -> None:
-    verdict = judged(world, snapshot=None, properties=list(PROPERTIES))
+    verdict = judged(world, without="final", properties=list(PROPERTIES))
     assert {each.verdict for each in verdict.properties} == {UNKNOWN}
     assert verdict.verdict == UNKNOWN
 
@@ -240,12 +241,12 @@ def test_what_each_property_says_is_planted_to_see_it_fail_is_planted() -> None:
     assert {f"{each.id}: {each.planted}" for each in PROPERTIES.values()} <= planted
 
 
-def test_busy_after_the_commit_is_seen_under_faults_too(faults: Path) -> None:
+def test_busy_after_the_commit_is_seen_under_faults_too() -> None:
     """By the order's own time: under faults a first good answer may be a repeat of itself."""
     world = busy_run(3)
-    assert judged(world, faults=faults, properties=["P20"]).verdict == PASS
+    assert judged(world, faults=FAULT, properties=["P20"]).verdict == PASS
     PLANTS["P20: busy after the commit"](world)
-    assert judged(world, faults=faults, properties=["P20"]).verdict == FAIL
+    assert judged(world, faults=FAULT, properties=["P20"]).verdict == FAIL
 
 
 def test_an_overload_is_no_untrue_answer() -> None:
@@ -257,12 +258,12 @@ def test_an_overload_is_no_untrue_answer() -> None:
     assert judged(world, properties=["P20"]).verdict == FAIL
 
 
-def test_a_mail_that_was_sent_twice_under_one_number_is_right_under_faults(faults: Path) -> None:
+def test_a_mail_that_was_sent_twice_under_one_number_is_right_under_faults() -> None:
     world = busy_run(3)
     PLANTS["P19: mail sent again though nothing broke"](world)
-    assert judged(world, faults=faults, properties=["P19"]).verdict == PASS
+    assert judged(world, faults=FAULT, properties=["P19"]).verdict == PASS
     PLANTS["P19: two confirmations"](world)
-    assert judged(world, faults=faults, properties=["P19"]).verdict == FAIL
+    assert judged(world, faults=FAULT, properties=["P19"]).verdict == FAIL
 
 
 def without(*kinds: type) -> Callable[[World], None]:
@@ -323,7 +324,7 @@ def test_without_its_evidence_a_property_is_unknown(
 
 @pytest.mark.parametrize(("identity", "file"), [("P14", "ledger"), ("P19", "deliveries")])
 def test_without_a_file_its_property_is_unknown(identity: str, file: str) -> None:
-    assert judged(busy_run(3), **{file: None}, properties=[identity]).verdict == UNKNOWN
+    assert judged(busy_run(3), without=file, properties=[identity]).verdict == UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from loadtest.checker import FAIL, PASS, UNKNOWN, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.verdict import Finding
+from loadtest.files import RunFiles
 from loadtest.shops.flash_sale.answers import classify
 from loadtest.shops.flash_sale.specification import Promises
 
@@ -154,11 +155,11 @@ def finding(folder: Path, calls: dict[str, dict[str, Any]], **more: Any) -> Find
         now += SECOND // 10
         lines.append(begun | asked)
         lines.append({"event": outcome, "time": now, "call": name} | answer)
-    history = folder / "h.jsonl"
-    history.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    s.write(folder / "final", s.Header(now), ROWS)
+    files = RunFiles(folder)
+    (folder / "h.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    s.write(files.final, s.Header(now), ROWS)
     more = {"properties": ["P21"], "specification": Promises(), **more}
-    (judged,) = judge([history], folder / "final", **more).properties
+    (judged,) = judge(files, **more).properties
     return judged
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from loadtest.checker import SnapshotError, judge
 from loadtest.checker import snapshot as s
+from loadtest.files import RunFiles
 from loadtest.history import (
     FAIL,
     INFO,
@@ -256,15 +257,18 @@ json_values = st.recursive(
 )
 
 
-def verdict_or_refusal(files: dict[str, Any]) -> str:
+def verdict_or_refusal(files: RunFiles) -> str:
     try:
-        return judge(**files).verdict
+        return judge(files).verdict
     except (HistoryError, SnapshotError) as error:
         return str(error)
 
 
 @settings(max_examples=200, deadline=None)
-@given(data=st.data(), file=st.sampled_from(["a.jsonl", "final", "during-0", "ledger"]))
+@given(
+    data=st.data(),
+    file=st.sampled_from(["a.jsonl", "final.snapshot", "during-000.snapshot", "ledger.snapshot"]),
+)
 def test_damaged_files_are_judged_or_refused_clearly_but_never_crash(
     data: st.DataObject, file: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -18,6 +18,7 @@ import urllib3
 from loadtest.checker import FAIL, PASS, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.faults.fault import free_port
+from loadtest.files import RunFiles
 from loadtest.history import INFO, OK, operations
 from loadtest.scenarios import MIXES
 from loadtest.shops.flash_sale.specification import LIFECYCLE
@@ -56,8 +57,9 @@ def run_locust(url: str, folder: Path, *arguments: str) -> subprocess.CompletedP
 
 def judged(shop: FakeShop, folder: Path) -> Verdict:
     header = s.Header(time.monotonic_ns(), ("confirmation",))
-    s.write(folder.parent / "final", header, [*LIFECYCLE, *shop.rows()])
-    return judge(sorted(folder.glob("*.jsonl")), folder.parent / "final", properties=JUDGED)
+    files = RunFiles(folder)
+    s.write(files.final, header, [*LIFECYCLE, *shop.rows()])
+    return judge(files, properties=JUDGED)
 
 
 def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -> None:

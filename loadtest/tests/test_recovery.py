@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,18 +14,14 @@ from loadtest.tests.test_checker import judged, sold_out_run
 SECOND = 10**9
 
 
-def recovered(world: World, folder: Path, *faults: tuple[str, float, float]) -> Verdict:
+def recovered(world: World, *faults: tuple[str, float, float]) -> Verdict:
     """Judge P12 of a world with these faults: name, first and last second."""
     world.tick = 1
-    path = folder / "faults"
-    path.write_text(
-        "".join(
-            json.dumps({"fault": name, "start": int(start * SECOND), "end": int(end * SECOND)})
-            + "\n"
-            for name, start, end in faults
-        )
+    log = "".join(
+        json.dumps({"fault": name, "start": int(start * SECOND), "end": int(end * SECOND)}) + "\n"
+        for name, start, end in faults
     )
-    return judged(world, faults=path, properties=["P12"])
+    return judged(world, faults=log, properties=["P12"])
 
 
 def ask(
@@ -56,7 +51,8 @@ SERVED_AGAIN: dict[str, tuple[float | None, str]] = {
 
 @pytest.mark.parametrize(("first_ok", "expected"), SERVED_AGAIN.values(), ids=SERVED_AGAIN)
 def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
-    first_ok: float | None, expected: str, tmp_path: Path
+    first_ok: float | None,
+    expected: str,
 ) -> None:
     world = sold_out_run(3)
     for second in (9, 20):
@@ -65,7 +61,7 @@ def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
         for op in ("payment", "page"):
             world.call(9 * SECOND, int(first_ok * SECOND), op, 200)
             ask(world, first_ok + 3, op, 200, times=20, each=0.01)
-    verdict = recovered(world, tmp_path, ("redis killed", 0, 9))
+    verdict = recovered(world, ("redis killed", 0, 9))
     assert verdict.verdict == expected
     [after] = verdict.aftermaths
     assert after.recovery == (None if first_ok is None else first_ok - 9)
@@ -73,25 +69,26 @@ def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
 
 @pytest.mark.parametrize(("earlier", "expected"), [(True, PASS), (False, UNKNOWN)])
 def test_a_load_that_ends_just_after_a_fault_blames_nobody(
-    earlier: bool, expected: str, tmp_path: Path
+    earlier: bool,
+    expected: str,
 ) -> None:
     world = served_after(5)
     world.call(9 * SECOND, 10 * SECOND, "order", 500)
     faults = [("redis killed", 8.0, 8.5)]
     if earlier:
         faults.insert(0, ("redis killed", 0.5, 1.0))
-    verdict = recovered(world, tmp_path, *faults)
+    verdict = recovered(world, *faults)
     assert verdict.verdict == expected, verdict.to_json()
 
 
 @pytest.mark.parametrize("answers", [[], [(409, "sold_out")]])
 def test_recovery_is_unknown_if_nobody_could_be_served(
-    answers: list[tuple[int, str]], tmp_path: Path
+    answers: list[tuple[int, str]],
 ) -> None:
     world = sold_out_run(3)
     for status, code in answers:
         world.call(3 * SECOND, 3 * SECOND + 10, "order", status, code)
-    assert recovered(world, tmp_path, ("redis killed", 0, 2)).verdict == UNKNOWN
+    assert recovered(world, ("redis killed", 0, 2)).verdict == UNKNOWN
 
 
 FAULT = ("postgres killed", 9, 10)
@@ -111,13 +108,15 @@ BAD = [
 
 @pytest.mark.parametrize(("op", "status", "code"), BAD)
 def test_more_than_one_bad_answer_in_a_hundred_after_a_fault_is_too_many(
-    op: str, status: int, code: str, tmp_path: Path
+    op: str,
+    status: int,
+    code: str,
 ) -> None:
     world = served_after(13.1)
     ask(world, 13.5, op, status, code, times=1, each=0)
-    assert recovered(world, tmp_path, FAULT).verdict == PASS
+    assert recovered(world, FAULT).verdict == PASS
     ask(world, 14.5, op, status, code, times=1, each=0)
-    finding = recovered(world, tmp_path, FAULT)["P12"]
+    finding = recovered(world, FAULT)["P12"]
     assert finding.verdict == FAIL
     kind = "pages" if op == "page" else "API"
     said = f"settled after postgres killed, 2 of 52 answers ({kind}) were bad at once"
@@ -126,11 +125,12 @@ def test_more_than_one_bad_answer_in_a_hundred_after_a_fault_is_too_many(
 
 @pytest.mark.parametrize(("bad", "expected"), [(2, PASS), (3, FAIL)])
 def test_the_share_of_bad_answers_counts_and_not_their_number(
-    bad: int, expected: str, tmp_path: Path
+    bad: int,
+    expected: str,
 ) -> None:
     world = served_after(13.1, answers=240)
     ask(world, 13.5, "page", 503, times=bad, each=0.1)
-    assert recovered(world, tmp_path, FAULT).verdict == expected
+    assert recovered(world, FAULT).verdict == expected
 
 
 @pytest.mark.parametrize(
@@ -145,68 +145,66 @@ def test_the_share_of_bad_answers_counts_and_not_their_number(
     ],
 )
 def test_a_rightful_refusal_is_a_good_answer(
-    op: str, status: int, about: dict[str, Any], tmp_path: Path
+    op: str,
+    status: int,
+    about: dict[str, Any],
 ) -> None:
     world = served_after(13.1)
     for number in range(50):
         start = 13 * SECOND + number * 10_000_000
         world.call(start, start + 5_000_000, op, status, **about)
-    assert recovered(world, tmp_path, FAULT).verdict == PASS
+    assert recovered(world, FAULT).verdict == PASS
 
 
-def test_bad_answers_during_a_fault_and_until_three_seconds_later_are_allowed(
-    tmp_path: Path,
-) -> None:
+def test_bad_answers_during_a_fault_and_until_three_seconds_later_are_allowed() -> None:
     world = served_after(13.1)
     ask(world, 9.5, "page", 503, times=30, each=0.1)
     ask(world, 15.5, "page", 503, times=30, each=0.1)
     ask(world, 21.5, "payment", 200, times=50, each=0.01)
     ask(world, 21.5, "page", 200, times=50, each=0.01)
     faults = [FAULT, ("redis killed", 15.2, 18.5)]
-    verdict = recovered(world, tmp_path, *faults)
+    verdict = recovered(world, *faults)
     assert verdict.verdict == PASS
     assert [each.during["pages"] for each in verdict.aftermaths] == [Rate(30, 30), Rate(30, 30)]
 
 
-def test_a_call_that_the_next_fault_met_is_left_out_but_not_one_that_hung_before(
-    tmp_path: Path,
-) -> None:
+def test_a_call_that_the_next_fault_met_is_left_out_but_not_one_that_hung_before() -> None:
     world = served_after(13.1)
     for _ in range(5):
         world.call(int(17.5 * SECOND), int(24.5 * SECOND), "page", 503)
     ask(world, 27.5, "payment", 200, times=5, each=0.1)
     faults = [FAULT, ("redis killed", 23, 24)]
-    assert recovered(world, tmp_path, *faults).verdict == PASS
+    assert recovered(world, *faults).verdict == PASS
     world.call(int(14.5 * SECOND), int(24.5 * SECOND), "page", 200)  # slow, and yet served
-    assert recovered(world, tmp_path, *faults).verdict == PASS
+    assert recovered(world, *faults).verdict == PASS
     for _ in range(6):
         world.call(int(14.5 * SECOND), int(24.5 * SECOND), "page", 503)
-    verdict = recovered(world, tmp_path, *faults)
+    verdict = recovered(world, *faults)
     assert "once settled, 6 of 57 answers (pages) were bad and slow" in verdict["P12"].detail
     assert [each.rates["pages"] for each in verdict.aftermaths] == [Rate(57, 6, 6), Rate(0, 0)]
 
 
-def test_a_call_that_never_ended_counts_if_it_was_open_for_long(tmp_path: Path) -> None:
+def test_a_call_that_never_ended_counts_if_it_was_open_for_long() -> None:
     world = served_after(13.1)
     for _ in range(6):
         world.call(int(13.2 * SECOND), int(17 * SECOND), "page", 200)
         world.lines.pop()  # the answer
     ask(world, 21, "payment", 200, times=1, each=0)
-    assert recovered(world, tmp_path, FAULT).verdict == PASS
+    assert recovered(world, FAULT).verdict == PASS
     ask(world, 21.5, "payment", 200, times=1, each=0)
-    assert recovered(world, tmp_path, FAULT).verdict == FAIL
+    assert recovered(world, FAULT).verdict == FAIL
 
 
-def test_what_is_asked_again_at_the_end_is_no_part_of_the_load(tmp_path: Path) -> None:
+def test_what_is_asked_again_at_the_end_is_no_part_of_the_load() -> None:
     world = served_after(13.1)
     for _ in range(3):
         world.call(int(14.9 * SECOND), int(30 * SECOND), "page", 200)
         world.lines.pop()  # the answer: the load was stopped
     world.call(30 * SECOND, 31 * SECOND, "order", 503, "busy", client="again.key")
-    assert recovered(world, tmp_path, FAULT).verdict == PASS
+    assert recovered(world, FAULT).verdict == PASS
 
 
-def test_one_bad_answer_after_each_of_many_faults_is_too_many(tmp_path: Path) -> None:
+def test_one_bad_answer_after_each_of_many_faults_is_too_many() -> None:
     world, faults = sold_out_run(3), []
     for number in range(4):
         end = 10.0 * (number + 1)
@@ -214,7 +212,7 @@ def test_one_bad_answer_after_each_of_many_faults_is_too_many(tmp_path: Path) ->
         for op in ("payment", "page"):
             ask(world, end + 3.1, op, 200, times=30, each=0.05)
         ask(world, end + 4, "page", 503, times=1, each=0)
-    verdict = recovered(world, tmp_path, *faults)
+    verdict = recovered(world, *faults)
     assert (
         "settled after all faults, 4 of 124 answers (pages) were bad at once"
         in verdict["P12"].detail
@@ -223,13 +221,14 @@ def test_one_bad_answer_after_each_of_many_faults_is_too_many(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("bad", "expected"), [(5, PASS), (6, FAIL)])
 def test_a_bad_answer_that_was_slow_may_be_the_machines_fault_but_not_one_in_nine(
-    bad: int, expected: str, tmp_path: Path
+    bad: int,
+    expected: str,
 ) -> None:
     world = served_after(13.1)
     for number in range(bad):
         start = int((13.5 + number / 10) * SECOND)
         world.call(start, start + 2 * SECOND, "page", 503)
-    finding = recovered(world, tmp_path, FAULT)["P12"]
+    finding = recovered(world, FAULT)["P12"]
     assert finding.verdict == expected, finding.detail
 
 
@@ -238,37 +237,39 @@ def test_a_bad_answer_that_was_slow_may_be_the_machines_fault_but_not_one_in_nin
     [(0.0, 15.5, FAIL), (1.0, 15.5, PASS), (1.0, 17.5, FAIL), (8.0, 19.5, PASS), (8.0, 20.5, FAIL)],
 )
 def test_a_shop_that_was_slow_before_any_fault_may_take_longer_but_not_twice_as_long(
-    before: float, first_ok: float, expected: str, tmp_path: Path
+    before: float,
+    first_ok: float,
+    expected: str,
 ) -> None:
     world = sold_out_run(3)
     world.call(0, int(before * SECOND), "payment", 200)
     world.call(10 * SECOND, int(first_ok * SECOND), "payment", 200)
     for op in ("payment", "page"):
         ask(world, 24, op, 200, times=50, each=0.01)
-    finding = recovered(world, tmp_path, FAULT)["P12"]
+    finding = recovered(world, FAULT)["P12"]
     assert finding.verdict == expected, finding.detail
 
 
 @pytest.mark.parametrize("missing", ["payment", "page"])
 def test_too_few_answers_of_a_kind_after_the_faults_prove_nothing(
-    missing: str, tmp_path: Path
+    missing: str,
 ) -> None:
     world = sold_out_run(3)
     world.call(10 * SECOND, 10 * SECOND + 1, "payment", 200)
     for op in ("payment", "page"):
         ask(world, 13.0, op, 200, times=19 if op == missing else 50, each=0.01)
-    finding = recovered(world, tmp_path, FAULT)["P12"]
+    finding = recovered(world, FAULT)["P12"]
     assert finding.verdict == UNKNOWN
     assert "too few good answers" in finding.detail
 
 
-def test_a_shop_that_answered_badly_before_the_first_fault_tells_nothing(tmp_path: Path) -> None:
+def test_a_shop_that_answered_badly_before_the_first_fault_tells_nothing() -> None:
     world = served_after(13.1)
     world.call(10 * SECOND, 10 * SECOND + 1, "payment", 200)
     ask(world, 13.5, "page", 503, times=5, each=0.1)
     ask(world, 5.0, "look", 200, times=20, each=0.1)
-    assert recovered(world, tmp_path, FAULT).verdict == FAIL
+    assert recovered(world, FAULT).verdict == FAIL
     ask(world, 5.0, "look", 0, "timeout", times=2, each=0.1)
-    finding = recovered(world, tmp_path, FAULT)["P12"]
+    finding = recovered(world, FAULT)["P12"]
     assert finding.verdict == UNKNOWN
     assert "before the first fault already: 2 of" in finding.detail

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from loadtest.checker import FAIL, judge, snapshot
+from loadtest.files import RunFiles
 from loadtest.history import operations
 from loadtest.replay import (
     ServedError,
@@ -32,8 +33,8 @@ def a_run() -> World:
     return Simulation(Random(7), stock=4, limit=1, clients=20, trouble=0, returns=False).run()
 
 
-def history(path: Path, *calls: tuple[int, int, str, str]) -> Path:
-    """Write purchases: when they were sent and answered in ns, their key, and their outcome."""
+def history(folder: Path, *calls: tuple[int, int, str, str]) -> RunFiles:
+    """A run of purchases: when they were sent and answered in ns, their key, and their outcome."""
     lines: list[dict[str, Any]] = []
     for number, (sent, answered, key, outcome) in enumerate(calls):
         call = {"call": f"c#{number}"}
@@ -47,8 +48,8 @@ def history(path: Path, *calls: tuple[int, int, str, str]) -> Path:
             told = {"status": status, "code": code, "order": order}
             lines.append({"event": outcome, "time": answered, **call, **told})
     lines.sort(key=lambda line: line["time"])
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    (folder / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return RunFiles(folder)
 
 
 def served(path: Path, *lines: dict[str, Any]) -> Path:
@@ -57,10 +58,10 @@ def served(path: Path, *lines: dict[str, Any]) -> Path:
 
 
 def test_a_document_has_every_call_with_its_times_and_words(tmp_path: Path) -> None:
-    path = history(
-        tmp_path / "a.jsonl", (1000, 5000, "k", "ok"), (2500, 9000, "x", "fail"), (3000, 0, "y", "")
+    files = history(
+        tmp_path, (1000, 5000, "k", "ok"), (2500, 9000, "x", "fail"), (3000, 0, "y", "")
     )
-    document = compose([path], title="t", units=1)
+    document = compose(files, title="t", units=1)
     words = document["words"]
     assert document["calls"] == {
         "sent": [0, 1, 2],
@@ -78,8 +79,8 @@ def test_a_document_has_every_call_with_its_times_and_words(tmp_path: Path) -> N
 
 
 def test_what_the_shop_recorded_belongs_to_the_attempt_of_the_same_time(tmp_path: Path) -> None:
-    path = history(
-        tmp_path / "a.jsonl",
+    files = history(
+        tmp_path,
         (1000, 5000, "k", "fail"),
         (6000, 9000, "k", "ok"),
         (6000, 9500, "x", "fail"),
@@ -87,8 +88,8 @@ def test_what_the_shop_recorded_belongs_to_the_attempt_of_the_same_time(tmp_path
     again = {"queued": 7000, "begun": 7500, "committed": 8000, "batch": 2}
     # Answered from the queue: no transaction began for it.
     in_queue = {"key": "x", "queued": 7000, "begun": None, "committed": 9000, "batch": None}
-    found = read_served([served(tmp_path / "7.served", {}, again, in_queue)])
-    assert compose([path], title="t", served=found)["served"] == {
+    served(tmp_path / "7.served", {}, again, in_queue)
+    assert compose(files, title="t")["served"] == {
         "process": [7, 7, 7],
         "queued": [1, 6, 6],
         "begun": [2, 6, None],
@@ -96,8 +97,8 @@ def test_what_the_shop_recorded_belongs_to_the_attempt_of_the_same_time(tmp_path
         "batch": [1, 2, None],
     }
     alone = {"begun": None, "batch": None}
-    found = read_served([served(tmp_path / "7.served", alone)])
-    assert compose([path], title="t", served=found)["served"]["begun"] == [1, None, None]
+    served(tmp_path / "7.served", alone)
+    assert compose(files, title="t")["served"]["begun"] == [1, None, None]
 
 
 def test_a_killed_process_leaves_a_torn_line_and_any_other_is_an_error(tmp_path: Path) -> None:
@@ -129,13 +130,12 @@ def test_a_violation_is_marked_at_the_call_that_its_evidence_is_about(
     world = a_run()
     STOCK_PLANTS[plant](world)
     files = world.write(tmp_path / "run")
-    histories = files["histories"]
-    verdict = judge(**files, properties=JUDGED)
+    verdict = judge(files, properties=JUDGED)
     marks = marks_of(verdict)
     mark = next(each for each in marks if each.property == plant.partition(":")[0])
-    call = next(each for each in operations(*histories) if each.call == mark.call)
+    call = next(each for each in operations(*files.histories()) if each.call == mark.call)
     assert (call.op, call.key, call.status, call.end) == (op, key, status, mark.at)
-    document = compose(histories, title="t", marks=marks)
+    document = compose(files, title="t", marks=marks)
     shown = next(each for each in document["marks"] if each["text"] == mark.text)
     assert document["calls"]["answered"][shown["call"]] == shown["at"]
 
@@ -145,10 +145,10 @@ def test_an_oversell_is_marked_at_the_answer_that_promised_too_much(tmp_path: Pa
     late = world.call(world.end + 1, world.end + 2, "order", 201, order="o99")
     world.change(world.item, held=world.item.held + 1)
     files = world.write(tmp_path / "run")
-    verdict = judge(**files, properties=["P1"])
+    verdict = judge(files, properties=["P1"])
     assert verdict.verdict == FAIL
     [mark] = marks_of(verdict)
-    call = next(each for each in operations(*files["histories"]) if each.call == mark.call)
+    call = next(each for each in operations(*files.histories()) if each.call == mark.call)
     assert call.key == late
 
 
@@ -156,8 +156,8 @@ def test_books_are_marked_at_the_first_snapshot_that_shows_them_wrong(tmp_path: 
     world = a_run()
     STOCK_PLANTS["P1: below zero during the run"](world)
     files = world.write(tmp_path / "run")
-    verdict = judge(**files, properties=["P1"])
-    during = files["during"]
+    verdict = judge(files, properties=["P1"])
+    during = files.during()
     [mark] = marks_of(verdict)
     number = int(mark.text.partition("snapshot ")[2].partition(")")[0])
     assert (mark.at, mark.call) == (snapshot.read(during[number - 1])[0].taken_at, "")
@@ -165,23 +165,21 @@ def test_books_are_marked_at_the_first_snapshot_that_shows_them_wrong(tmp_path: 
 
 def test_a_run_without_a_violation_has_no_mark(tmp_path: Path) -> None:
     files = a_run().write(tmp_path / "run")
-    verdict = judge(**files, properties=JUDGED)
-    histories = files["histories"]
+    verdict = judge(files, properties=JUDGED)
     assert marks_of(verdict) == []
-    assert units_for_sale(files["snapshot"], histories) == 4
+    assert units_for_sale(files) == 4
 
 
 def test_a_long_run_is_cut_to_the_calls_around_its_first_violation(tmp_path: Path) -> None:
     calls = [(1000 * n, 1000 * n + 500, f"k{n}", "ok") for n in range(100)]
-    path = history(tmp_path / "a.jsonl", *calls)
-    document = compose([path], title="t", units=50, most=8)
+    document = compose(history(tmp_path, *calls), title="t", units=50, most=8)
     assert (len(document["calls"]["sent"]), document["all"], document["units"]) == (8, 100, 50)
     world = a_run()
     STOCK_PLANTS["P3: order lost"](world)
     files = world.write(tmp_path / "run")
-    verdict = judge(**files, properties=["P3"])
+    verdict = judge(files, properties=["P3"])
     marks = marks_of(verdict)
-    document = compose(files["histories"], title="t", marks=marks, units=4, most=8)
+    document = compose(files, title="t", marks=marks, units=4, most=8)
     assert len(document["calls"]["sent"]) == 8
     [mark] = document["marks"]
     place = sorted(document["calls"]["answered"]).index(mark["at"])

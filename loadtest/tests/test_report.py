@@ -16,6 +16,7 @@ from markupsafe import escape
 from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.__main__ import main
+from loadtest.files import RunFiles
 from loadtest.history import AGAIN, INFO, NEVER, OK, Operation, Recorder
 from loadtest.replay import compose, marks_of
 from loadtest.report import Story, gather, write
@@ -67,13 +68,13 @@ def written(folder: Path, *of: Any) -> str:
 
 
 def reported(
-    folder: Path, story: Story, world: World, properties: Sequence[str] = JUDGED, **more: Any
-) -> tuple[Verdict, str, dict[str, Any]]:
-    """A run's verdict, its report, and its files."""
+    folder: Path, story: Story, world: World, properties: Sequence[str] = JUDGED, faults: str = ""
+) -> tuple[Verdict, str, RunFiles]:
+    """A run's verdict, its report with a log of faults, and its files."""
     files = world.write(folder / "run")
-    verdict = judge(**files, properties=properties)
-    evidence = gather(files["histories"], during=files["during"], final=files["snapshot"], **more)
-    return verdict, written(folder, story, verdict, evidence), files
+    verdict = judge(files, properties=properties)
+    files.faults.write_text(faults)
+    return verdict, written(folder, story, verdict, gather(files)), files
 
 
 def test_a_report_shows_all_properties_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
@@ -87,12 +88,12 @@ def test_a_report_shows_all_properties_and_loads_nothing_from_elsewhere(tmp_path
         assert escape(PROPERTIES[finding.id].asks) in text
     values = json.loads(page.scripts[0])
     assert set(values) == {"seconds", "stock", "rate", "latency"}
-    assert len(values["stock"]["at"]) == len(files["during"]) + 1
+    assert len(values["stock"]["at"]) == len(files.during()) + 1
 
 
 def test_what_was_not_judged_is_listed_with_the_reason_and_never_as_passed(tmp_path: Path) -> None:
     why = {"P9": "the strategy has no fencing token"}
-    verdict = judge(**a_run().write(tmp_path), not_judged=why)
+    verdict = judge(a_run().write(tmp_path), not_judged=why)
     text = written(tmp_path, STORY, verdict, None)
     assert "Not judged, since the strategy has no fencing token: P9 fencing." in text
     assert 'id="P9"' not in text
@@ -105,10 +106,10 @@ def test_what_a_shop_answers_cannot_become_part_of_the_page(tmp_path: Path) -> N
     recorder.invoke("c#1", "order", client="c", buyer="c", key=evil, sale="1", quantity=1)
     recorder.complete("c#1", "info", status=500, code=evil)
     recorder.close()
-    faults = tmp_path / "faults"
-    faults.write_text(json.dumps({"fault": evil, "start": 1, "end": 2}) + "\n")
-    evidence = gather([tmp_path / "h.jsonl"], faults=faults)
-    text = written(tmp_path, Story(evil, evil, {evil: evil}, evil), None, evidence)
+    files = RunFiles(tmp_path)
+    files.faults.write_text(json.dumps({"fault": evil, "start": 1, "end": 2}) + "\n")
+    story = Story(evil, evil, {evil: evil}, evil)
+    text = written(tmp_path, story, None, gather(files))
     assert len(Page(text).scripts) == 2
     assert "<script>alert" not in text
 
@@ -130,9 +131,9 @@ def test_only_a_broken_property_whose_moment_is_known_links_to_slow_motion(tmp_p
     world = a_run()
     world.rows.remove(world.order)
     files = world.write(tmp_path / "run")
-    verdict = judge(**files, properties=JUDGED)
+    verdict = judge(files, properties=JUDGED)
     marks = marks_of(verdict)
-    replay = compose(files["histories"], title="</script>", marks=marks)
+    replay = compose(files, title="</script>", marks=marks)
     assert verdict["P3"].verdict == FAIL
     text = written(tmp_path, STORY, verdict, None, replay)
     assert not OUTSIDE.search(text)
@@ -156,18 +157,16 @@ def test_in_an_open_loop_latency_counts_from_when_the_buyer_meant_to_ask(tmp_pat
     recorder.invoke("c#1", "order", client="c", buyer="c", key="k", sale="1", quantity=1, due=1)
     recorder.complete("c#1", "ok", status=201, order="1")
     recorder.close()
-    evidence = gather([tmp_path / "h.jsonl"])
+    evidence = gather(RunFiles(tmp_path))
     assert evidence.open_loop
     assert evidence.delays.longest > 1000 > evidence.latencies.longest
     assert evidence.late == 1
 
 
 def test_a_fault_that_could_not_be_injected_makes_a_pass_worth_nothing(tmp_path: Path) -> None:
-    log = tmp_path / "faults"
     fault = {"fault": "redis-killed", "start": 1, "end": 2, "error": "no such process"}
-    log.write_text(json.dumps(fault) + "\n")
     story = Story("t", reason="redis-killed: not there")
-    verdict, text, _ = reported(tmp_path, story, a_run(), ["P1"], faults=log)
+    verdict, text, _ = reported(tmp_path, story, a_run(), ["P1"], faults=json.dumps(fault) + "\n")
     assert verdict.verdict == PASS
     assert "PROVED" not in text
     assert "COULD NOT BE JUDGED" in text
@@ -211,7 +210,7 @@ def test_the_command_judges_reports_and_replays_a_folder(
     report, replay, folder = tmp_path / "report.html", tmp_path / "replay.html", tmp_path / "run"
     assert main([str(folder)]) == 2
     assert "cannot be judged" in capsys.readouterr().err
-    (folder / "final.snapshot").write_bytes(a_run().write(folder)["snapshot"].read_bytes())
+    a_run().write(folder)
     assert main([str(folder), "--report", str(report), "--replay", str(replay)]) == 2
     assert capsys.readouterr().out.endswith(f"{UNKNOWN}\n")
     assert main([str(folder), "--properties", "P1", "P3"]) == 0

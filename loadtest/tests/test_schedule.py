@@ -13,19 +13,18 @@ import pytest
 
 from loadtest.address import address_of
 from loadtest.checker.snapshot import Terms
+from loadtest.files import RunFiles, leave_tokens, take_tokens
 from loadtest.history import INFO, OK, Operation, Recorder, operations
 from loadtest.shops.flash_sale.answers import classify
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import (
     Restocks,
-    RunFiles,
     Schedule,
     again,
     ask_again,
     opening_of,
     schedule,
 )
-from loadtest.steps.files import leave_tokens, take_tokens
 from loadtest.steps.schedule import HOURS, OTHER_PRICE, PRICE
 from loadtest.tests.fake_shop import FakeShop, serving
 
@@ -217,7 +216,7 @@ def test_the_same_key_is_asked_in_its_buyers_name_and_recorded(tmp_path: Path) -
         recorder.close()
         # Of the third buyer nobody knows the token.
         leave_tokens(recorder.path, {"buyer 0": "b1", "buyer 1": "b2"})
-        ask_again(files, files.histories(), address, seed=1)
+        ask_again(files, address, seed=1)
     found = {each.key: each for each in operations(files.again)}
     assert set(found) == {"key 0", "key 1"}
     repeated = found["key 0"]
@@ -239,5 +238,5 @@ def test_tokens_are_for_this_user_only_and_read_once(tmp_path: Path) -> None:
 
 def test_nobody_is_asked_where_no_tokens_are(tmp_path: Path) -> None:
     files = RunFiles(tmp_path)
-    ask_again(files, [], ("127.0.0.1", 1), seed=1)
+    ask_again(files, ("127.0.0.1", 1), seed=1)
     assert list(operations(files.again)) == []

@@ -17,19 +17,18 @@ import pytest
 from loadtest.address import RunImpossible
 from loadtest.checker import snapshot
 from loadtest.faults import FAULTS, Target
+from loadtest.files import KEPT, RunFiles, Runs
 from loadtest.finished import Tally
 from loadtest.history import Recorder
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.shops.setup import installed, names, setup_of
 from loadtest.shops.unguarded import Server
-from loadtest.steps import During, RunFiles, RunPlan
-from loadtest.steps.files import KEPT, Runs
+from loadtest.steps import During, RunPlan
 from loadtest.ui import faults, pages
-from loadtest.ui.judge import Asked
 from loadtest.ui.other_shops import offered, running
 from loadtest.ui.referee import Referee, conclusion
-from loadtest.ui.run import IDLE, JUDGED, RUNNING, LiveJudge, PageRun, item_of
+from loadtest.ui.run import IDLE, JUDGED, RUNNING, PageRun, item_of
 from loadtest.ui.rush_run import Rush
 
 FIGURES: dict[str, Any] = {
@@ -93,7 +92,7 @@ def test_the_tab_never_shows_a_boolean_and_keeps_its_order() -> None:
     assert shown(run, Tally())["Verdict"] == "PASS"
 
 
-def promises_two_orders(folder: Path) -> Path:
+def promises_two_orders(folder: Path) -> str:
     """A history in which one key was answered with two orders."""
     recorder = Recorder(folder / "h.jsonl")
     for number in (1, 2):
@@ -101,17 +100,19 @@ def promises_two_orders(folder: Path) -> Path:
         recorder.invoke(call, "order", client="c", buyer="b7", sale="1", key="k", quantity=1)
         recorder.complete(call, "ok", status=201, order=f"{number}")
     recorder.close()
-    return recorder.path
+    return str(recorder.path)
 
 
 def test_a_property_that_breaks_during_the_run_fails_it_at_once_with_its_history(
     tmp_path: Path,
 ) -> None:
     folder = Runs(tmp_path / "runs").new()
-    run = PageRun(a_plan(), DemoShop(("127.0.0.1", 1)), folder, RUNNING, FIGURES)
+    recorded = [promises_two_orders(tmp_path)]
+    shop = DemoShop(("127.0.0.1", 1))
+    run = PageRun(a_plan(), shop, folder, RUNNING, FIGURES, recorded=lambda: recorded)
     assert (pages.outcome(run), shown(run, Tally())["Verdict"]) == ("", "running")
-    asked = Asked([str(promises_two_orders(tmp_path))], [], faults=False)
-    live = run.live = LiveJudge(folder, lambda: asked)
+    live = run.live
+    assert live is not None
     live.look()
     assert (pages.outcome(run), shown(run, Tally())["Verdict"]) == ("fail", "FAIL")
     meanings = [row["meaning"] for row in pages.rows(run, Tally())[1:4]]
@@ -172,7 +173,7 @@ def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
 
 
 def test_snapshots_of_a_long_run_are_thinned_out(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("loadtest.steps.files.MAX_SNAPSHOTS", 8)
+    monkeypatch.setattr("loadtest.steps.during.MAX_SNAPSHOTS", 8)
     snapshots = During(files := RunFiles(tmp_path))
     for moment in range(1, 101):
         snapshots.add([item_of(FIGURES)], moment)
@@ -186,7 +187,7 @@ def test_snapshots_of_a_long_run_are_thinned_out(tmp_path: Path, monkeypatch: An
 def test_the_first_snapshot_with_wrong_books_is_never_thinned_out(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("loadtest.steps.files.MAX_SNAPSHOTS", 8)
+    monkeypatch.setattr("loadtest.steps.during.MAX_SNAPSHOTS", 8)
     snapshots = During(files := RunFiles(tmp_path))
     oversold = {**FIGURES, "total": 6, "available": -2, "ledger_sum": -2}
     for moment in range(1, 101):
@@ -199,7 +200,7 @@ def test_the_first_snapshot_with_wrong_books_is_never_thinned_out(
 
 def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -> None:
     referee = Referee(Runs(tmp_path), list)
-    folder = referee.begin(a_plan(), DemoShop(("127.0.0.1", 1)))
+    folder = referee.follow(a_plan(), DemoShop(("127.0.0.1", 1)))
     run = referee.run
     assert isinstance(run, PageRun)
     run.phase = JUDGED  # ends its watch
@@ -212,8 +213,9 @@ def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -
 def test_a_history_that_cannot_be_read_makes_the_verdict_unknown(tmp_path: Path) -> None:
     folder = Runs(tmp_path).new()
     (tmp_path / "h.jsonl").write_text('{"event":"nothing"}\n')
-    run = PageRun(a_plan(), DemoShop(("127.0.0.1", 1)), folder)
-    run.end_load([str(tmp_path / "h.jsonl")], 1)
+    recorded = [str(tmp_path / "h.jsonl")]
+    run = PageRun(a_plan(), DemoShop(("127.0.0.1", 1)), folder, recorded=lambda: recorded)
+    run.end_load(1)
     run.judge()
     assert run.outcome == "unknown"
     assert "not a history line" in run.reason
@@ -273,7 +275,7 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: 
     with Server(0, tmp_path) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        run = referee.rush(Rush(server.url, "loadtest.shops.unguarded:Adapter", 2, 20, 2))
+        run = referee.follow_rush(Rush(server.url, "loadtest.shops.unguarded:Adapter", 2, 20, 2))
         assert pages.verdict(run) == "running"
         seen: list[tuple[int, str, str]] = []
         run.play(lambda _: seen.append((run.rounds, pages.verdict(run), pages.title(run))))
@@ -295,7 +297,7 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: 
 
 def test_a_rush_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
     referee = Referee(Runs(tmp_path), list)
-    run = referee.rush(Rush("http://127.0.0.1:1", "a:B", 2, 20, 1))
+    run = referee.follow_rush(Rush("http://127.0.0.1:1", "a:B", 2, 20, 1))
     run.stopped()
     assert pages.verdict(run) == "UNKNOWN"
     assert run.reason == "stopped before the rounds were over"

@@ -14,6 +14,7 @@ from loadtest import purchases
 from loadtest.checker import FAIL, PASS, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.client import Connection
+from loadtest.files import RunFiles
 from loadtest.history import Recorder, operations
 from loadtest.roles import MAIN, OWN
 from loadtest.scenarios import walk
@@ -85,9 +86,9 @@ def walked(tmp_path: Path) -> Callable[[FakeShop], Verdict]:
             replace(row, limit=OFFERS[row.id][1]) if isinstance(row, s.Sale) else row
             for row in shop.rows()
         ]
-        s.write(tmp_path / "final", s.Header(1), rows)
-        files = [recorder.path], tmp_path / "final"
-        return judge(*files, properties=["P21"], specification=Promises())
+        files = RunFiles(tmp_path)
+        s.write(files.final, s.Header(1), rows)
+        return judge(files, properties=["P21"], specification=Promises())
 
     return judged
 

@@ -16,13 +16,13 @@ import gevent
 from locust.env import Environment
 
 from loadtest.address import RunImpossible, address_of
+from loadtest.files import Runs
 from loadtest.finished import Tally
 from loadtest.options import FRESH, plan_of
 from loadtest.roles import MAIN, SaleTerms, parse_sales
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import RunPlan
-from loadtest.steps.files import Runs
 from loadtest.ui.faults import NONE, chosen
 from loadtest.ui.other_shops import offered
 from loadtest.ui.pages import install
@@ -38,21 +38,19 @@ RETRY = 2
 REPEATED_MINUTES = 1.0
 
 
-class Page:
+class Page(Referee):
     """This project's additions to Locust's page.
 
     Attributes:
         strategies: names for the start form; empty until the shop has answered.
         target: file that describes what faults act on; empty: none.
-        problem: why the last run could not start; empty if it did.
     """
 
     def __init__(self, environment: Any, tallies: dict[str, Tally]) -> None:
         """`tallies` are the session's, by process."""
         self.strategies: list[str] = []
-        self.problem = ""
         self._environment: Environment = environment
-        self._tallies = tallies
+        self._clear_tallies = tallies.clear
         # A fresh sale that was opened from the page and is unused so far.
         self._opened: tuple[SaleTerms | None, str] = None, ""
         options = self._options
@@ -60,21 +58,16 @@ class Page:
         self._shops: str = options.shops if options.shop == OURS else ""
         # No command-line option: `manage.py prove --fault` is for the command line.
         options.fault = NONE
-        self._referee = Referee(Runs(self._folder(options)), lambda: list(tallies.values()))
+        super().__init__(Runs(self._folder(options)), lambda: list(tallies.values()))
         if environment.web_ui is not None:
             base = (options.web_base_path or "").rstrip("/")
-            install(environment.web_ui, self._referee, self.open_sale, base)
+            install(environment.web_ui, self, self.open_sale, base)
             if options.shop == OURS:
                 gevent.spawn(self._learn_strategies)
 
-    def cannot_start(self, problem: str) -> None:
-        """Record why a run could not start, until the next one."""
-        self.problem = self._referee.problem = problem
-
     def conclude(self) -> str:
         """Wait for the verdict, print it, and return it: pass, fail or unknown."""
-        run = self._referee.run
-        if run is None:
+        if (run := self.run) is None:
             return "unknown"
         for line in conclusion(run):
             print(line, flush=True)
@@ -84,13 +77,11 @@ class Page:
 
     def begin(self, options: Namespace, limit: int) -> Path:
         """Follow a run from now on; return the folder for its history."""
-        self.cannot_start("")
         shop = DemoShop(self._address, [*parse_sales(options.others).values()])
-        return self._referee.begin(_plan(shop, options, limit), shop).path
+        return self.follow(_plan(shop, options, limit), shop).path
 
     def begin_rush(self, options: Namespace) -> RushRun:
         """Follow a rush from now on. Raises `RunImpossible`."""
-        self.cannot_start("")
         rush = Rush(
             self._environment.host or "",
             options.shop,
@@ -101,11 +92,7 @@ class Page:
             hosting=options.hosting if options.shop in self.other_shops else "",
         )
         rush.check()
-        return self._referee.rush(rush)
-
-    def end(self, processes: int) -> None:
-        """Let the run be judged; this many load-generating processes took part."""
-        self._referee.end(processes)
+        return self.follow_rush(rush)
 
     def take_opened(self, options: Namespace) -> str:
         """Return, once, the sale opened from the page; empty if it has other terms."""
@@ -125,8 +112,8 @@ class Page:
         terms = plan_of(options).wanted[MAIN]
         options.opened = shop.open_sale(terms, 0.0)
         self._opened = terms, options.opened
-        self._tallies.clear()
-        self._referee.shown(_plan(shop, options, int(options.limit)), shop)
+        self._clear_tallies()
+        self.show(_plan(shop, options, int(options.limit)), shop)
 
     @property
     def other_shops(self) -> list[str]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import gevent
 
+from loadtest.files import RunFolder, Runs
 from loadtest.finished import Tally
 from loadtest.report.headline import headline, why_not
 from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.steps import RunPlan
-from loadtest.steps.files import RunFolder, Runs
 from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, PageRun
 from loadtest.ui.rush_run import Rush, RushRun
 
@@ -38,30 +38,29 @@ class Referee:
         """Return the sum over all processes."""
         return Tally.sum(self._tallies())
 
-    def begin(self, plan: RunPlan, shop: DemoShop) -> RunFolder:
+    def follow(self, plan: RunPlan, shop: DemoShop) -> RunFolder:
         """Follow a run from now on; return the folder for its history."""
-        folder = self.runs.new()
+        self.problem, folder = "", self.runs.new()
         self.run = PageRun(plan, shop, folder, recorded=self._histories)
         self.run.open()
         gevent.spawn(self.run.conduct)
         return folder
 
-    def rush(self, rush: Rush) -> RushRun:
+    def follow_rush(self, rush: Rush) -> RushRun:
         """Follow a rush on a shop from now on."""
-        self.run = RushRun(rush, self.runs.new())
+        self.problem, self.run = "", RushRun(rush, self.runs.new())
         return self.run
 
     def end(self, processes: int) -> None:
         """Let the run be judged; this many load-generating processes took part."""
-        run = self.run
-        if run is None or run.folder is None or run.phase != RUNNING:
-            return
-        run.end_load(self._histories(), processes)
+        # A rush ends by itself.
+        if isinstance(self.run, PageRun) and self.run.phase == RUNNING:
+            self.run.end_load(processes)
 
     def _histories(self) -> list[str]:
         return [each.history for each in self._tallies() if each.history]
 
-    def shown(self, plan: RunPlan, shop: DemoShop) -> None:
+    def show(self, plan: RunPlan, shop: DemoShop) -> None:
         """Show a sale without purchases. Raises `ShopRefused`."""
         self.run = PageRun(plan, shop, None, IDLE, shop.figures(plan.sale))
 

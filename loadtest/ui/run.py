@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,12 @@ from gevent.event import Event
 
 from loadtest.checker import Broken
 from loadtest.checker.snapshot import Item
-from loadtest.sale_run import SaleRun
+from loadtest.conduct import SaleRun
+from loadtest.files import RunFiles, RunFolder
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import RunFiles, RunPlan
-from loadtest.steps.files import RunFolder
+from loadtest.steps import RunPlan
 from loadtest.ui.faults import Breaker
-from loadtest.ui.judge import Asked
+from loadtest.ui.judge import SO_FAR
 
 logger = logging.getLogger(__name__)
 
@@ -38,10 +38,10 @@ PATIENCE = 60.0
 _FOUND = msgspec.json.Decoder(list[Broken])
 
 
-def _judge(folder: RunFolder, *asked: str, seconds: float) -> subprocess.CompletedProcess[str]:
+def _judge(folder: RunFolder, *more: str, seconds: float) -> subprocess.CompletedProcess[str]:
     """Judge in a process of its own. Raises `TimeoutExpired`."""
     return subprocess.run(
-        [sys.executable, "-m", "loadtest.ui.judge", str(folder.path), *asked],
+        [sys.executable, "-m", "loadtest.ui.judge", str(folder.path), *more],
         cwd=Path(__file__).resolve().parents[2],
         timeout=seconds,
         capture_output=True,
@@ -55,15 +55,15 @@ class LiveJudge:
 
     Args:
         folder: of the run.
-        asked: what to judge, at this moment.
+        describe: writes what is to be judged, as it is at this moment.
 
     Attributes:
         broken: the properties that are broken for good.
     """
 
-    def __init__(self, folder: RunFolder, asked: Callable[[], Asked]) -> None:
+    def __init__(self, folder: RunFolder, describe: Callable[[], None]) -> None:
         self.broken: list[Broken] = []
-        self._folder, self._asked = folder, asked
+        self._folder, self._describe = folder, describe
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -76,9 +76,9 @@ class LiveJudge:
 
     def look(self) -> None:
         """Judge once; what was broken stays so."""
-        asked = msgspec.json.encode(self._asked()).decode()
+        self._describe()
         try:
-            done = _judge(self._folder, asked, seconds=PATIENCE)
+            done = _judge(self._folder, SO_FAR, seconds=PATIENCE)
         except subprocess.TimeoutExpired:
             return
         if done.returncode == 0:
@@ -130,10 +130,9 @@ class PageRun(SaleRun):
         self.figures = figures or {}
         self.before: dict[str, float] = self.figures.get("counters", {})
         self.verdict: dict[str, Any] | None = None
-        self.live = LiveJudge(folder, self._so_far) if folder is not None else None
+        self.live = LiveJudge(folder, self._describe) if folder is not None else None
         self._recorded = recorded
         self._processes = 1
-        self._histories: list[str] = []
         self._load_ended = Event()
 
     @property
@@ -156,10 +155,10 @@ class PageRun(SaleRun):
         now = self.figures.get("counters", {}).get(name, 0)
         return max(0.0, float(now - self.before.get(name, 0)))
 
-    def end_load(self, histories: list[str], processes: int) -> None:
-        """Record that the buyers have left, with their histories and number of processes."""
-        self.phase = SETTLING
-        self._histories, self._processes = histories, processes
+    def end_load(self, processes: int) -> None:
+        """Record that the buyers of this many load-generating processes have left."""
+        self.phase, self._processes = SETTLING, processes
+        self._find_histories()
         self._load_ended.set()
 
     # --- steps --------------------------------------------------------------------------------
@@ -182,20 +181,16 @@ class PageRun(SaleRun):
 
     @contextmanager
     def faults(self) -> Iterator[None]:
-        """Inject the chosen faults until the load has ended; restock what has to last."""
+        """Inject the chosen faults until the load has ended."""
         plan = self.plan
-        with ExitStack() as cleanup:
-            if self.figures:
-                cleanup.enter_context(super().faults())
-            if plan.faults:
-                breaker = Breaker(
-                    *(plan.faults, plan.target, plan.sale, plan.seed, self.files.faults)
-                )
-                cleanup.callback(self._heal, breaker)
+        if not plan.faults:
             yield
-
-    def _heal(self, breaker: Breaker) -> None:
-        self.reason = breaker.stop() or self.reason
+            return
+        breaker = Breaker(plan.faults, plan.target, plan.sale, plan.seed, self.files.faults)
+        try:
+            yield
+        finally:
+            self.reason = breaker.stop() or self.reason
 
     def watch(self) -> None:
         """Watch the shop, and judge what is certain already, until the load has ended."""
@@ -211,24 +206,14 @@ class PageRun(SaleRun):
     def judge(self) -> None:
         """Let a separate process judge the run, so that the page keeps responding."""
         assert self.folder is not None
-        missing = self._processes - len(self._here())
+        missing = self._processes - len(self.files.elsewhere)
         if missing > 0:
             self.reason = self.reason or (
                 f"the history of {missing} of {self._processes} load-generating processes is not "
                 "on this machine"
             )
         self.phase = JUDGING_NOW
-        self.folder.describe(
-            {
-                "title": self.plan.title,
-                "buyers": self.plan.buyers,
-                "repeat": self.plan.repeat,
-                "not_judged": self.plan.not_judged,
-                "facts": self.plan.facts(self.plan.sale),
-                "histories": self.histories(),
-                "reason": self.reason,
-            }
-        )
+        self._describe()
         self.verdict = self._verdict_of(self.folder)
         self.reason = str(self.verdict["reason"])
 
@@ -238,16 +223,28 @@ class PageRun(SaleRun):
 
     # --- parts of steps -----------------------------------------------------------------------
 
-    def histories(self) -> list[str]:
-        """The histories that are on this machine; those of the buyers may be in another folder."""
-        return sorted({*super().histories(), *self._here()})
+    def _find_histories(self) -> None:
+        """Find the histories of the buyers that are on this machine, whatever their folder."""
+        self.files.elsewhere = [path for path in map(Path, self._recorded()) if path.exists()]
 
-    def _here(self) -> list[str]:
-        return [path for path in self._histories if Path(path).exists()]
-
-    def _so_far(self) -> Asked:
-        here = [path for path in self._recorded() if Path(path).exists()]
-        return Asked(here, list(self.plan.not_judged), bool(self.plan.faults))
+    def _describe(self) -> None:
+        """Write what is to be judged, and how."""
+        assert self.folder is not None
+        if self.phase == RUNNING:
+            self._find_histories()
+        plan = self.plan
+        self.folder.describe(
+            {
+                "title": plan.title,
+                "buyers": plan.buyers,
+                "repeat": plan.repeat,
+                "not_judged": plan.not_judged,
+                "facts": plan.facts(plan.sale),
+                "faults": bool(plan.faults),
+                "elsewhere": [str(path) for path in self.files.elsewhere],
+                "reason": self.reason,
+            }
+        )
 
     def _verdict_of(self, folder: RunFolder) -> dict[str, Any]:
         try:

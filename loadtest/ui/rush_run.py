@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import gevent
 
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, Broken, judge_so_far
+from loadtest.files import RunFolder
 from loadtest.finished import Finished, Report, Tally
 from loadtest.report import Story
 from loadtest.rush import RushResult, rush_shop
@@ -22,7 +22,6 @@ from loadtest.rush.round import Round
 from loadtest.shop import Shop
 from loadtest.shops import load
 from loadtest.steps import write_report
-from loadtest.steps.files import RunFolder
 from loadtest.ui import other_shops
 from loadtest.ui.run import JUDGED, RUNNING
 
@@ -90,9 +89,6 @@ class RushRun:
         """pass, fail or unknown; until then, the phase."""
         return str(self.verdict["verdict"]) if self.verdict else self.phase
 
-    def end_load(self, histories: list[str], processes: int) -> None:
-        """Do nothing: a rush ends by itself."""
-
     def play(self, report: Report) -> None:
         """Play all rounds, judge them, and write the report."""
         plan = self.plan
@@ -154,11 +150,10 @@ class RushRun:
             "counts": {},
         }
         if shown is not None:
-            files = shown.files
             rounds = {f"round {n}": summary(each) for n, each in enumerate(result.rounds, start=1)}
             story = Story(title, self.plan.repeat, rounds, shown.reason, shown.plan.buyers)
-            write_report(self.folder.report, files, files.histories(), story, shown.verdict)
-        (self.folder.path / "verdict.json").write_text(json.dumps(self.verdict, indent=2) + "\n")
+            write_report(self.folder.report, shown.files, story, shown.verdict)
+        self.folder.conclude(self.verdict)
         self.phase = JUDGED
 
 
@@ -207,8 +202,7 @@ def _broken(played: Round) -> list[Broken]:
     """What a round has broken, as far as can be with the calls that show it."""
     findings = played.verdict.properties if played.verdict else []
     why = {each.id: each.detail for each in findings if each.verdict == FAIL}
-    files, others = played.files, PROPERTIES.keys() - why.keys()
-    shown = judge_so_far(files.histories(), [files.final], not_judged=others)
+    shown = judge_so_far(played.files, not_judged=PROPERTIES.keys() - why.keys())
     known = {each.id for each in shown}
     return shown + [
         Broken(each, PROPERTIES[each].name, text, 0, [])

@@ -28,8 +28,8 @@ from lab.proof.show import Lines
 from lab.proof.testbed import Testbed
 from lab.room.duel import SIDES, fight, outcome
 from lab.strategies import CLASSES, DEFAULT
-from loadtest.steps import RunFiles, RunPlan
-from loadtest.steps.files import Runs
+from loadtest.files import RunFiles, Runs
+from loadtest.steps import RunPlan
 
 UNSAFE = "naive"
 

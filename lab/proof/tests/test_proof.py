@@ -32,9 +32,10 @@ from loadtest.checker import Finding, Verdict
 from loadtest.checker.tables import rewrite
 from loadtest.faults import FAULTS, Fault, Injected, Target, chaos
 from loadtest.faults.fault import wait_until
+from loadtest.files import RunFiles
 from loadtest.history import Recorder, operations
 from loadtest.shops.flash_sale.answers import classify
-from loadtest.steps import RunFiles, RunPlan
+from loadtest.steps import RunPlan
 
 pytestmark = pytest.mark.django_db
 

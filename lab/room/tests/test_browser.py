@@ -278,9 +278,9 @@ def test_a_report_opens_at_the_violation_alone_and_on_the_demos_page(open_page, 
     world = a_run()
     STOCK_PLANTS["P4: order of a refused key"](world)
     files = world.write(tmp_path / "run")
-    verdict = judge(**files, properties=["P1", "P4"])
+    verdict = judge(files, properties=["P1", "P4"])
     marks = marks_of(verdict)
-    replay = compose(files["histories"], title="The broken run", marks=marks, units=4)
+    replay = compose(files, title="The broken run", marks=marks, units=4)
     report = tmp_path / "report.html"
     write(report, Story("t"), verdict, None, replay)
     page = open_page("/room/replay/")

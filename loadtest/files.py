@@ -1,21 +1,24 @@
-"""The files of a run, the snapshots taken meanwhile, and the folders of a page's last runs."""
+"""The files of a run, the buyers' tokens beside them, and the folders of a page's last runs."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from loadtest.checker.snapshot import Header, Item, write
-
 
 class RunFiles:
-    """The folder of one run: histories, snapshots, ledger, mails, terms, faults, the report."""
+    """The folder of one run: histories, snapshots, ledger, mails, terms, faults, the report.
+
+    Attributes:
+        elsewhere: histories of the run's buyers that are in another folder.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.elsewhere: list[Path] = []
         self.final = path / "final.snapshot"
         self.ledger = path / "ledger.snapshot"
         self.deliveries = path / "deliveries.snapshot"
@@ -27,8 +30,8 @@ class RunFiles:
         self.report = path / "report.html"
 
     def histories(self) -> list[Path]:
-        """The histories that were written here."""
-        return sorted(self.path.glob("*.jsonl"))
+        """The histories that were written here or elsewhere."""
+        return sorted({*self.path.glob("*.jsonl"), *self.elsewhere})
 
     def during(self) -> list[Path]:
         """The snapshots taken during the run, in their order."""
@@ -76,13 +79,17 @@ class RunFolder(RunFiles):
         self.number = int(path.name)
 
     def describe(self, description: dict[str, Any]) -> None:
-        """Write what is to be judged; see `judge.py`."""
+        """Write what is to be judged; see `loadtest.ui.judge`."""
         (self.path / "run.json").write_text(json.dumps(description, indent=2) + "\n")
 
     def description(self) -> dict[str, Any]:
         """Return what `describe` has written."""
         found: dict[str, Any] = json.loads((self.path / "run.json").read_text())
         return found
+
+    def conclude(self, verdict: dict[str, Any]) -> None:
+        """Write the verdict."""
+        (self.path / "verdict.json").write_text(json.dumps(verdict, indent=2) + "\n")
 
     def verdict(self) -> dict[str, Any] | None:
         """Return the verdict, if there is one."""
@@ -117,50 +124,3 @@ class Runs:
         paths = self._folder.glob("*") if self._folder.exists() else ()
         found = [RunFolder(path) for path in paths if path.is_dir() and path.name.isdecimal()]
         return iter(sorted(found, key=lambda each: each.number))
-
-
-MAX_SNAPSHOTS = 400
-"""Per run; when there are more, every second one is deleted and the rate is halved."""
-
-
-class During:
-    """Stores snapshots of items.
-
-    Args:
-        files: of the run.
-    """
-
-    def __init__(self, files: RunFiles) -> None:
-        self._files = files
-        self._taken = 0
-        self._every = 1
-        # The first snapshot of each way in which the books were wrong: the verdict needs it.
-        self._wrong: dict[tuple[bool, bool], Path] = {}
-
-    def add(self, items: Sequence[Item], at: int) -> None:
-        """Store the items of a moment (ns of the monotonic clock), thinning out."""
-        self._taken += 1
-        path = self._files.path / f"during-{self._taken:06}.snapshot"
-        wrong = _wrong(items)
-        is_new = any(wrong) and wrong not in self._wrong
-        if is_new:
-            self._wrong[wrong] = path
-        elif self._taken % self._every:
-            return
-        write(path, Header(at), items)
-        if len(kept := self._files.during()) > MAX_SNAPSHOTS:
-            for old in kept[::2]:
-                if old not in self._wrong.values():
-                    old.unlink()
-            self._every *= 2
-
-
-def _wrong(items: Sequence[Item]) -> tuple[bool, bool]:
-    """Whether more was sold than there is (P1), and whether the sums do not fit (P2)."""
-    oversold = any(each.available < 0 or each.held + each.confirmed > each.total for each in items)
-    unequal = any(_sum(each) != each.total or each.ledger_sum != each.available for each in items)
-    return oversold, unequal
-
-
-def _sum(item: Item) -> int:
-    return item.available + item.held + item.confirmed
