@@ -149,6 +149,7 @@ class Charts:
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
+        self._timeline = evidence.purchases.timeline(evidence.start)
         # The final read is taken later, when all is at rest; it is shown in a strip after the end.
         after = (evidence.end - evidence.start) // _AFTER
         self._span = Span(evidence.start, evidence.end + max(after, 1))
@@ -206,9 +207,9 @@ class Charts:
         return area(stairs(upper, 1.0), stairs(lower, 1.0), "oversold")
 
     def _rate(self) -> Chart:
-        timeline = self._evidence.timeline
+        timeline = self._timeline
         seconds = timeline.width / 1e9
-        rates = [(b.ok / seconds, b.fail / seconds, b.info / seconds) for b in timeline.bins]
+        rates = [tuple(count / seconds for count in each.counts) for each in timeline.bins]
         top = ticks(max((sum(rate) for rate in rates), default=0))
         keys = Key("ok", "accepted"), Key("fail", "refused"), Key("info", "unknown")
         chart = self._chart("rate", "Answers to purchases, per second", *keys)
@@ -223,7 +224,7 @@ class Charts:
         return chart
 
     def _latency(self) -> Chart | None:
-        timeline = self._evidence.timeline
+        timeline = self._timeline
         seen = [b.latencies for b in timeline.bins if b.latencies.count]
         if not seen:
             return None
@@ -272,7 +273,7 @@ def _stack(
 
 
 def _percentiles(evidence: Evidence) -> str:
-    latencies = evidence.delays if evidence.open_loop else evidence.latencies
+    latencies = evidence.purchases.latencies
     shares = (f"{name} {duration(latencies.percentile(share))}" for share, name in _PERCENTILES)
     return f"{', '.join(shares)}, longest {duration(latencies.longest)}"
 

@@ -1,118 +1,113 @@
-"""Gather a report's data from the files of a run, in one pass and bounded memory.
-
-Time is counted in widening bins, latency in buckets.
-"""
+"""Gather a report's data from the files of a run, in one pass and a few bytes for each call."""
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import log10
+from math import isnan, nan
 from pathlib import Path
 
 from loadtest.checker import snapshot
 from loadtest.checker.evidence import LoggedFault, read_faults
 from loadtest.files import RunFiles
-from loadtest.history import LATE, NEVER, OK, Operation, events, operations
+from loadtest.history import FAIL, INFO, LATE, NEVER, OK, Operation, events, operations
 from loadtest.report.headline import Pace
 
-# Steps of a latency histogram per power of ten: neighbours differ by 12%.
-_STEPS = 20
-# From a tenth of a millisecond to ten minutes, in ms.
-_SHORTEST = 0.1
-_BUCKETS = 7 * _STEPS
-
-# Bins of a timeline: as many as a chart can show. Longer runs get wider bins, not more.
+# Bins of a timeline: as many as a chart can show.
 BINS = 240
-# Width of a bin at the start, in ns.
+# Width of a bin in a short run, in ns.
 _WIDTH = 50_000_000
 
 
 class Latencies:
-    """A histogram of durations on a logarithmic scale."""
+    """Durations in ms."""
 
-    __slots__ = ("buckets", "count", "longest")
+    def __init__(self, durations: Iterable[float] = ()) -> None:
+        self._sorted = array("d", sorted(durations))
 
-    def __init__(self) -> None:
-        self.buckets = [0] * _BUCKETS
-        self.count = 0
-        self.longest = 0.0
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._sorted)
 
-    def add(self, milliseconds: float) -> None:
-        """Count one duration."""
-        step = int(log10(milliseconds / _SHORTEST) * _STEPS) if milliseconds > _SHORTEST else 0
-        self.buckets[min(step, _BUCKETS - 1)] += 1
-        self.count += 1
-        self.longest = max(self.longest, milliseconds)
-
-    def merge(self, other: Latencies) -> None:
-        """Add the counts of `other`."""
-        self.buckets = [a + b for a, b in zip(self.buckets, other.buckets, strict=True)]
-        self.count += other.count
-        self.longest = max(self.longest, other.longest)
+    @property
+    def longest(self) -> float:
+        """Return the longest one; 0 without any."""
+        return self._sorted[-1] if self._sorted else 0.0
 
     def percentile(self, share: float) -> float | None:
-        """Return the ms that this share (0 to 1) stayed below, within 12%; None without any."""
-        wanted, seen = share * self.count, 0
-        for step, number in enumerate(self.buckets):
-            seen += number
-            if number and seen >= wanted:
-                return min(edge(step + 1), self.longest)
-        return None
+        """Return the ms that this share (0 to 1) stayed within; None without any."""
+        last = len(self._sorted) - 1
+        return self._sorted[min(int(share * len(self._sorted)), last)] if self._sorted else None
 
 
-def edge(step: int) -> float:
-    """Return the lower edge of a bucket, in ms."""
-    return float(_SHORTEST * 10 ** (step / _STEPS))
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Bin:
-    """The answers in a span of time."""
+    """The answers in a span of time: how many were ok, fail and info, and how long they took."""
 
-    ok: int = 0
-    fail: int = 0
-    info: int = 0
-    latencies: Latencies = field(default_factory=Latencies)
-
-    def merge(self, other: Bin) -> None:
-        """Add the counts of `other`."""
-        self.ok += other.ok
-        self.fail += other.fail
-        self.info += other.info
-        self.latencies.merge(other.latencies)
+    counts: list[int]
+    latencies: Latencies
 
 
+@dataclass(frozen=True, slots=True)
 class Timeline:
-    """Bins of equal width from `origin` (ns) on; neighbours are merged when there are too many."""
+    """Bins of equal width (ns) from `origin` on."""
 
-    def __init__(self, origin: int) -> None:
-        self.origin = origin
-        self.width = _WIDTH
-        self.bins: list[Bin] = []
+    origin: int
+    width: int
+    bins: list[Bin]
 
-    def at(self, moment: int) -> Bin:
-        """Return the bin of a moment in ns; earlier moments count at the origin."""
-        number = max(moment - self.origin, 0) // self.width
-        while number >= BINS:
-            self._widen()
-            number //= 2
-        while number >= len(self.bins):
-            self.bins.append(Bin())
-        return self.bins[number]
 
-    def _widen(self) -> None:
-        for left, right in zip(self.bins[::2], self.bins[1::2], strict=False):
-            left.merge(right)
-        self.bins = self.bins[::2]
-        self.width *= 2
+class Purchases:
+    """The attempts to purchase, 17 bytes each.
 
+    Attributes:
+        late: buyers of an open loop who began late, because every user was busy.
+        delays: ms of the answers in an open loop, from the intended time of the request.
+    """
+
+    def __init__(self) -> None:
+        self.late = 0
+        self.delays = array("d")
+        self._at, self._waited, self._outcomes = array("q"), array("d"), bytearray()
+
+    def add(self, call: Operation, moment: int) -> None:
+        """Add an attempt by the moment of its answer, or that of its request if there is none."""
+        waited = (call.end - (call.due or call.start)) / 1e6 if call.end != NEVER else nan
+        self._at.append(moment)
+        self._waited.append(waited)
+        self._outcomes.append(_OUTCOMES.index(call.outcome))
+        if call.due is not None:
+            self.late += call.start - call.due > LATE * 1e9
+            self.delays.extend([waited] if call.end != NEVER else [])
+
+    @property
+    def latencies(self) -> Latencies:
+        """The durations of all answers; in an open loop, of those that were due at some time."""
+        return Latencies(self.delays or (each for each in self._waited if not isnan(each)))
+
+    def timeline(self, origin: int) -> Timeline:
+        """Return them by time from a moment on, which is the first or an earlier one."""
+        last = max(self._at, default=origin) - origin
+        width = max(_WIDTH, last // BINS + 1)
+        counts = [[0, 0, 0] for _ in range(last // width + 1)]
+        waits = [array("d") for _ in counts]
+        for at, waited, outcome in zip(self._at, self._waited, self._outcomes, strict=True):
+            number = (at - origin) // width
+            counts[number][outcome] += 1
+            if not isnan(waited):
+                waits[number].append(waited)
+        bins = [Bin(n, Latencies(ms)) for n, ms in zip(counts, waits, strict=True)]
+        return Timeline(origin, width, bins)
+
+
+_OUTCOMES = (OK, FAIL, INFO)
 
 # Kinds of answers that are listed; a broken shop may produce thousands.
 _MOST_KINDS = 60
 _OTHERS = ("…", "others", "")
-# Points of the stock's curve: as many as a chart can show.
-MAX_POINTS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +126,13 @@ class Evidence:
     """The data of a report. Times are ns of the history's clock.
 
     Attributes:
-        timeline: purchases by the time of their answer.
-        latencies: of all answered purchases.
-        late: buyers of an open loop who began late, because every user was busy.
-        delays: latencies from the intended time of the request; empty in a closed loop.
         answers: number of each (call, answer, outcome).
         pace: the answers given while the sale was on.
     """
 
     start: int
     end: int
-    timeline: Timeline
-    latencies: Latencies = field(default_factory=Latencies)
-    delays: Latencies = field(default_factory=Latencies)
-    late: int = 0
+    purchases: Purchases = field(default_factory=Purchases)
     answers: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     stock: list[Stock] = field(default_factory=list)
     faults: list[LoggedFault] = field(default_factory=list)
@@ -153,7 +141,7 @@ class Evidence:
     @property
     def open_loop(self) -> bool:
         """Whether buyers arrived independently of the shop's speed."""
-        return self.delays.count > 0
+        return len(self.purchases.delays) > 0
 
 
 def gather(files: RunFiles) -> Evidence:
@@ -164,7 +152,7 @@ def gather(files: RunFiles) -> Evidence:
     """
     histories = files.histories()
     start = next((line.time for line in events(*histories)), 0)
-    evidence = Evidence(start, start, Timeline(start))
+    evidence = Evidence(start, start)
     for operation in operations(*histories):
         _count(evidence, operation)
     evidence.stock = _stock(files)
@@ -180,27 +168,14 @@ def _count(evidence: Evidence, operation: Operation) -> None:
     kind = (operation.op, answer or str(operation.status or "no answer"), operation.outcome)
     known = kind in evidence.answers or len(evidence.answers) < _MOST_KINDS
     evidence.answers[kind if known else _OTHERS] += 1
-    ended = operation.end != NEVER
-    moment = operation.end if ended else operation.start
+    moment = operation.end if operation.end != NEVER else operation.start
     evidence.end = max(evidence.end, moment)
-    if operation.op != "order":
-        return
-    bin_ = evidence.timeline.at(moment)
-    setattr(bin_, operation.outcome, getattr(bin_, operation.outcome) + 1)
-    if ended:
-        waited = (operation.end - (operation.due or operation.start)) / 1e6
-        bin_.latencies.add(waited)
-        evidence.latencies.add((operation.end - operation.start) / 1e6)
-        if operation.due is not None:
-            evidence.delays.add(waited)
-    if operation.due is not None and operation.start - operation.due > LATE * 1e9:
-        evidence.late += 1
+    if operation.op == "order":
+        evidence.purchases.add(operation, moment)
 
 
 def _stock(files: RunFiles) -> list[Stock]:
-    during = files.during()
-    thinned = during[:: 1 + len(during) // MAX_POINTS]
-    paths = [*thinned, *([files.final] if files.final.exists() else [])]
+    paths = [*files.during(), *([files.final] if files.final.exists() else [])]
     return sorted((_stock_of(path) for path in paths), key=lambda stock: stock.at)
 
 

@@ -121,8 +121,8 @@ def _loop(evidence: Evidence | None) -> str:
         return ""
     if not evidence.open_loop:
         return CLOSED_LOOP
-    late = f" {number(evidence.late)} of {number(evidence.delays.count)} requests began late."
-    return OPEN_LOOP + late
+    late, due = evidence.purchases.late, len(evidence.purchases.delays)
+    return f"{OPEN_LOOP} {number(late)} of {number(due)} requests began late."
 
 
 def _faults(evidence: Evidence | None) -> list[tuple[str, ...]]:

@@ -21,7 +21,7 @@ from loadtest.history import AGAIN, INFO, NEVER, OK, Operation, Recorder
 from loadtest.replay import compose, marks_of
 from loadtest.report import Story, gather, write
 from loadtest.report.charts import ticks
-from loadtest.report.gather import BINS, Latencies, Timeline
+from loadtest.report.gather import BINS, Latencies, Purchases
 from loadtest.report.headline import Pace, Speed, headline, wrapped
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import World
@@ -159,8 +159,8 @@ def test_in_an_open_loop_latency_counts_from_when_the_buyer_meant_to_ask(tmp_pat
     recorder.close()
     evidence = gather(RunFiles(tmp_path))
     assert evidence.open_loop
-    assert evidence.delays.longest > 1000 > evidence.latencies.longest
-    assert evidence.late == 1
+    assert evidence.purchases.latencies.longest > 1000
+    assert evidence.purchases.late == 1
 
 
 def test_a_fault_that_could_not_be_injected_makes_a_pass_worth_nothing(tmp_path: Path) -> None:
@@ -174,26 +174,25 @@ def test_a_fault_that_could_not_be_injected_makes_a_pass_worth_nothing(tmp_path:
     assert 'class="fault"' not in text
 
 
-def test_bins_widen_so_that_a_long_run_needs_no_more_of_them() -> None:
-    timeline = Timeline(1_000)
-    moments = [1_000 + n * 7_000_000 for n in range(100_000)]
-    for moment in moments:
-        timeline.at(moment).ok += 1
-    timeline.at(0).ok += 1
-    assert len(timeline.bins) <= BINS
-    assert sum(each.ok for each in timeline.bins) == len(moments) + 1
-    assert (moments[-1] - 1_000) // timeline.width == len(timeline.bins) - 1
+@pytest.mark.parametrize("calls", [0, 1, 10, 100_000])
+def test_bins_are_as_wide_as_a_run_is_long_and_hold_every_purchase(calls: int) -> None:
+    purchases, origin = Purchases(), 1_000
+    for number in range(calls):
+        start = origin + number * 7_000_000
+        attempt = Operation(start, f"c#{number}", "order", "c", "b", "k", 1, "1", "7", 1)
+        attempt.end, attempt.outcome = start + 2_000_000, OK
+        purchases.add(attempt, attempt.end)
+    timeline = purchases.timeline(origin)
+    assert 1 <= len(timeline.bins) <= BINS
+    assert sum(each.counts[0] for each in timeline.bins) == purchases.latencies.count == calls
+    assert {each.latencies.longest for each in timeline.bins if each.counts[0]} <= {2.0}
 
 
-def test_percentiles_are_right_to_an_eighth() -> None:
-    random = Random(1)
-    values = sorted(random.lognormvariate(2, 1.5) for _ in range(20_000))
-    latencies = Latencies()
-    for value in values:
-        latencies.add(value)
-    for share in (0.01, 0.5, 0.9, 0.99, 1.0):
-        exact = values[min(int(share * len(values)), len(values) - 1)]
-        assert latencies.percentile(share) == pytest.approx(exact, rel=0.125)
+def test_percentiles_are_exact() -> None:
+    latencies = Latencies(float(number) for number in range(100, 0, -1))
+    found = [latencies.percentile(share) for share in (0.0, 0.5, 0.99, 1.0)]
+    assert found == [1.0, 51.0, 100.0, 100.0]
+    assert Latencies().percentile(0.5) is None
 
 
 @pytest.mark.parametrize("top", [0, 0.3, 1, 7, 99, 100, 101, 12_345])
