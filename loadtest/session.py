@@ -26,6 +26,7 @@ from locust.exception import StopTest
 from locust.runners import MasterRunner, WorkerRunner
 
 from loadtest.address import RunImpossible, address_of
+from loadtest.checker import EXIT_CODES, UNKNOWN
 from loadtest.client import file_shortage, raise_file_limit
 from loadtest.finished import Finished, Tally
 from loadtest.options import FRESH, add_options, plan_of
@@ -93,9 +94,6 @@ logger = logging.getLogger(__name__)
 TICK = 0.5
 # A fresh sale opens when every user has started, about: seconds beyond the spawning itself.
 GATHERING = 2.0
-# Locust's exit code for a run that could not start or continue.
-EXIT_IMPOSSIBLE = 2
-EXIT_CODES = {"pass": 0, "fail": 1, "unknown": EXIT_IMPOSSIBLE}
 
 
 def attach(events: Events) -> Session:
@@ -149,7 +147,7 @@ class Session:
 
     def give_up(self, error: Exception) -> NoReturn:
         """End Locust, with the reason and an exit code of its own."""
-        self._environment.process_exit_code = EXIT_IMPOSSIBLE
+        self._environment.process_exit_code = EXIT_CODES[UNKNOWN]
         raise StopTest(str(error)) from error
 
     # --- listeners ----------------------------------------------------------------------------

@@ -49,11 +49,11 @@ class Outcome:
             "red": self.red,
             "details": {
                 each.id: each.detail
-                for each in (self.result.verdict.properties if self.result.verdict else [])
+                for each in self.result.verdict.properties
                 if each.id in self.control.reddens
             },
             "caught": self.caught,
-            "counts": self.result.verdict.counts if self.result.verdict else {},
+            "counts": self.result.verdict.counts,
         }
 
 
@@ -109,9 +109,7 @@ def _one(
         proof = Proof(plan, shop, Path(folder), lambda now: tell(control, now))
         proof.patience = DRAIN
         proof.run()
-    result = proof.result
-    findings = result.verdict.properties if result.verdict else []
-    return Outcome(control, result, [each.id for each in findings if each.verdict == "fail"])
+    return Outcome(control, proof.result, [each.id for each in proof.result.verdict.broken])
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class Result:
     """
 
     sale: int
-    verdict: Verdict | None
+    verdict: Verdict
     seconds: float = 0.0
     reason: str = ""
     unsettled: str = ""
@@ -94,25 +94,21 @@ class Result:
 
     def aftermath(self, fault: Injected) -> Aftermath | None:
         """What followed a fault; None if it was not judged."""
-        found = self.verdict.aftermaths if self.verdict else []
-        return next((each for each in found if each.start == fault.start), None)
+        return next((each for each in self.verdict.aftermaths if each.start == fault.start), None)
 
     @property
     def outcome(self) -> str:
         """pass, fail or unknown; a fault that was asked for and not injected proves nothing."""
-        if self.verdict is None:
-            return "unknown"
         if self.verdict.verdict == "pass" and self.reason:
             return "unknown"
-        failed = {each.id for each in self.verdict.properties if each.verdict == "fail"}
+        failed = {each.id for each in self.verdict.broken}
         if self.unsettled and failed <= NEED_SERVERS:
             return "unknown"
         return self.verdict.verdict
 
     def headline(self, buyers: int) -> list[str]:
         """Return the parts of the closing line."""
-        counts = self.verdict.counts if self.verdict else {}
-        return headline(self.outcome, buyers, counts, self.speed, len(self.faults))
+        return headline(self.outcome, buyers, self.verdict.counts, self.speed, len(self.faults))
 
     @property
     def pace(self) -> str:
@@ -123,7 +119,7 @@ class Result:
 
     def to_json(self, plan: RunPlan) -> dict[str, Any]:
         """The result as ``prove --json`` writes it."""
-        judged = self.verdict.to_json() if self.verdict else {"properties": [], "counts": {}}
+        judged = self.verdict.to_json()
         return {
             "verdict": self.outcome,
             "headline": self.headline(plan.buyers),

@@ -22,6 +22,7 @@ from lab.proof.server_errors import ServerErrors
 from lab.proof.testbed import Testbed, behaviour_for, misbehave, restart
 from lab.strategies import CLASSES
 from loadtest.address import address_of
+from loadtest.checker import Verdict
 from loadtest.conduct import Books, SaleRun
 from loadtest.faults import Chaos, Fault, Target, find
 from loadtest.faults.postgres_hosts import SETTLED
@@ -29,7 +30,7 @@ from loadtest.files import RunFiles
 from loadtest.report import Story
 from loadtest.roles import MAIN
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import Judged, RunPlan, judge_run, open_sales, write_report
+from loadtest.steps import RunPlan, judge_run, open_sales, write_report
 from loadtest.steps.plan import AFTERWARDS
 from shop.catalogue.models import Sale
 
@@ -253,13 +254,13 @@ class Proof(SaleRun):
     def judge(self) -> None:
         """Compare every answer with the database."""
         self._say("judging")
-        judged = Judged(None, self.reason)
+        verdict = Verdict(reason=self.reason)
         if not self.reason:
-            judged = judge_run(self.files, self.plan.not_judged)
+            verdict = judge_run(self.files, self.plan.not_judged)
         self.result = Result(
             sale=self._ids[MAIN],
-            verdict=judged.verdict,
-            reason=judged.reason or self._fault_run.shortcoming(),
+            verdict=verdict,
+            reason=verdict.reason or self._fault_run.shortcoming(),
             unsettled=self._fault_run.unsettled,
             faults=self._fault_run.injected,
             not_injected=self._fault_run.failed,

@@ -34,7 +34,7 @@ def result(console: Console, plan: RunPlan, came_out: Result) -> None:
     for remark in _remarks(plan, came_out):
         console.print(remark)
     console.print()
-    if came_out.verdict is not None:
+    if came_out.verdict.properties:
         console.print(_properties(came_out.verdict))
         for evidence in _evidence(came_out.verdict):
             console.print(evidence)
@@ -87,7 +87,6 @@ def _evidence(verdict: Verdict) -> Iterator[Text]:
 
 def _counts(plan: RunPlan, came_out: Result) -> RenderableType:
     """Return what was counted, and what each figure counts."""
-    assert came_out.verdict is not None
     counts = came_out.verdict.counts
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)

@@ -78,7 +78,7 @@ def fight(
 
 def outcome(result: Result) -> dict[str, Any]:
     """Return how a side ended, as the page shows it."""
-    counts = result.verdict.counts if result.verdict else {}
+    counts = result.verdict.counts
     return {
         "outcome": result.outcome,
         "orders": counts.get("orders", 0),

@@ -11,10 +11,11 @@ from loadtest.checker.judge import judge
 from loadtest.checker.properties import PROPERTIES, Need, not_judged
 from loadtest.checker.snapshot import SnapshotError
 from loadtest.checker.so_far import Broken, judge_so_far
-from loadtest.checker.verdict import FAIL, PASS, UNKNOWN, Finding, Rate, Verdict
+from loadtest.checker.verdict import EXIT_CODES, FAIL, PASS, UNKNOWN, Finding, Rate, Verdict
 from loadtest.history import HistoryError
 
 __all__ = [
+    "EXIT_CODES",
     "FAIL",
     "PASS",
     "PROPERTIES",

@@ -11,15 +11,12 @@ import json
 import sys
 from pathlib import Path
 
-from loadtest.checker import FAIL, PASS, PROPERTIES
+from loadtest.checker import EXIT_CODES, PROPERTIES, UNKNOWN
 from loadtest.files import RunFiles
 from loadtest.replay import compose, marks_of, write_page
 from loadtest.report import Story
 from loadtest.steps import judge_run, write_report
 from loadtest.steps.judge import UNREADABLE
-
-EXIT_CODES = {PASS: 0, FAIL: 1}
-NOT_JUDGED = 2
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,10 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--title", default="A run", help="title of both")
     options = parser.parse_args(arguments)
     files = RunFiles(options.folder)
-    verdict, reason = judge_run(files, {}, properties=options.properties)
-    if verdict is None:
-        print(f"cannot be judged: {reason}", file=sys.stderr)
-        return NOT_JUDGED
+    verdict = judge_run(files, {}, properties=options.properties)
+    if verdict.reason:
+        print(f"cannot be judged: {verdict.reason}", file=sys.stderr)
+        return EXIT_CODES[UNKNOWN]
     title, marks = options.title, marks_of(verdict)
     try:
         if options.report:
@@ -51,14 +48,14 @@ def main(arguments: list[str] | None = None) -> int:
             write_page(options.replay, compose(files, title=title, marks=marks))
     except UNREADABLE as error:
         print(f"cannot be shown: {error}", file=sys.stderr)
-        return NOT_JUDGED
+        return EXIT_CODES[UNKNOWN]
     if options.json:
         print(json.dumps(verdict.to_json(), indent=2))
     else:
         for finding in verdict.properties:
             print(f"{finding.id:4} {finding.name:22} {finding.verdict:8} {finding.detail}")
         print(verdict.verdict)
-    return EXIT_CODES.get(verdict.verdict, NOT_JUDGED)
+    return EXIT_CODES[verdict.verdict]
 
 
 if __name__ == "__main__":

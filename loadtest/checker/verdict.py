@@ -9,6 +9,7 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 PASS, FAIL, UNKNOWN = "pass", "fail", "unknown"
+EXIT_CODES = {PASS: 0, FAIL: 1, UNKNOWN: 2}
 
 
 class Problem(NamedTuple):
@@ -126,17 +127,24 @@ class Verdict:
     """The findings of a run, its figures, and what followed each fault.
 
     `not_judged` holds the properties, by id, that the run says nothing about, and why not.
+    `reason` says why nothing was judged; there are no findings and no figures then.
     """
 
-    properties: list[Finding]
-    counts: dict[str, int]
+    properties: list[Finding] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
     aftermaths: list[Aftermath] = field(default_factory=list)
     not_judged: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
 
     @property
     def verdict(self) -> str:
         """`fail` if a property is broken, `pass` only if every one that was asked for holds."""
         return overall(finding.verdict for finding in self.properties)
+
+    @property
+    def broken(self) -> list[Finding]:
+        """The properties that do not hold."""
+        return [each for each in self.properties if each.verdict == FAIL]
 
     def __getitem__(self, identity: str) -> Finding:
         return next(each for each in self.properties if each.id == identity)

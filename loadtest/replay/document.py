@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loadtest.checker import FAIL, Verdict, snapshot
+from loadtest.checker import Verdict, snapshot
 from loadtest.checker.evidence import LoggedFault, read_faults
 from loadtest.files import RunFiles
 from loadtest.history import NEVER, OK, Operation, operations
@@ -52,8 +52,8 @@ class Mark:
 def marks_of(verdict: Verdict) -> list[Mark]:
     """Return when each broken property was broken, as far as that is known, sorted by time."""
     found: dict[tuple[str, int], Mark] = {}
-    for finding in verdict.properties:
-        for problem in finding.problems if finding.verdict == FAIL else ():
+    for finding in verdict.broken:
+        for problem in finding.problems:
             if problem.at is not None:
                 # One mark where several problems are of one moment.
                 mark = Mark(finding.id, finding.name, problem.at, problem.text, problem.call)

@@ -54,11 +54,11 @@ class Story:
 def write(
     path: str | Path,
     story: Story,
-    verdict: Verdict | None,
+    verdict: Verdict,
     evidence: Evidence | None,
     replay: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a run's report; it is *unknown* without a verdict, and bare without evidence.
+    """Write a run's report; bare without evidence.
 
     Args:
         path: the file.
@@ -70,15 +70,15 @@ def write(
 
 def render(
     story: Story,
-    verdict: Verdict | None,
+    verdict: Verdict,
     evidence: Evidence | None,
     replay: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the report as HTML."""
-    outcome = verdict.verdict if verdict else UNKNOWN
+    outcome = verdict.verdict
     if outcome == PASS and story.reason:
         outcome = UNKNOWN
-    counts = verdict.counts if verdict else {}
+    counts = verdict.counts
     speed = evidence.pace.speed() if evidence else None
     injected = sum(not fault.error for fault in evidence.faults) if evidence else 0
     word, *seen = headline(outcome, story.buyers, counts, speed, injected)
@@ -96,9 +96,9 @@ def render(
         charts=charts.all() if charts else [],
         plot=(WIDTH, HEIGHT),
         faults=_faults(evidence),
-        findings=verdict.properties if verdict else [],
+        findings=verdict.properties,
         asks={identity: each.asks for identity, each in PROPERTIES.items()},
-        not_judged=list(why_not(verdict.not_judged)) if verdict else [],
+        not_judged=list(why_not(verdict.not_judged)),
         answers=_answers(evidence),
         marked={mark["property"] for mark in replay["marks"]} if replay else set(),
         replay=Markup(dump(replay)) if replay else "",

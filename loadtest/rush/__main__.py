@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 
 from loadtest.address import RunImpossible
+from loadtest.checker import EXIT_CODES, UNKNOWN
 from loadtest.rush.release import Release
-from loadtest.rush.result import EXIT_CODES, Terminal
+from loadtest.rush.result import Terminal
 from loadtest.rush.run import measure, rush_shop
 from loadtest.shops import load
 
@@ -39,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         shop = load(options.shop, options.host)
     except RunImpossible as error:
         print(f"cannot be judged: {error}", file=sys.stderr)
-        return EXIT_CODES["unknown"]
+        return EXIT_CODES[UNKNOWN]
     size = (options.stock, options.buyers, options.rounds)
     owned = options.i_own_this_host
     if options.measure:

@@ -6,16 +6,16 @@ import shutil
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
-from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN
+from loadtest.checker import EXIT_CODES, FAIL, PASS, PROPERTIES, UNKNOWN, Verdict
+from loadtest.checker.verdict import overall
 from loadtest.history import NEVER, OK, Operation
 from loadtest.rush.plan import Observer
 from loadtest.rush.round import Round
 from loadtest.shop import Level, Refused, Sold, Unknown
 
-EXIT_CODES = {PASS: 0, FAIL: 1, UNKNOWN: 2}
 WORDS = {PASS: "HOLDS", FAIL: "BROKEN", UNKNOWN: "COULD NOT BE JUDGED"}
 
 NOT_TRIED = "a rush takes last steps, and cancels at most"
@@ -48,10 +48,8 @@ class RushResult:
     @property
     def verdict(self) -> str:
         """fail if a round broke a property, else unknown if anything was not judged, else pass."""
-        outcomes = {each.outcome for each in self.rounds}
-        if FAIL in outcomes:
-            return FAIL
-        return PASS if outcomes == {PASS} and not self.reason else UNKNOWN
+        outcome = overall(each.outcome for each in self.rounds)
+        return UNKNOWN if outcome == PASS and self.reason else outcome
 
     @property
     def exit_code(self) -> int:
@@ -63,35 +61,25 @@ class RushResult:
         """How many rounds broke a property."""
         return sum(each.outcome == FAIL for each in self.rounds)
 
-    def properties(self) -> list[tuple[str, str, str]]:
-        """Return id, verdict and detail of each property that a round judged."""
-        rows = []
+    @property
+    def judged(self) -> Verdict:
+        """What the rounds came to together: of each property the worst that one of them found."""
+        findings, reasons = [], {}
         for identity in PROPERTIES:
-            found = [
-                finding
-                for each in self.rounds
-                for finding in (each.verdict.properties if each.verdict else [])
-                if finding.id == identity
-            ]
-            if not found:
-                continue
-            worst = min(found, key=lambda finding: [FAIL, UNKNOWN, PASS].index(finding.verdict))
-            times = sum(finding.verdict == worst.verdict for finding in found)
-            rows.append(
-                (identity, worst.verdict, f"{times} of {len(found)} rounds: {worst.detail}")
-            )
-        return rows
-
-    def not_judged(self) -> dict[str, str]:
-        """Return the properties that no round judged, and why not."""
-        judged = {identity for identity, _, _ in self.properties()}
-        reasons: dict[str, str] = {}
-        for each in self.rounds:
-            reasons |= each.verdict.not_judged if each.verdict else {}
-        return {each: reasons[each] for each in PROPERTIES if each in reasons.keys() - judged}
+            found = [f for each in self.rounds for f in each.verdict.properties if f.id == identity]
+            why = [each.verdict.not_judged.get(identity) for each in self.rounds]
+            if found:
+                worst = min(found, key=lambda each: [FAIL, UNKNOWN, PASS].index(each.verdict))
+                times = sum(each.verdict == worst.verdict for each in found)
+                detail = f"{times} of {len(found)} rounds: {worst.detail}"
+                findings.append(replace(worst, detail=detail, problems=[]))
+            elif any(why):
+                reasons[identity] = [each for each in why if each][-1]
+        return Verdict(findings, not_judged=reasons)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result for programs."""
+        judged = self.judged.to_json()
         return {
             "shop": self.shop,
             "version": self.version,
@@ -100,16 +88,8 @@ class RushResult:
             "rounds": [_document(each) for each in self.rounds],
             "broken_rounds": self.broken_rounds,
             "violations": sum(map(violations, self.rounds)),
-            "properties": [
-                {
-                    "id": identity,
-                    "name": PROPERTIES[identity].name,
-                    "verdict": verdict,
-                    "detail": what,
-                }
-                for identity, verdict, what in self.properties()
-            ],
-            "not_judged": self.not_judged(),
+            "properties": judged["properties"],
+            "not_judged": judged["not_judged"],
             "levels_not_tried": dict.fromkeys(self.untried, NOT_TRIED),
             "smallest": list(history(self.smallest)) if self.smallest else [],
             "repeat": self.repeat,
@@ -117,6 +97,7 @@ class RushResult:
 
     def lines(self, width: int = 80) -> Iterator[str]:
         """Yield the result as text; only the command to repeat it may be wider."""
+        judged = self.judged
         broken = f" in {self.broken_rounds} of {len(self.rounds)} rounds"
         word = WORDS[self.verdict] + (broken if self.broken_rounds else "")
         yield f"{word} · {self.shop} {self.version}"
@@ -124,10 +105,10 @@ class RushResult:
             yield from _wrapped(self.reason, width, 2)
         if self.rounds:
             yield from _table(self.rounds, width)
-        for identity, verdict, what in self.properties():
-            text = f"{identity:>4} {verdict.upper():8} {PROPERTIES[identity].name}: {what}"
+        for each in judged.properties:
+            text = f"{each.id:>4} {each.verdict.upper():8} {each.name}: {each.detail}"
             yield from _wrapped(text, width, 14)
-        missing = "; ".join(f"{identity}: {why}" for identity, why in self.not_judged().items())
+        missing = "; ".join(f"{identity}: {why}" for identity, why in judged.not_judged.items())
         if missing:
             yield from _wrapped(f"Not judged: {missing}.", width, 2)
         if self.untried:
@@ -165,11 +146,11 @@ def _wrapped(text: str, width: int, indent: int) -> list[str]:
 
 def violations(played: Round) -> int:
     """Return how many units, uses or orders were one too many, or are missing from the books."""
-    findings = played.verdict.properties if played.verdict else []
+    broken = played.verdict.broken
     if played.plan.scene is Level.STOCK:
-        lost = sum(int(f.detail.split()[0]) for f in findings if f.id == "P3" and f.verdict == FAIL)
+        lost = sum(int(each.detail.split()[0]) for each in broken if each.id == "P3")
         return max(0, played.sold - played.final.total) + lost
-    return sum(f.verdict == FAIL for f in findings)
+    return len(broken)
 
 
 def summary(played: Round) -> str:
@@ -219,7 +200,7 @@ def _document(played: Round) -> dict[str, Any]:
         "units": played.final.total,
         "buyers": played.plan.buyers,
         "verdict": played.outcome,
-        "reason": played.reason,
+        "reason": played.verdict.reason,
         "broken": played.broken,
         "sold": played.sold,
         "orders": len(played.final.orders),

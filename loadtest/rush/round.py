@@ -6,7 +6,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from loadtest.checker import FAIL, UNKNOWN, Need, Verdict, not_judged, snapshot
+from loadtest.checker import Need, Verdict, not_judged, snapshot
 from loadtest.conduct import Books as AtRest
 from loadtest.conduct import at_rest
 from loadtest.files import RunFiles
@@ -34,13 +34,12 @@ class Round:
 
     Attributes:
         final: the books at rest.
-        verdict: None if there is none, with the `reason`.
+        verdict: on the answers and the books.
         calls: of all buyers.
     """
 
     final: Books
-    verdict: Verdict | None
-    reason: str
+    verdict: Verdict
     calls: list[Operation]
 
     def __init__(self, shop: Shop, plan: Plan, folder: Path, observer: Observer) -> None:
@@ -50,13 +49,12 @@ class Round:
     @property
     def outcome(self) -> str:
         """pass, fail or unknown."""
-        return self.verdict.verdict if self.verdict else UNKNOWN
+        return self.verdict.verdict
 
     @property
     def broken(self) -> list[str]:
         """The ids of the broken properties."""
-        findings = self.verdict.properties if self.verdict else []
-        return [each.id for each in findings if each.verdict == FAIL]
+        return [each.id for each in self.verdict.broken]
 
     @property
     def sold(self) -> int:
@@ -93,7 +91,7 @@ class Round:
         rows = list(self._buyers.rows(self.final))
         snapshot.write(self.files.final, snapshot.Header(time.monotonic_ns()), rows)
         self._observer.step("comparing every answer with the books")
-        self.verdict, self.reason = judge_run(
+        self.verdict = judge_run(
             *(self.files, self._not_judged()),
             enough=ENOUGH.get(self.plan.scene, {"ok": 1}),
             allows_errors=True,

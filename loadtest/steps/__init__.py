@@ -5,13 +5,12 @@ This package knows a shop by HTTP only; `lab/proof` adds what needs processes an
 
 from loadtest.steps.again import ask_again
 from loadtest.steps.during import During
-from loadtest.steps.judge import Judged, judge_run, write_report
+from loadtest.steps.judge import judge_run, write_report
 from loadtest.steps.plan import RunPlan, open_sales
 from loadtest.steps.schedule import Restocks, Schedule, opening_of, write_terms
 
 __all__ = [
     "During",
-    "Judged",
     "Restocks",
     "RunPlan",
     "Schedule",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from loadtest.checker import FAIL, FaultLogError, HistoryError, SnapshotError, Verdict, judge
+from loadtest.checker import FaultLogError, HistoryError, SnapshotError, Verdict, judge
 from loadtest.files import RunFiles
 from loadtest.replay import ServedError, compose, marks_of, units_for_sale
 from loadtest.report import Evidence, Story, gather, write
@@ -17,14 +17,7 @@ from loadtest.shops.flash_sale import SPECIFICATION
 UNREADABLE = (HistoryError, SnapshotError, FaultLogError, ServedError, OSError)
 
 
-class Judged(NamedTuple):
-    """A verdict; None if there is none, with the reason."""
-
-    verdict: Verdict | None
-    reason: str = ""
-
-
-def judge_run(files: RunFiles, not_judged: Mapping[str, str], **more: Any) -> Judged:
+def judge_run(files: RunFiles, not_judged: Mapping[str, str], **more: Any) -> Verdict:
     """Judge a run but for these properties; never fails, but says why there is no verdict.
 
     Args:
@@ -35,20 +28,20 @@ def judge_run(files: RunFiles, not_judged: Mapping[str, str], **more: Any) -> Ju
     try:
         verdict = judge(files, not_judged=not_judged, specification=SPECIFICATION, **more)
     except UNREADABLE as error:
-        return Judged(None, str(error))
+        return Verdict(reason=str(error))
     if not files.final.exists():
-        return Judged(None, f"{files.final} does not exist")
-    return Judged(verdict)
+        return Verdict(reason=f"{files.final} does not exist")
+    return verdict
 
 
-def write_report(path: Path, files: RunFiles, story: Story, verdict: Verdict | None) -> None:
+def write_report(path: Path, files: RunFiles, story: Story, verdict: Verdict) -> None:
     """Write the report of a run to `path`, without charts where its files cannot be read."""
     evidence: Evidence | None = None
     replay: dict[str, Any] | None = None
     try:
         evidence = gather(files)
         # A run that broke at no known moment has no slow motion.
-        if verdict is not None and verdict.verdict == FAIL and (marks := marks_of(verdict)):
+        if marks := marks_of(verdict):
             units = units_for_sale(files)
             replay = compose(files, title=story.title, marks=marks, units=units)
     except UNREADABLE as error:

@@ -109,7 +109,7 @@ def test_what_a_shop_answers_cannot_become_part_of_the_page(tmp_path: Path) -> N
     files = RunFiles(tmp_path)
     files.faults.write_text(json.dumps({"fault": evil, "start": 1, "end": 2}) + "\n")
     story = Story(evil, evil, {evil: evil}, evil)
-    text = written(tmp_path, story, None, gather(files))
+    text = written(tmp_path, story, Verdict(), gather(files))
     assert len(Page(text).scripts) == 2
     assert "<script>alert" not in text
 
@@ -146,7 +146,7 @@ def test_only_a_broken_property_whose_moment_is_known_links_to_slow_motion(tmp_p
 
 
 def test_a_run_without_a_verdict_is_shown_as_unknown(tmp_path: Path) -> None:
-    text = written(tmp_path, Story("t", reason="no final read"), None, None)
+    text = written(tmp_path, Story("t", reason="no final read"), Verdict(), None)
     assert "COULD NOT BE JUDGED" in text
     assert "no final read" in text
     assert "PROVED" not in text

@@ -71,7 +71,7 @@ class StockOnly(Adapter):
 
 
 def judged(result: RushResult) -> dict[str, str]:
-    return {identity: verdict for identity, verdict, _ in result.properties()}
+    return {each.id: each.verdict for each in result.judged.properties}
 
 
 def test_an_unguarded_shop_is_broken_in_stock_vouchers_carts_and_cancellations(
@@ -105,7 +105,7 @@ def test_the_same_shop_with_its_transactions_holds(guarded: str) -> None:
     assert set(judged(result).values()) == {"pass"}
     assert result.smallest is None
     assert result.rounds[0].sold == 5
-    assert "P5" in result.not_judged()
+    assert "P5" in result.judged.not_judged
 
 
 class NeverCancels(Adapter):
@@ -133,7 +133,7 @@ def test_a_level_that_no_rush_tries_is_named_with_the_reason(guarded: str) -> No
     [line] = [each for each in result.lines() if each.startswith("Levels not tried: ")]
     assert line.startswith("Levels not tried: pay, refund: a rush takes last steps, and cancels")
     assert set(result.to_json()["levels_not_tried"]) == {"pay", "refund"}
-    assert result.not_judged()["P11"] == "this round does not try it"
+    assert result.judged.not_judged["P11"] == "this round does not try it"
 
 
 def test_a_folder_in_use_cannot_be_judged(guarded: str, tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ class Forgets(StockOnly):
 def test_an_order_that_is_answered_and_not_in_the_books_is_lost(guarded: str) -> None:
     result = rush(Forgets(guarded), guarded, shrink=False)
     assert judged(result)["P3"] == "fail"
-    assert result.not_judged()["P2"] == "the shop keeps no figure of what is left"
+    assert result.judged.not_judged["P2"] == "the shop keeps no figure of what is left"
 
 
 class Fails(StockOnly):

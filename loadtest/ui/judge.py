@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from loadtest.checker import UNKNOWN, judge_so_far
+from loadtest.checker import Verdict, judge_so_far
 from loadtest.files import RunFolder
 from loadtest.report import Story
-from loadtest.steps import Judged, judge_run, write_report
+from loadtest.steps import judge_run, write_report
 from loadtest.steps.judge import UNREADABLE
 
 SO_FAR = "so-far"
@@ -35,14 +35,13 @@ def main(path: str, *more: str) -> int:
 
 def conclude(folder: RunFolder, run: dict[str, Any]) -> int:
     """Write the verdict, which is *unknown*, with a reason, if the run cannot be judged."""
-    judged = Judged(None, run["reason"])
-    if not judged.reason:
-        judged = judge_run(folder, run["not_judged"])
-    verdict, reason = judged
+    verdict = Verdict(reason=run["reason"])
+    if not verdict.reason:
+        verdict = judge_run(folder, run["not_judged"])
+    reason = verdict.reason
     story = Story(run["title"], run["repeat"], run["facts"], reason, run["buyers"])
     write_report(folder.report, folder, story, verdict)
-    document = verdict.to_json() if verdict else {"verdict": UNKNOWN, "properties": []}
-    folder.conclude({**document, "reason": reason, "title": run["title"]})
+    folder.conclude({**verdict.to_json(), "reason": reason, "title": run["title"]})
     return 0
 
 

@@ -141,17 +141,18 @@ class RushRun:
         shown = result.smallest or (result.rounds[-1] if result.rounds else None)
         title = f"{self.plan.buyers:,} buyers, {self.plan.stock:,} units, {result.shop}"
         self.verdict = {
+            **result.judged.to_json(),
             "verdict": result.verdict,
             "title": title,
             "headline": next(result.lines()),
             "reason": result.reason,
-            "properties": _findings(result),
-            "not_judged": result.not_judged(),
-            "counts": {},
         }
+        if result.smallest is not None:
+            first = next(each for each in self.verdict["properties"] if each["verdict"] == FAIL)
+            first["evidence"] = list(history(result.smallest))
         if shown is not None:
             rounds = {f"round {n}": summary(each) for n, each in enumerate(result.rounds, start=1)}
-            story = Story(title, self.plan.repeat, rounds, shown.reason, shown.plan.buyers)
+            story = Story(title, self.plan.repeat, rounds, shown.verdict.reason, shown.plan.buyers)
             write_report(self.folder.report, shown.files, story, shown.verdict)
         self.folder.conclude(self.verdict)
         self.phase = JUDGED
@@ -200,8 +201,7 @@ class RushLoad:
 
 def _broken(played: Round) -> list[Broken]:
     """What a round has broken, as far as can be with the calls that show it."""
-    findings = played.verdict.properties if played.verdict else []
-    why = {each.id: each.detail for each in findings if each.verdict == FAIL}
+    why = {each.id: each.detail for each in played.verdict.broken}
     shown = judge_so_far(played.files, not_judged=PROPERTIES.keys() - why.keys())
     known = {each.id for each in shown}
     return shown + [
@@ -209,24 +209,6 @@ def _broken(played: Round) -> list[Broken]:
         for each, text in why.items()
         if each not in known
     ]
-
-
-def _findings(result: RushResult) -> list[dict[str, Any]]:
-    """The properties, the first broken one with the smallest history."""
-    evidence = list(history(result.smallest)) if result.smallest else []
-    rows = []
-    for identity, verdict, detail in result.properties():
-        shown, evidence = (evidence, []) if verdict == FAIL else ([], evidence)
-        rows.append(
-            {
-                "id": identity,
-                "name": PROPERTIES[identity].name,
-                "verdict": verdict,
-                "detail": detail,
-                "evidence": shown,
-            }
-        )
-    return rows
 
 
 def _figures(result: RushResult) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
 from development.errors import StackError
-from lab.management.commands.prove import EXIT_CODES, at_least_one
+from lab.management.commands.prove import at_least_one
 from lab.proof import show, testbed
 from lab.proof.load import LoadFailed
 from lab.proof.progress import Progress
@@ -28,6 +28,7 @@ from lab.proof.show import Lines
 from lab.proof.testbed import Testbed
 from lab.room.duel import SIDES, fight, outcome
 from lab.strategies import CLASSES, DEFAULT
+from loadtest.checker import EXIT_CODES
 from loadtest.files import RunFiles, Runs
 from loadtest.steps import RunPlan
 

@@ -31,6 +31,7 @@ from lab.proof.show import Lines, say, step
 from lab.proof.testbed import Testbed
 from lab.stack import entry
 from lab.strategies import CLASSES, DEFAULT
+from loadtest.checker import EXIT_CODES, Verdict
 from loadtest.faults import BED_FAULTS, FAULTS, left_out
 from loadtest.scenarios import MIXES
 from loadtest.steps import RunPlan
@@ -40,8 +41,6 @@ CONTROL_BUYERS = 200
 
 AS_THEY_ARE = ("buyers", "limit", "strategy", "mix", "arrivals", "processes", "minutes", "times")
 """Options that a plan takes as they are."""
-
-EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 
 
 def at_least_one(text: str) -> int:
@@ -159,7 +158,7 @@ class Command(BaseCommand):
                     result.log = where.log if where.stack is None else None
         except (LoadFailed, StackError, OSError) as error:
             leave_if_asked()
-            result = Result(0, None, 0.0, str(error))
+            result = Result(0, Verdict(), reason=str(error))
         show.result(console, plan, result)
         if options["json"]:
             document = json.dumps(result.to_json(plan), indent=2)

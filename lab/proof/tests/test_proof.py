@@ -64,7 +64,7 @@ def test_the_tally_counts_whole_lines_as_they_come(tmp_path: Path) -> None:
 
 
 def counted(history: Path, sale: int, *faults: Injected) -> Result:
-    result = Result(sale, None, faults=list(faults))
+    result = Result(sale, Verdict(), faults=list(faults))
     result.count([history], 0.0)
     return result
 

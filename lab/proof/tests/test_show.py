@@ -210,7 +210,7 @@ def test_many_kinds_of_errors_are_told_in_few_lines(tmp_path):
 
 def test_a_proof_that_failed_shows_what_the_shop_logged(tmp_path):
     plan = RunPlan(buyers=10, seed=1, stock=5)
-    result = Result(1, None, 0.0, "no final read", problems=["ValueError: x"], log=tmp_path)
+    result = Result(1, Verdict(), 0.0, "no final read", problems=["ValueError: x"], log=tmp_path)
     document = result.to_json(plan)
     assert (document["problems"], document["log"]) == (["ValueError: x"], str(tmp_path))
     screen = io.StringIO()
