@@ -1,9 +1,9 @@
 """What the clients did and what they were told: JSON lines, written before and after each request.
 
-A call leaves two lines, paired by `call`:
+A call leaves two lines, paired by `call`; what a first line does not say is at its default:
 
     {"event":"invoke","time":81,"call":"w0.7#2","op":"order","client":"w0.7","buyer":"w0.b7",
-     "key":"0b54…","attempt":1,"sale":"3","item":"5","quantity":1}
+     "key":"0b54…","attempt":2,"sale":"3","item":"5","quantity":1}
     {"event":"ok","time":95,"call":"w0.7#2","status":201,"code":"","order":"91"}
 
 The event of the second line is what the client may conclude, by the shop's adapter: `ok` is a
@@ -110,18 +110,25 @@ class Told(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
 class Operation(
     Struct, tag_field="event", tag=INVOKE, rename={"start": "time"}, omit_defaults=True
 ):
-    """A call from its invocation to its end; `end` is `NEVER` and `outcome` info if none came."""
+    """A call from its invocation to its end; `end` is `NEVER` and `outcome` info if none came.
+
+    Attributes:
+        call: unique in the whole run.
+        due: when a buyer of an open loop meant to ask, in ns of the monotonic clock.
+        must: the HTTP status with which the shop must refuse it; 0 if it may be granted.
+        walk: the name of the walk that it belongs to.
+    """
 
     start: Count
     call: str
     op: str
     client: str
     buyer: str
-    key: str
-    attempt: Count
-    sale: str | None
-    item: str | None
-    quantity: Count
+    key: str = ""
+    attempt: Count = 1
+    sale: str | None = None
+    item: str | None = None
+    quantity: Count = 0
     order: str | None = None
     due: int | None = None
     cart: str = ""
@@ -192,36 +199,10 @@ class Recorder:
         self._lock = threading.Lock()
         self._unwritten = bytearray()
 
-    def invoke(
-        self,
-        call: str,
-        op: str,
-        *,
-        client: str,
-        buyer: str,
-        sale: str | None = None,
-        item: str | None = None,
-        key: str = "",
-        attempt: int = 1,
-        quantity: int = 0,
-        order: str | None = None,
-        due: int | None = None,
-        cart: str = "",
-        must: int = 0,
-        walk: str = "",
-    ) -> None:
-        """Record that a request is about to be sent; `call` must be unique in the whole run.
-
-        `due` is when a buyer of an open loop meant to ask, in ns of the monotonic clock; `must` the
-        HTTP status with which the shop must refuse it, 0 if it may be granted; `walk` names the
-        walk that it belongs to.
-        """
+    def invoke(self, begun: Operation) -> None:
+        """Record that a request is about to be sent, and set its start."""
         with self._lock:
-            begun = Operation(
-                time.monotonic_ns(), call, op, client, buyer, key, attempt, sale, item, quantity
-            )
-            begun.order, begun.due = order, due
-            begun.cart, begun.must, begun.walk = cart, must, walk
+            begun.start = time.monotonic_ns()
             self._add(begun)
             self._write()
 

@@ -14,13 +14,14 @@ from random import Random
 
 from loadtest.address import RunImpossible, address_of
 from loadtest.client import Connection
+from loadtest.crowd import Crowd, OwnSales
 from loadtest.files import MOST, leave_tokens
 from loadtest.finished import Finished, Report, Tally
 from loadtest.history import LATE, Recorder
 from loadtest.purchases import Sale
 from loadtest.roles import MAIN, OWN_ROLES
 from loadtest.shop import Request
-from loadtest.shopper import KnownOrders, OwnSales, Shopper
+from loadtest.shopper import Shopper
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.answers import Answer, SaleUnusable, sale_of
 
@@ -138,25 +139,26 @@ class Run:
         self.address = address_of(host)
         self.sale = find_sale(self.address, sale)
         others = {role: find_sale(self.address, each) for role, each in (beside or {}).items()}
-        # Processes do not know which of them uses a pair of own sales: the first one has them all.
-        self._own = OwnSales({} if worker else others)
         shared = {role: each for role, each in others.items() if role not in OWN_ROLES}
-        self.sales = {MAIN: self.sale, **shared}
         self._pause = users / PACE
         self.weights = weights
         self.seed, self.worker, self.rounds = seed, worker, rounds
-        self.tokens = Tokens(self.address)
         self.tally = Tally(run)
         self.everyone_is_here = threading.Event()
         self._report = report
         self._users = count()
         self._users_begun = 0
-        self._known = KnownOrders()
+        self._tokens = Tokens(self.address)
         self._tokens_of: dict[str, str] = {}
         self._name = f"{os.getpid()}.{next(_runs)}"
         self._recorder = Recorder(Path(history) / f"{self._name}.jsonl") if history else None
         if self._recorder is not None:
             self.tally.history = str(self._recorder.path)
+        self._crowd = Crowd(
+            *({MAIN: self.sale, **shared}, self._recorder, self._take_token, self._tell),
+            # Processes do not know which of them uses a pair of own sales: the first has them all.
+            OwnSales({} if worker else others),
+        )
         drawn = Random(f"{seed}/{worker}/arrivals")
         self._arrivals = Arrivals(arrivals, drawn, self.sale.opens_at) if arrivals else None
 
@@ -197,41 +199,24 @@ class Run:
         self, user: int, turn: int, connection: Connection, *, scheduled: bool
     ) -> tuple[Shopper, Random, float]:
         """The next buyer, when they are to act, the source of their choices, and their place."""
-        token = self.tokens.take()
+        shopper = Shopper(self._crowd, f"{self._name}.{user}.{turn}", connection)
         self.everyone_is_here.wait()
-        due = None
         place = f"{user}/{turn}"
         steps = user * NEXT_USER + turn * NEXT_TURN
         if self._arrivals is not None and scheduled:
-            number, due = self._arrivals.wait()
+            number, shopper.due = self._arrivals.wait()
             self.tally.late = self._arrivals.late
             # Any free user plays the next buyer; the choices belong to the buyer.
             place = f"arrival/{number}"
             steps = number * NEXT_USER
-        name = f"{self._name}.{user}.{turn}"
-        shopper = self._shopper(name, token, connection, due)
         first = Random(f"{self.seed}/{self.worker}").random()
         return shopper, Random(f"{self.seed}/{self.worker}/{place}"), (first + steps) % 1.0
 
-    def _shopper(
-        self, name: str, token: str, connection: Connection, due: int | None = None
-    ) -> Shopper:
+    def _take_token(self, name: str) -> str:
+        token = self._tokens.take()
         if self._recorder is not None and len(self._tokens_of) < MOST:
             self._tokens_of[name] = token
-        return Shopper(
-            name=name,
-            token=token,
-            sales=self.sales,
-            own=self._own,
-            friend=lambda number: self._shopper(
-                f"{name}.{number}", self.tokens.take(), connection.like()
-            ),
-            known=self._known,
-            connection=connection,
-            recorder=self._recorder,
-            report=self._tell,
-            due=due,
-        )
+        return token
 
     def _tell(self, call: Finished) -> None:
         if call.op == "order":

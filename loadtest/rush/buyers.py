@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from loadtest.checker import snapshot
 from loadtest.finished import Finished, UnexpectedAnswer
-from loadtest.history import CONNECTION_REFUSED, INFO, OK, Recorder
+from loadtest.history import CONNECTION_REFUSED, INFO, OK, Operation, Recorder
 from loadtest.history import FAIL as REFUSED
 from loadtest.rush.plan import CannotJudge, Observer, Plan, each_within, within
 from loadtest.rush.release import Reply, send, together
@@ -225,16 +225,8 @@ class Buyers:
     def _invoke(self, op: str, number: int, key: str, attempt: int) -> str:
         self._calls += 1
         call, buyer = f"b{number}#{self._calls}", f"b{number}"
-        self.recorder.invoke(
-            *(call, op),
-            client=buyer,
-            buyer=buyer,
-            sale=self.sale,
-            item=self.sale,
-            key=key,
-            attempt=attempt,
-            quantity=1 if op == "order" else 0,
-        )
+        about = key, attempt, self.sale, self.sale, 1 if op == "order" else 0
+        self.recorder.invoke(Operation(0, call, op, buyer, buyer, *about))
         return call
 
     def _hear(self, number: int, key: str, call: str, reply: Reply) -> None:

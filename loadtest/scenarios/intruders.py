@@ -51,10 +51,10 @@ def peep(shopper: Shopper, random: Random) -> None:
         shopper.look()
         shopper.see_orders()
         shopper.see_sale()
-        for order in shopper.known.of_others(shopper.name, random, ORDERS):
+        for order in shopper.crowd.known.of_others(shopper.name, random, ORDERS):
             _try(shopper, order, random)
             neighbour = str(max(1, int(order) + random.choice([-1, 1])))
-            if not shopper.known.is_of(shopper.name, neighbour):
+            if not shopper.crowd.known.is_of(shopper.name, neighbour):
                 _try(shopper, neighbour, random)
 
 

@@ -31,7 +31,7 @@ def fill_cart(shopper: Shopper, random: Random) -> None:
     The cart is sent once more as it was or with its lines in another order, and with a line less
     and one more, which is refused. Some cancel a line and pay for the others.
     """
-    sales = list(shopper.sales.values())
+    sales = list(shopper.crowd.sales.values())
     number = random.randint(min(2, len(sales)), min(MAX_LINES, len(sales)))
     cart = Cart.of({sale: _quantity(random) for sale in random.sample(sales, number)})
     answer = shopper.check_out(cart)

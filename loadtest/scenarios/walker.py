@@ -24,8 +24,8 @@ BREATH, BACK = 0.02, 0.6
 
 def walk(shopper: Shopper, random: Random) -> None:
     """Walk through own sales, if some are free; buy like others otherwise."""
-    with shopper.own.use() as own:
-        if own is None or shopper.friend is None:
+    with shopper.crowd.own.use() as own:
+        if own is None:
             order_with_retries(shopper, shopper.wants(), random)
             return
         buyers = [shopper, shopper.friend(1), shopper.friend(2)]

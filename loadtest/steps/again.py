@@ -16,6 +16,7 @@ from random import Random
 from zlib import crc32
 
 from loadtest.client import Connection
+from loadtest.crowd import Crowd
 from loadtest.files import RunFiles, take_tokens
 from loadtest.history import AGAIN, OK, Operation, Recorder, combine, operations
 from loadtest.purchases import Cart, Line, Purchase, Sale
@@ -111,15 +112,8 @@ def _ask(
     recorder: Recorder,
 ) -> None:
     lines = sorted(asked.lines.values(), key=lambda line: int(line.sale.id))
-    shopper = Shopper(
-        name=asked.buyer,
-        client=f"{AGAIN}{key}",
-        token=tokens[asked.buyer],
-        sales={MAIN: lines[0].sale},
-        connection=Connection(*address),
-        recorder=recorder,
-        report=lambda *_: None,
-    )
+    crowd = Crowd({MAIN: lines[0].sale}, recorder, tokens.__getitem__)
+    shopper = Shopper(crowd, asked.buyer, Connection(*address), client=f"{AGAIN}{key}")
     shopper.asked(key, asked.attempts)
     try:
         if asked.is_cart:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from loadtest.checker.snapshot import Header, Terms, write
-from loadtest.history import INFO, OK, Recorder
+from loadtest.history import INFO, OK, Operation, Recorder
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 
 # Seconds that the item stays empty, so that buyers are told so and those who give up can leave.
@@ -109,15 +109,9 @@ class Restocks(Beside):
             return
         self._calls += 1
         call = f"{self._name}#{self._calls}"
-        self._recorder.invoke(
-            call,
-            "restock",
-            client=self._name,
-            buyer=self._name,
-            sale=self._sale,
-            item=self._item,
-            quantity=self._units,
-        )
+        restock = Operation(0, call, "restock", self._name, self._name)
+        restock.sale, restock.item, restock.quantity = self._sale, self._item, self._units
+        self._recorder.invoke(restock)
         outcome, code = OK, ""
         try:
             self._shop.restock(self._sale, self._units)

@@ -69,7 +69,9 @@ def test_any_ok_wins_over_any_unknown_and_that_over_any_refusal(outcomes: list[s
 
 
 def invoke(recorder: Recorder, call: str, **values: Any) -> None:
-    recorder.invoke(call, "order", client="c", buyer="b", key=call, sale="1", quantity=1, **values)
+    recorder.invoke(
+        Operation(0, call, "order", client="c", buyer="b", key=call, sale="1", quantity=1, **values)
+    )
 
 
 def test_a_call_is_written_before_and_after_and_read_as_one_operation(tmp_path: Path) -> None:
@@ -79,7 +81,7 @@ def test_a_call_is_written_before_and_after_and_read_as_one_operation(tmp_path: 
     told: dict[str, Any] = {"status": 201, "order": "91", "orders": ["91", "92"]}
     told["shown"] = Shown(99_900, "CNY", "awaiting_payment", 0, 1)
     told["told"] = Told(available=0, may_come_back=True)
-    recorder.invoke("c#1", "order", **asked)
+    recorder.invoke(Operation(0, "c#1", "order", **asked))
     recorder.complete("c#1", OK, **told)
     recorder.close()
     (found,) = operations(recorder.path)
@@ -93,7 +95,11 @@ def test_any_text_is_read_as_it_was_written(
     text: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     recorder = Recorder(tmp_path_factory.mktemp("text") / "h.jsonl")
-    recorder.invoke(text, text, client=text, buyer=text, sale=text, item=text, key=text, order=text)
+    recorder.invoke(
+        Operation(
+            0, text, text, client=text, buyer=text, sale=text, item=text, key=text, order=text
+        )
+    )
     recorder.complete(text, INFO, status=500, code=text)
     recorder.close()
     (found,) = operations(recorder.path)
@@ -151,11 +157,11 @@ def test_many_threads_leave_whole_lines_sorted_by_time(tmp_path: Path) -> None:
 
 _ENDLESS = """
 import sys
-from loadtest.history import Recorder
+from loadtest.history import Operation, Recorder
 recorder, number = Recorder(sys.argv[1]), 0
 while True:
     number += 1
-    recorder.invoke(f"c#{number}", "order", client="c", buyer="b", key=str(number), quantity=1)
+    recorder.invoke(Operation(0, f"c#{number}", "order", client="c", buyer="b", key=str(number)))
     print(number, flush=True)
     recorder.complete(f"c#{number}", "ok", status=201, order=str(number))
 """

@@ -103,7 +103,9 @@ def test_what_was_not_judged_is_listed_with_the_reason_and_never_as_passed(tmp_p
 def test_what_a_shop_answers_cannot_become_part_of_the_page(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script>"
     recorder = Recorder(tmp_path / "h.jsonl")
-    recorder.invoke("c#1", "order", client="c", buyer="c", key=evil, sale="1", quantity=1)
+    recorder.invoke(
+        Operation(0, "c#1", "order", client="c", buyer="c", key=evil, sale="1", quantity=1)
+    )
     recorder.complete("c#1", "info", status=500, code=evil)
     recorder.close()
     files = RunFiles(tmp_path)
@@ -154,7 +156,9 @@ def test_a_run_without_a_verdict_is_shown_as_unknown(tmp_path: Path) -> None:
 
 def test_in_an_open_loop_latency_counts_from_when_the_buyer_meant_to_ask(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "h.jsonl")
-    recorder.invoke("c#1", "order", client="c", buyer="c", key="k", sale="1", quantity=1, due=1)
+    recorder.invoke(
+        Operation(0, "c#1", "order", client="c", buyer="c", key="k", sale="1", quantity=1, due=1)
+    )
     recorder.complete("c#1", "ok", status=201, order="1")
     recorder.close()
     evidence = gather(RunFiles(tmp_path))

@@ -16,6 +16,7 @@ import pytest
 
 from loadtest.address import ALLOWED_HOST, RunImpossible, address_of
 from loadtest.client import file_shortage, raise_file_limit
+from loadtest.crowd import KEPT, KnownOrders, OwnSales
 from loadtest.purchases import WITH_ANOTHER, Cart, Sale
 from loadtest.roles import (
     BRIEF,
@@ -34,7 +35,6 @@ from loadtest.roles import (
 )
 from loadtest.run import NEXT_USER, Arrivals, find_sale
 from loadtest.scenarios import BEHAVIOURS, MIXES, choose, parse_weights
-from loadtest.shopper import KEPT, KnownOrders, OwnSales
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.answers import Answer, SaleUnusable, sale_of
 from loadtest.tests.fake_shop import FakeShop, serving

@@ -161,15 +161,18 @@ def test_a_restock_without_an_answer_may_have_been_made(tmp_path: Path) -> None:
 
 def asked(recorder: Recorder, number: int, *, status: int, code: str = "", cart: str = "") -> None:
     recorder.invoke(
-        f"c#{number}",
-        "order",
-        client="c",
-        buyer=f"buyer {number}",
-        sale="1",
-        item="7",
-        key=f"key {number}",
-        quantity=1,
-        cart=cart,
+        Operation(
+            0,
+            f"c#{number}",
+            "order",
+            client="c",
+            buyer=f"buyer {number}",
+            sale="1",
+            item="7",
+            key=f"key {number}",
+            quantity=1,
+            cart=cart,
+        )
     )
     order = str(number) if status == 201 else None
     outcome = classify(status, code, order)

@@ -19,7 +19,7 @@ from loadtest.checker import snapshot
 from loadtest.faults import FAULTS, Target
 from loadtest.files import KEPT, RunFiles, Runs
 from loadtest.finished import Tally
-from loadtest.history import Recorder
+from loadtest.history import Operation, Recorder
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.shops.setup import installed, names, setup_of
@@ -97,7 +97,9 @@ def promises_two_orders(folder: Path) -> str:
     recorder = Recorder(folder / "h.jsonl")
     for number in (1, 2):
         call = f"c{number}"
-        recorder.invoke(call, "order", client="c", buyer="b7", sale="1", key="k", quantity=1)
+        recorder.invoke(
+            Operation(0, call, "order", client="c", buyer="b7", sale="1", key="k", quantity=1)
+        )
         recorder.complete(call, "ok", status=201, order=f"{number}")
     recorder.close()
     return str(recorder.path)

@@ -14,12 +14,13 @@ from loadtest import purchases
 from loadtest.checker import FAIL, PASS, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.client import Connection
+from loadtest.crowd import Crowd, OwnSales
 from loadtest.files import RunFiles
 from loadtest.history import Recorder, operations
 from loadtest.roles import MAIN, OWN
 from loadtest.scenarios import walk
 from loadtest.shop import Request
-from loadtest.shopper import OwnSales, Shopper
+from loadtest.shopper import Shopper
 from loadtest.shops.flash_sale.answers import Answer, read
 from loadtest.shops.flash_sale.specification import Promises
 from loadtest.tests.fake_shop import FOREVER, FakeShop
@@ -45,6 +46,12 @@ class Direct(Connection):
         return read(status, json.dumps(body).encode())
 
 
+class Still(Shopper):
+    """A buyer who waits for nothing."""
+
+    sleep = staticmethod(lambda _: None)
+
+
 def a_shop(limits: Sequence[int] = (2, 3)) -> FakeShop:
     """A shop with these sales, but for their limits."""
     about = [(name, stock, price) for name, (stock, _, price) in OFFERS.items()]
@@ -66,21 +73,9 @@ def walked(tmp_path: Path) -> Callable[[FakeShop], Verdict]:
         for role, (sale, (_, limit, _)) in zip(OWN[0], OFFERS.items(), strict=True):
             sales[role] = purchases.Sale(sale, sale, limit, 0.0)
 
-        def shopper(number: int) -> Shopper:
-            made = Shopper(
-                name=f"b{number}",
-                token=f"b{number}",
-                sales=sales,
-                own=OwnSales(sales),
-                friend=shopper,
-                connection=Direct(shop),
-                recorder=recorder,
-                report=lambda _: None,
-            )
-            made.sleep = lambda _: None
-            return made
-
-        walk(shopper(0), Random(7))
+        crowd = Crowd(sales, recorder, lambda name: name.replace(".", ""), own=OwnSales(sales))
+        shopper = Still(crowd, "b0", Direct(shop))
+        walk(shopper, Random(7))
         recorder.close()
         rows = [
             replace(row, limit=OFFERS[row.id][1]) if isinstance(row, s.Sale) else row

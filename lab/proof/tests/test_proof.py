@@ -33,7 +33,7 @@ from loadtest.checker.tables import rewrite
 from loadtest.faults import FAULTS, Fault, Injected, Target, chaos
 from loadtest.faults.fault import wait_until
 from loadtest.files import RunFiles
-from loadtest.history import Recorder, operations
+from loadtest.history import Operation, Recorder, operations
 from loadtest.shops.flash_sale.answers import classify
 from loadtest.steps import RunPlan
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.django_db
 
 def call(recorder: Recorder, number: int, op: str, status: int, order: str | None = None) -> None:
     name = f"c#{number}"
-    recorder.invoke(name, op, client="c", buyer="c", key=name, quantity=1, sale="7")
+    recorder.invoke(Operation(0, name, op, client="c", buyer="c", key=name, quantity=1, sale="7"))
     code = "sold_out" if status == 409 else ""
     outcome = classify(status, code, order, op=op)
     recorder.complete(name, outcome, status=status, order=order, code=code)
@@ -71,7 +71,9 @@ def counted(history: Path, sale: int, *faults: Injected) -> Result:
 
 def test_the_history_tells_how_soon_a_sale_was_sold_out_and_sold_again(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "a.jsonl")
-    recorder.invoke("c#1", "order", client="c", buyer="c", key="c#1", quantity=1, sale="7")
+    recorder.invoke(
+        Operation(0, "c#1", "order", client="c", buyer="c", key="c#1", quantity=1, sale="7")
+    )
     call(recorder, 2, "order", 201, "2")
     call(recorder, 3, "order", 409)
     recorder.complete("c#1", "ok", status=201, order="1")  # it came in time, and hears it late

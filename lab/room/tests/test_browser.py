@@ -23,6 +23,7 @@ from loadtest.checker import judge
 from loadtest.faults import FAULTS as KNOWN_FAULTS
 from loadtest.faults import left_out
 from loadtest.faults.fault import free_port
+from loadtest.history import Operation
 from loadtest.history import Recorder as History
 from loadtest.replay import compose, marks_of
 from loadtest.report import Story, write
@@ -225,7 +226,9 @@ def a_rush(folder: Path, stock: int) -> int:
             key, call = uuid4(), f"c#{number}"
             item, buyer = str(sale.item_id), f"b{number}"
             history.invoke(
-                call, "order", client="c", buyer=buyer, key=str(key), item=item, quantity=1
+                Operation(
+                    0, call, "order", client="c", buyer=buyer, key=str(key), item=item, quantity=1
+                )
             )
             try:
                 bought = buy(sale.pk, a_buyer().pk, key, 1)
