@@ -43,6 +43,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from loadtest import json_lines
+
 OK, FAIL, INFO = "ok", "fail", "info"
 INVOKE = "invoke"
 
@@ -292,18 +294,11 @@ def operations(*paths: str | Path) -> Iterator[Operation]:
 
 def _events_of(path: Path) -> Iterator[Line]:
     last = -1
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            if not raw.endswith(b"\n"):
-                return
-            try:
-                line = _DECODER.decode(raw)
-            except (ValueError, RecursionError) as error:
-                raise HistoryError(f"{path}:{number}: not a history line: {error!r}") from error
-            if line.time < last:
-                raise HistoryError(f"{path}:{number}: earlier than the line before it")
-            last = line.time
-            yield line
+    for number, line in json_lines.read(path, _DECODER, HistoryError):
+        if line.time < last:
+            raise HistoryError(f"{path}:{number}: earlier than the line before it")
+        last = line.time
+        yield line
 
 
 def _completed(operation: Operation, line: _End) -> Operation:

@@ -12,7 +12,7 @@ from typing import Any
 
 from loadtest.checker import Rate, Verdict
 from loadtest.checker.verdict import Aftermath
-from loadtest.faults import Injected
+from loadtest.fault_log import Injected
 from loadtest.history import OK, operations
 from loadtest.report.headline import Pace, Speed, headline
 from loadtest.steps import RunPlan

@@ -14,6 +14,7 @@ from msgspec.structs import astuple
 
 from loadtest.checker import snapshot as snapshots
 from loadtest.checker.verdict import Problem
+from loadtest.fault_log import read_faults
 from loadtest.files import RunFiles
 from loadtest.history import AGAIN, NEVER, HistoryError, Operation, operations
 from loadtest.shop import Specification
@@ -39,23 +40,6 @@ _COLUMNS = {
 }
 
 
-class FaultLogError(ValueError):
-    """A fault log that cannot be read; says the file and the line."""
-
-
-class LoggedFault(msgspec.Struct, frozen=True):
-    """An injected fault; times in ns of the monotonic clock."""
-
-    fault: str
-    start: snapshots.Whole
-    end: snapshots.Whole
-    did: Any = ""
-    error: str = ""
-    leaves_doubt: bool = True
-
-
-_FAULT = msgspec.json.Decoder(LoggedFault)
-
 # The facts of a problem that say whose call broke it, and those that say which of several it was;
 # with the column of each.
 _WHOSE = {"call": "call", "key": "key", "cart": "cart", "order": "order_id", "buyer": "buyer"}
@@ -70,21 +54,6 @@ class Accepted(NamedTuple):
     start: int
     end: int
     units: int
-
-
-def read_faults(path: Path) -> Iterator[LoggedFault]:
-    """Read `{"fault": name, "start": ns, "end": ns}` lines; none if there is no such file.
-
-    Raises `FaultLogError`.
-    """
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield _FAULT.decode(line)
-            except (ValueError, RecursionError) as error:
-                raise FaultLogError(f"{path}:{number}: {error!r}") from error
 
 
 class Evidence:

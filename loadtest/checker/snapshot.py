@@ -26,12 +26,12 @@ from typing import Annotated, Literal, TypeVar, Union
 import msgspec
 from msgspec import Meta, Struct
 
+from loadtest.json_lines import Whole
+
 HELD, CONFIRMED, RELEASED = "held", "confirmed", "released"
 
 State = Annotated[str, Meta(pattern=f"^({HELD}|{CONFIRMED}|{RELEASED})$")]
 Op = Literal["", "cancel", "refund", "expire", "owe", "give_back", "stuck"]
-Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-"""A whole number as a database stores it."""
 
 
 class Row(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag=str.lower):

@@ -4,7 +4,7 @@ They act only on the processes, ports and servers of a `Target`, and import noth
 They use Linux's signals, file systems and clocks, and refuse to run elsewhere.
 """
 
-from loadtest.faults.chaos import BED_FAULTS, FAULTS, Chaos, Injected, draw, find, left_out
+from loadtest.faults.chaos import BED_FAULTS, FAULTS, Chaos, draw, find, left_out
 from loadtest.faults.fault import Fault, FaultFailed, Target
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "Chaos",
     "Fault",
     "FaultFailed",
-    "Injected",
     "Target",
     "draw",
     "find",

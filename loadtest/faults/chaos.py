@@ -6,12 +6,11 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from types import ModuleType
-from typing import Any
 
+from loadtest.fault_log import Injected
 from loadtest.faults import (
     machine,
     postgres,
@@ -63,40 +62,6 @@ BETWEEN = (5.0, 15.0)
 REST = 6.0
 """Minimum seconds from the end of a fault to the next: 3 within which the shop must sell again, and
 3 in which its answers are judged."""
-
-
-@dataclass(slots=True)
-class Injected:
-    """An injected fault as in the log; times in ns of the monotonic clock.
-
-    Attributes:
-        did: what was done.
-        error: why injection or healing failed; empty on success.
-        healed: whether it is over.
-        lost_at: when a server was lost, where injecting takes longer than that.
-        leaves_doubt: see `Fault`.
-    """
-
-    fault: str
-    start: int
-    end: int
-    did: dict[str, Any] = field(default_factory=dict)
-    error: str = ""
-    healed: bool = True
-    lost_at: int | None = None
-    leaves_doubt: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a line of the log."""
-        return {
-            "fault": self.fault,
-            "start": self.start,
-            "end": self.end,
-            "seconds": round((self.end - self.start) / 1e9, 2),
-            "did": self.did,
-            "error": self.error,
-            "leaves_doubt": self.leaves_doubt,
-        }
 
 
 RESTOCKED = 1.0
@@ -226,7 +191,7 @@ class Chaos:
         did, lost_at = (fault.did, fault.lost_at) if fault is not None else ({}, None)
         end = time.monotonic_ns()
         why, doubt = "; ".join(errors), kind.leaves_doubt
-        return Injected(kind.name, start, end, did, why, healed, lost_at, doubt)
+        return Injected(kind.name, start, end, did, why, doubt, healed, lost_at)
 
     def _note(self, injected: Injected) -> None:
         (self.failed if injected.error else self.injected).append(injected)

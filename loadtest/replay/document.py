@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loadtest.checker import Verdict, snapshot
-from loadtest.checker.evidence import LoggedFault, read_faults
+from loadtest.fault_log import Injected, read_faults
 from loadtest.files import RunFiles
 from loadtest.history import NEVER, OK, Operation, operations
 from loadtest.replay.served import Served, ServedByKey, read_served
@@ -271,6 +271,6 @@ def _end(call: Operation) -> int:
     return call.start if call.end == NEVER else call.end
 
 
-def _span(fault: LoggedFault, start: int, last: int) -> dict[str, int]:
+def _span(fault: Injected, start: int, last: int) -> dict[str, int]:
     begin, end = max(fault.start, start), min(fault.end, last)
     return {"start": (begin - start) // 1000, "end": (end - start) // 1000}

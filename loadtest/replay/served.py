@@ -18,6 +18,8 @@ from pathlib import Path
 
 import msgspec
 
+from loadtest import json_lines
+
 
 class ServedError(ValueError):
     """A line that cannot be read; says the file and the line."""
@@ -43,21 +45,12 @@ ServedByKey = dict[str, list[Served]]
 def read_served(paths: Iterable[Path]) -> ServedByKey:
     """Read the files of all processes.
 
-    A torn last line is what a killed process leaves, and is passed over.
-
     Raises:
-        ServedError: another line is none of these.
+        ServedError: a line is none of these.
         OSError: a file cannot be read.
     """
     found: defaultdict[str, list[Served]] = defaultdict(list)
     for path in paths:
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                if not raw.endswith(b"\n"):
-                    break
-                try:
-                    served = _DECODER.decode(raw)
-                except (ValueError, RecursionError) as error:
-                    raise ServedError(f"{path}:{number}: {error!r}") from error
-                found[served.key].append(served)
+        for _, served in json_lines.read(path, _DECODER, ServedError):
+            found[served.key].append(served)
     return dict(found)

@@ -10,7 +10,7 @@ from math import isnan, nan
 from pathlib import Path
 
 from loadtest.checker import snapshot
-from loadtest.checker.evidence import LoggedFault, read_faults
+from loadtest.fault_log import Injected, read_faults
 from loadtest.files import RunFiles
 from loadtest.history import FAIL, INFO, LATE, NEVER, OK, Operation, events, operations
 from loadtest.report.headline import Pace
@@ -135,7 +135,7 @@ class Evidence:
     purchases: Purchases = field(default_factory=Purchases)
     answers: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     stock: list[Stock] = field(default_factory=list)
-    faults: list[LoggedFault] = field(default_factory=list)
+    faults: list[Injected] = field(default_factory=list)
     pace: Pace = field(default_factory=Pace)
 
     @property

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from loadtest.checker import PASS, PROPERTIES, UNKNOWN, Verdict
-from loadtest.checker.evidence import LoggedFault
+from loadtest.fault_log import Injected
 from loadtest.replay import dump, player_css, player_js
 from loadtest.report.charts import HEIGHT, WIDTH, Charts, number
 from loadtest.report.gather import Evidence
@@ -134,7 +134,7 @@ def _faults(evidence: Evidence | None) -> list[tuple[str, ...]]:
     ]
 
 
-def _what_happened(fault: LoggedFault) -> tuple[str, str]:
+def _what_happened(fault: Injected) -> tuple[str, str]:
     if fault.error:
         return "–", f"not injected: {fault.error}"
     return _seconds(fault.end - fault.start), _told(fault.did)

@@ -220,7 +220,7 @@ def test_a_history_that_cannot_be_read_makes_the_verdict_unknown(tmp_path: Path)
     run.end_load(1)
     run.judge()
     assert run.outcome == "unknown"
-    assert "not a history line" in run.reason
+    assert "h.jsonl:1: cannot be understood" in run.reason
 
 
 def test_a_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ from lab.proof.testbed import misbehave
 from lab.tests.psp import Psp
 from loadtest.checker import Finding, Verdict
 from loadtest.checker.tables import rewrite
-from loadtest.faults import FAULTS, Fault, Injected, Target, chaos
+from loadtest.fault_log import Injected
+from loadtest.faults import FAULTS, Fault, Target, chaos
 from loadtest.faults.fault import wait_until
 from loadtest.files import RunFiles
 from loadtest.history import Operation, Recorder, operations

@@ -18,7 +18,8 @@ from lab.proof.server_errors import MOST, ServerErrors
 from lab.tests.test_eighty_columns import WIDTHS, assert_whole, screen
 from loadtest.checker import PROPERTIES, Finding, Verdict
 from loadtest.checker.verdict import Aftermath, Problem, Rate
-from loadtest.faults import BED_FAULTS, FAULTS, Injected
+from loadtest.fault_log import Injected
+from loadtest.faults import BED_FAULTS, FAULTS
 from loadtest.report.headline import Speed
 from loadtest.steps import RunPlan
 
