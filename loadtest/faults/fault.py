@@ -10,11 +10,13 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
+import msgspec
 import psutil
 
 from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
@@ -77,7 +79,7 @@ class Target:
     @classmethod
     def read(cls, path: Path) -> Target:
         """Read the file that `write` wrote."""
-        return cls(**json.loads(path.read_text()))
+        return msgspec.json.decode(path.read_bytes(), type=cls)
 
 
 POLL = 0.05
@@ -224,6 +226,20 @@ def send(pid: int, number: signal.Signals) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def command(target: Target, point: str, order: str, seconds: float) -> list[int]:
+    """Leave an order at a failpoint for a while; return the pids of processes that executed it."""
+    file = Path(target.failpoints) / point
+    file.write_text(order)
+    with suppress(FaultFailed):
+        wait_until(f"a process reaches {point}", lambda: not file.exists(), seconds)
+    file.unlink(missing_ok=True)
+    # A process that takes an order renames the file to its pid.
+    taken = list(file.parent.glob(f"{point}.*"))
+    for each in taken:
+        each.unlink()
+    return [int(each.suffix[1:]) for each in taken]
 
 
 def is_stopped(pid: int) -> bool:

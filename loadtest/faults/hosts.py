@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import ClassVar
 
+import msgspec
 import psutil
 
 from loadtest.fault_needs import BED
@@ -231,12 +232,7 @@ class Hosts:
         """Read the file that `write` wrote."""
         if not path:
             raise FaultFailed("this shop does not run on a test bed")
-        document = json.loads(Path(path).read_text())
-        hosts = {
-            name: Host(**{**each, "servers": [Server(**server) for server in each["servers"]]})
-            for name, each in document["hosts"].items()
-        }
-        return cls(document["switch"], hosts)
+        return msgspec.json.decode(Path(path).read_bytes(), type=cls)
 
 
 class BedFault(Fault):

@@ -11,7 +11,6 @@ import json
 import os
 import time
 import urllib.request
-from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -21,7 +20,7 @@ import psycopg
 
 from loadtest.fault_needs import CLOCK, DISK
 from loadtest.faults import postgres, redis
-from loadtest.faults.fault import Fault, FaultFailed, kill, program, wait_until
+from loadtest.faults.fault import Fault, FaultFailed, command, kill, program, wait_until
 from loadtest.shops.flash_sale import requests
 
 AT_WORK = 4.0
@@ -76,21 +75,9 @@ class CeleryKilled(_Restarted):
         return "celery", "worker"
 
     def inject(self) -> None:  # noqa: D102
-        at_work = self._kill_at_work()
+        points = self.target.failpoints
+        at_work = command(self.target, "follow-up", "kill", AT_WORK) if points else []
         self.did |= {"at_work": len(at_work), "killed": at_work + self.kill_repeatedly()}
-
-    def _kill_at_work(self) -> list[int]:
-        if not self.target.failpoints:
-            return []
-        order_file = Path(self.target.failpoints) / "follow-up"
-        order_file.write_text("kill")
-        with suppress(FaultFailed):  # there was no purchase
-            wait_until("a worker follows up", lambda: not order_file.exists(), AT_WORK)
-        order_file.unlink(missing_ok=True)
-        found = list(order_file.parent.glob(f"{order_file.name}.*"))
-        for each in found:
-            each.unlink()
-        return [int(each.suffix[1:]) for each in found]
 
 
 class BrokerEmptied(Fault):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from pathlib import Path
 from random import Random
 from typing import ClassVar
 
@@ -16,6 +14,7 @@ from loadtest.faults.fault import (
     FaultFailed,
     Target,
     children,
+    command,
     is_stopped,
     kill,
     lives,
@@ -77,21 +76,11 @@ class _AtMark(_Workers):
 
     def inject(self) -> None:
         self.find()
-        order_file = Path(self.target.failpoints) / self.point
-        order_file.write_text(self.order)
-        try:
-            wait_until(f"a worker reaches {self.point}", lambda: not order_file.exists(), SOON)
-        finally:
-            order_file.unlink(missing_ok=True)
-        self.pid = self._obeyed()
+        obeyed = command(self.target, self.point, self.order, SOON)
+        if not obeyed:
+            raise FaultFailed(f"no worker reached {self.point} within {SOON:g} s")
+        [self.pid] = obeyed
         self.did |= {"point": self.point, "pid": self.pid}
-
-    def _obeyed(self) -> int:
-        """Return the pid of the worker that took the command; it renamed the file to its pid."""
-        [taken] = Path(self.target.failpoints).glob(f"{self.point}.*")
-        pid = int(taken.suffix[1:])
-        taken.unlink()
-        return pid
 
 
 class _KilledAtMark(_AtMark):
@@ -154,7 +143,6 @@ class HolderPaused(_AtMark):
 
 def _lives(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
         return lives(psutil.Process(pid))
-    except (ProcessLookupError, psutil.NoSuchProcess):
+    except psutil.NoSuchProcess:
         return False
