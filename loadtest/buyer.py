@@ -62,4 +62,4 @@ class Rusher(User):
 
     @task
     def wait(self) -> None:
-        """Send nothing (`RushLoad`)."""
+        """Send nothing (`RushRun`)."""

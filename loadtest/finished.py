@@ -56,9 +56,15 @@ class Tally:
     unstarted: int = 0
     history: str = ""
 
-    def count(self, outcome: str) -> None:
-        """Count an answer to a purchase."""
-        setattr(self, outcome, getattr(self, outcome) + 1)
+    def counting(self, report: Report) -> Report:
+        """Return a report that also counts the answers to purchases."""
+
+        def tell(call: Finished) -> None:
+            if call.op == "order":
+                setattr(self, call.outcome, getattr(self, call.outcome) + 1)
+            report(call)
+
+        return tell
 
     def to_json(self) -> dict[str, Any]:
         """As a worker sends it to its master."""

@@ -16,7 +16,7 @@ from loadtest.address import RunImpossible, address_of
 from loadtest.client import Connection
 from loadtest.crowd import Crowd, OwnSales
 from loadtest.files import MOST, leave_tokens
-from loadtest.finished import Finished, Report, Tally
+from loadtest.finished import Report, Tally
 from loadtest.history import LATE, Recorder
 from loadtest.purchases import Sale
 from loadtest.roles import MAIN, OWN_ROLES
@@ -145,7 +145,6 @@ class Run:
         self.seed, self.worker, self.rounds = seed, worker, rounds
         self.tally = Tally(run)
         self.everyone_is_here = threading.Event()
-        self._report = report
         self._users = count()
         self._users_begun = 0
         self._tokens = Tokens(self.address)
@@ -155,7 +154,10 @@ class Run:
         if self._recorder is not None:
             self.tally.history = str(self._recorder.path)
         self._crowd = Crowd(
-            *({MAIN: self.sale, **shared}, self._recorder, self._take_token, self._tell),
+            {MAIN: self.sale, **shared},
+            self._recorder,
+            self._take_token,
+            self.tally.counting(report),
             # Processes do not know which of them uses a pair of own sales: the first has them all.
             OwnSales({} if worker else others),
         )
@@ -217,11 +219,6 @@ class Run:
         if self._recorder is not None and len(self._tokens_of) < MOST:
             self._tokens_of[name] = token
         return token
-
-    def _tell(self, call: Finished) -> None:
-        if call.op == "order":
-            self.tally.count(call.outcome)
-        self._report(call)
 
 
 def find_sale(address: tuple[str, int], sale: str) -> Sale:

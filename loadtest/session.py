@@ -38,7 +38,7 @@ from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import open_sales
 from loadtest.ui.faults import NONE, offered
 from loadtest.ui.page import Page
-from loadtest.ui.rush_run import RushLoad
+from loadtest.ui.rush_run import RushRun
 
 # One user in this many is a visitor, up to the most of them per load-generating process. Pages are
 # judged after faults as the API is, whatever the mix.
@@ -126,7 +126,7 @@ class Session:
     """
 
     def __init__(self) -> None:
-        self.run: Run | RushLoad | None = None
+        self.run: Run | RushRun | None = None
         self.tallies: dict[str, Tally] = {}
         self.page: Page | None = None
         # The name of the current or the last run: a worker's late report may be of one before.
@@ -294,12 +294,14 @@ class Session:
         options.recording, options.endless = "", False
         self._rush = self.page.begin_rush(options)
 
-    def _new_run(self, options: Namespace) -> Run | RushLoad | None:
+    def _new_run(self, options: Namespace) -> Run | RushRun | None:
         """This process's part of the run; buyers are spread over processes, a rush is not."""
         runner = self._environment.runner
         if options.shop != OURS:
-            rushes = not isinstance(runner, WorkerRunner)
-            return RushLoad(self._rush, options.run_name, self._report) if rushes else None
+            if isinstance(runner, WorkerRunner):
+                return None
+            self._rush.start(options.run_name, self._report)
+            return self._rush
         if isinstance(runner, MasterRunner):
             return None
         return Run(

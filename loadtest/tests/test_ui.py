@@ -18,7 +18,7 @@ from loadtest.address import RunImpossible
 from loadtest.checker import snapshot
 from loadtest.faults import FAULTS, Target
 from loadtest.files import KEPT, RunFiles, Runs
-from loadtest.finished import Tally
+from loadtest.finished import Finished, Tally
 from loadtest.history import Operation, Recorder
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop
@@ -280,7 +280,12 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: 
         run = referee.follow_rush(Rush(server.url, "loadtest.shops.unguarded:Adapter", 2, 20, 2))
         assert pages.verdict(run) == "running"
         seen: list[tuple[int, str, str]] = []
-        run.play(lambda _: seen.append((run.rounds, pages.verdict(run), pages.title(run))))
+
+        def see(_: Finished) -> None:
+            seen.append((len(run.result.rounds), pages.verdict(run), pages.title(run)))
+
+        run.everyone_is_here.set()
+        run.play(see)
         server.shutdown()
         thread.join()
     # The verdict is known as soon as the first round is over, with the calls that show it.
@@ -300,7 +305,8 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: 
 def test_a_rush_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
     referee = Referee(Runs(tmp_path), list)
     run = referee.follow_rush(Rush("http://127.0.0.1:1", "a:B", 2, 20, 1))
-    run.stopped()
+    run.start("", print)
+    run.close()
     assert pages.verdict(run) == "UNKNOWN"
     assert run.reason == "stopped before the rounds were over"
 

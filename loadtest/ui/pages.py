@@ -45,8 +45,10 @@ def title(run: PageRun | RushRun) -> str:
     """Return what is sold and how; of a rush, what it does now."""
     if isinstance(run, PageRun):
         return f"Sale {run.plan.sale} · {strategy(run)}"
-    doing = run.reason or "the buyers gather"
-    return f"{run.plan.adapter} · {doing if run.phase == RUNNING else f'{run.rounds} rounds'}"
+    doing = f"{len(run.result.rounds)} rounds"
+    if run.phase == RUNNING:
+        doing = run.reason or "the buyers gather"
+    return f"{run.plan.adapter} · {doing}"
 
 
 def strategy(run: PageRun) -> str:
@@ -113,10 +115,11 @@ def _sale(run: PageRun) -> list[dict[str, str]]:
 def _shop(run: RushRun) -> list[dict[str, str]]:
     plan = run.plan
     size = f"each {plan.buyers:,} buyers at one moment, {plan.stock:,} units"
-    broken = f"{run.broken_rounds} broken; " if run.broken_rounds else ""
+    rounds, wrong = len(run.result.rounds), run.result.broken_rounds
+    broken = f"{wrong} broken; " if wrong else ""
     return [
         _row("Shop", plan.adapter, "judged by its own books; the figures are of its worst round"),
-        _row("Rounds", run.rounds, broken + size),
+        _row("Rounds", rounds, broken + size),
     ]
 
 

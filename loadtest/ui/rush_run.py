@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +12,12 @@ import gevent
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, Broken, judge_so_far
 from loadtest.files import RunFolder
-from loadtest.finished import Finished, Report, Tally
+from loadtest.finished import Report, Tally
 from loadtest.report import Story
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.plan import Observer
 from loadtest.rush.result import history, summary
 from loadtest.rush.round import Round
-from loadtest.shop import Shop
 from loadtest.shops import load
 from loadtest.steps import write_report
 from loadtest.ui import other_shops
@@ -68,58 +66,80 @@ class Rush:
 
 
 class RushRun:
-    """One rush, as far as it is known; what the page asks of it is as in `PageRun`.
+    """One rush in one process, whatever the number of Locust's: its requests leave at one moment.
+
+    What the page asks of it is as in `PageRun`, and what the session asks as in `Run`.
 
     Attributes:
-        rounds, broken_rounds: played so far.
+        result: of the rounds so far.
+        tally: of its purchases.
+        everyone_is_here: set when all users have started.
     """
 
     def __init__(self, plan: Rush, folder: RunFolder) -> None:
         self.plan, self.folder, self.phase = plan, folder, RUNNING
-        self.figures: dict[str, Any] = {}
+        self.result = RushResult(plan.adapter, "", [])
         self.verdict: dict[str, Any] | None = None
         self.reason = ""
         # Each round is judged when it is over, which is soon.
         self.broken: list[Broken] = []
-        self.rounds = self.broken_rounds = 0
         self.number = folder.number
+        self.tally = Tally()
+        self.everyone_is_here = threading.Event()
 
     @property
     def outcome(self) -> str:
         """pass, fail or unknown; until then, the phase."""
         return str(self.verdict["verdict"]) if self.verdict else self.phase
 
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The books of the worst round."""
+        if not self.result.rounds or self.result.verdict == UNKNOWN:
+            return {}
+        worst = max(self.result.rounds, key=lambda each: each.sold - each.final.total)
+        return {
+            "total": worst.final.total,
+            "available": worst.final.available or 0,
+            "confirmed": worst.sold,
+            "oversold": max(0, worst.sold - worst.final.total),
+            "purchases": len(worst.final.orders),
+        }
+
+    def start(self, run: str, report: Report) -> None:
+        """Play in the meantime, as the run of this name."""
+        self.tally.run = run
+        self._playing = gevent.spawn(self.play, report)
+
+    def flush(self) -> None:
+        """Do nothing: each round writes its own history."""
+
+    def close(self) -> None:
+        """End the rush; without a verdict, if it is not over."""
+        if self.phase == RUNNING:
+            self._playing.kill()
+            self._conclude(self._nothing("stopped before the rounds were over"))
+
     def play(self, report: Report) -> None:
-        """Play all rounds, judge them, and write the report."""
-        plan = self.plan
+        """Play all rounds when all users have started, judge them, and write the report."""
+        self.everyone_is_here.wait()
+        plan, result = self.plan, self.result
+        hosted = other_shops.running(plan.hosting, plan.adapter, self._say)
         try:
-            with self._shop() as (shop, host):
+            with hosted if plan.hosting else nullcontext(plan.host) as host:
                 result = rush_shop(
-                    *(shop, plan.stock, plan.buyers, plan.rounds),
+                    *(load(plan.adapter, host), plan.stock, plan.buyers, plan.rounds),
                     host=host,
                     folder=self.folder.path,
                     owned=plan.owned,
                     repeat=plan.repeat,
-                    observer=Observer(self._say, self._so_far, report),
+                    observer=Observer(self._say, self._so_far, self.tally.counting(report)),
                 )
                 self._say("stopping the shop")
         except RunImpossible as error:
             result = self._nothing(str(error))
         self._conclude(result)
-
-    def stopped(self) -> None:
-        """Note that the rush was stopped before its end."""
-        self._conclude(self._nothing("stopped before the rounds were over"))
-
-    @contextmanager
-    def _shop(self) -> Iterator[tuple[Shop, str]]:
-        """The shop and its address, during the block."""
-        name, command = self.plan.adapter, self.plan.hosting
-        if not command:
-            yield load(name, self.plan.host), self.plan.host
-            return
-        with other_shops.running(command, name, self._say) as host:
-            yield load(name, host), host
+        self.tally.finished = plan.buyers
 
     def _nothing(self, reason: str) -> RushResult:
         return RushResult(self.plan.adapter, "", [], reason=reason)
@@ -129,15 +149,12 @@ class RushRun:
 
     def _so_far(self, result: RushResult) -> None:
         """Show the rounds so far, and what is broken in the first that breaks anything."""
-        self.figures = _figures(result)
-        self.rounds, self.broken_rounds = len(result.rounds), result.broken_rounds
-        played = result.rounds[-1]
+        self.result, played = result, result.rounds[-1]
         if played.outcome == FAIL and not self.broken:
             self.broken = _broken(played)
 
     def _conclude(self, result: RushResult) -> None:
-        self.reason = result.reason
-        self.figures = _figures(result)
+        self.result, self.reason = result, result.reason
         shown = result.smallest or (result.rounds[-1] if result.rounds else None)
         title = f"{self.plan.buyers:,} buyers, {self.plan.stock:,} units, {result.shop}"
         self.verdict = {
@@ -158,47 +175,6 @@ class RushRun:
         self.phase = JUDGED
 
 
-class RushLoad:
-    """One rush, in one process whatever the number of Locust's: all requests leave at one moment.
-
-    Args:
-        rush: that is followed on the page.
-        run: its name.
-        report: called with every call that is over.
-
-    Attributes:
-        tally: of its purchases.
-        everyone_is_here: set when all users have started.
-    """
-
-    def __init__(self, rush: RushRun, run: str, report: Report) -> None:
-        self.tally = Tally(run)
-        self.everyone_is_here = threading.Event()
-        self._rush, self._report = rush, report
-        self._over = threading.Event()
-        self._greenlet = gevent.spawn(self._play)
-
-    def flush(self) -> None:
-        """Do nothing: each round writes its own history."""
-
-    def close(self) -> None:
-        """End the rush; without a verdict, if it is not over."""
-        if not self._over.is_set():
-            self._greenlet.kill()
-            self._rush.stopped()
-
-    def _play(self) -> None:
-        self.everyone_is_here.wait()
-        self._rush.play(self._tell)
-        self.tally.finished = self._rush.plan.buyers
-        self._over.set()
-
-    def _tell(self, call: Finished) -> None:
-        if call.op == "order":
-            self.tally.count(call.outcome)
-        self._report(call)
-
-
 def _broken(played: Round) -> list[Broken]:
     """What a round has broken, as far as can be with the calls that show it."""
     why = {each.id: each.detail for each in played.verdict.broken}
@@ -209,17 +185,3 @@ def _broken(played: Round) -> list[Broken]:
         for each, text in why.items()
         if each not in known
     ]
-
-
-def _figures(result: RushResult) -> dict[str, Any]:
-    """The books of the worst round."""
-    if not result.rounds or result.verdict == UNKNOWN:
-        return {}
-    worst = max(result.rounds, key=lambda each: each.sold - each.final.total)
-    return {
-        "total": worst.final.total,
-        "available": worst.final.available or 0,
-        "confirmed": worst.sold,
-        "oversold": max(0, worst.sold - worst.final.total),
-        "purchases": len(worst.final.orders),
-    }
