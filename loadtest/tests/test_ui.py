@@ -27,7 +27,7 @@ from loadtest.shops.unguarded import Server
 from loadtest.steps import During, RunPlan
 from loadtest.ui import faults, pages
 from loadtest.ui.other_shops import offered, running
-from loadtest.ui.referee import Referee, conclusion
+from loadtest.ui.referee import NO_RUN, Referee, conclusion
 from loadtest.ui.run import IDLE, JUDGED, RUNNING, PageRun, item_of
 from loadtest.ui.rush_run import Rush
 
@@ -61,7 +61,7 @@ def a_plan(**more: Any) -> RunPlan:
 
 
 def a_run(**more: Any) -> PageRun:
-    run = PageRun(a_plan(**more), DemoShop(("127.0.0.1", 1)), None, IDLE, FIGURES)
+    run = PageRun(a_plan(**more), DemoShop(("127.0.0.1", 1)), NO_RUN, IDLE, FIGURES)
     run.before = {"batch_size_count": 10}
     return run
 
@@ -113,9 +113,7 @@ def test_a_property_that_breaks_during_the_run_fails_it_at_once_with_its_history
     shop = DemoShop(("127.0.0.1", 1))
     run = PageRun(a_plan(), shop, folder, RUNNING, FIGURES, recorded=lambda: recorded)
     assert (pages.outcome(run), shown(run, Tally())["Verdict"]) == ("", "running")
-    live = run.live
-    assert live is not None
-    live.look()
+    run.live.look()
     assert (pages.outcome(run), shown(run, Tally())["Verdict"]) == ("fail", "FAIL")
     meanings = [row["meaning"] for row in pages.rows(run, Tally())[1:4]]
     assert meanings == [
@@ -125,7 +123,7 @@ def test_a_property_that_breaks_during_the_run_fails_it_at_once_with_its_history
     ]
     # A history that cannot be read at this moment takes nothing back.
     (tmp_path / "h.jsonl").write_text("no history\n")
-    live.look()
+    run.live.look()
     assert [each.id for each in pages.broken(run)] == ["P5"]
     # Without a verdict in the end, nothing was shown to be broken.
     run.phase, run.verdict = JUDGED, {"verdict": "unknown"}
@@ -299,7 +297,7 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: 
     assert (rows["Verdict"], rows["Rounds"]) == ("FAIL", "8")
     assert int(rows["Oversold"]) > 0
     assert [(each.verdict() or {})["verdict"] for each in referee.runs] == ["fail"]
-    assert "Watch it break in slow motion" in run.folder.report.read_text()
+    assert "Watch it break in slow motion" in run.files.report.read_text()
 
 
 def test_a_rush_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ class Page(Referee):
             return "unknown"
         for line in conclusion(run):
             print(line, flush=True)
-        if self._options.runs and run.folder is not None:
-            print(f"Report: {run.folder.report}", flush=True)
+        if self._options.runs:
+            print(f"Report: {run.files.report}", flush=True)
         return run.outcome
 
     def begin(self, options: Namespace, limit: int) -> Path:

@@ -258,14 +258,14 @@ def state(referee: Referee) -> dict[str, Any]:
     figures = run.figures
     return shown | {
         "phase": run.phase,
-        "sale": run.plan.sale if isinstance(run, PageRun) else run.number,
+        "sale": run.plan.sale if isinstance(run, PageRun) else run.files.number,
         "title": title(run),
         "verdict": verdict(run),
         "outcome": outcome(run),
         "broken": [to_builtins(each) for each in broken(run)],
         "done": run.phase == RUNNING and all_finished(run, referee.tally),
         "reason": run.reason,
-        "run": run.number,
+        "run": run.files.number,
         "total": figures.get("total", 0),
         "reserved": figures.get("held", 0) + figures.get("confirmed", 0),
         "available": figures.get("available", 0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import gevent
 
@@ -13,6 +14,9 @@ from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.steps import RunPlan
 from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, PageRun
 from loadtest.ui.rush_run import Rush, RushRun
+
+NO_RUN = RunFolder(Path("0"))
+"""Of a sale that is only shown; nothing is written there."""
 
 
 class Referee:
@@ -62,7 +66,7 @@ class Referee:
 
     def show(self, plan: RunPlan, shop: DemoShop) -> None:
         """Show a sale without purchases. Raises `ShopRefused`."""
-        self.run = PageRun(plan, shop, None, IDLE, shop.figures(plan.sale))
+        self.run = PageRun(plan, shop, NO_RUN, IDLE, shop.figures(plan.sale))
 
 
 # Seconds between two looks at a run that is not judged yet.

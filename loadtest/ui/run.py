@@ -19,7 +19,7 @@ from gevent.event import Event
 from loadtest.checker import Broken
 from loadtest.checker.snapshot import Item
 from loadtest.conduct import SaleRun
-from loadtest.files import RunFiles, RunFolder
+from loadtest.files import RunFolder
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import RunPlan
 from loadtest.ui.faults import Breaker
@@ -106,39 +106,34 @@ class PageRun(SaleRun):
     """One run, as far as it is known. Runs share no state.
 
     Attributes:
-        folder: of the run's files; None for a sale that is only shown.
         phase: the current step.
-        live: judges what is certain before the end; None for a sale that is only shown.
+        live: judges what is certain before the end.
         before: counters of the shop's processes when the run began.
         verdict: None until there is one.
     """
 
     pause = LOOK
+    files: RunFolder
 
     def __init__(
         self,
         plan: RunPlan,
         shop: DemoShop,
-        folder: RunFolder | None,
+        files: RunFolder,
         phase: str = RUNNING,
         figures: dict[str, Any] | None = None,
         recorded: Callable[[], list[str]] = list,
     ) -> None:
         """`recorded` names the histories of the load-generating processes, as far as known."""
-        super().__init__(plan, shop, folder or RunFiles(Path()))
-        self.folder, self.phase = folder, phase
+        super().__init__(plan, shop, files)
+        self.phase = phase
         self.figures = figures or {}
         self.before: dict[str, float] = self.figures.get("counters", {})
         self.verdict: dict[str, Any] | None = None
-        self.live = LiveJudge(folder, self._describe) if folder is not None else None
+        self.live = LiveJudge(files, self._describe)
         self._recorded = recorded
         self._processes = 1
         self._load_ended = Event()
-
-    @property
-    def number(self) -> int:
-        """The run's number; 0 for a sale without a run."""
-        return self.folder.number if self.folder else 0
 
     @property
     def outcome(self) -> str:
@@ -148,7 +143,7 @@ class PageRun(SaleRun):
     @property
     def broken(self) -> list[Broken]:
         """The properties that are known to be broken before the verdict."""
-        return self.live.broken if self.live else []
+        return self.live.broken
 
     def counted(self, name: str) -> float:
         """Return a counter of the shop's processes since the run began."""
@@ -195,8 +190,7 @@ class PageRun(SaleRun):
     def watch(self) -> None:
         """Watch the shop, and judge what is certain already, until the load has ended."""
         # Where it is known that there will be no verdict, nothing is broken either.
-        live = self.live if not self.reason else None
-        with live.following() if live else nullcontext():
+        with self.live.following() if not self.reason else nullcontext():
             while self.phase == RUNNING:
                 began = time.monotonic()
                 if self.look():
@@ -205,7 +199,6 @@ class PageRun(SaleRun):
 
     def judge(self) -> None:
         """Let a separate process judge the run, so that the page keeps responding."""
-        assert self.folder is not None
         missing = self._processes - len(self.files.elsewhere)
         if missing > 0:
             self.reason = self.reason or (
@@ -214,7 +207,7 @@ class PageRun(SaleRun):
             )
         self.phase = JUDGING_NOW
         self._describe()
-        self.verdict = self._verdict_of(self.folder)
+        self.verdict = self._verdict()
         self.reason = str(self.verdict["reason"])
 
     def report(self) -> None:
@@ -229,11 +222,10 @@ class PageRun(SaleRun):
 
     def _describe(self) -> None:
         """Write what is to be judged, and how."""
-        assert self.folder is not None
         if self.phase == RUNNING:
             self._find_histories()
         plan = self.plan
-        self.folder.describe(
+        self.files.describe(
             {
                 "title": plan.title,
                 "buyers": plan.buyers,
@@ -246,13 +238,13 @@ class PageRun(SaleRun):
             }
         )
 
-    def _verdict_of(self, folder: RunFolder) -> dict[str, Any]:
+    def _verdict(self) -> dict[str, Any]:
         try:
-            done = _judge(folder, seconds=JUDGING)
+            done = _judge(self.files, seconds=JUDGING)
             problem = done.stderr.strip().splitlines()[-1:] or [""]
         except subprocess.TimeoutExpired:
             problem = [f"judging took more than {JUDGING:.0f} s"]
-        return folder.verdict() or {
+        return self.files.verdict() or {
             "verdict": "unknown",
             "reason": f"the judge did not finish: {problem[0]}",
         }

@@ -76,14 +76,13 @@ class RushRun:
         everyone_is_here: set when all users have started.
     """
 
-    def __init__(self, plan: Rush, folder: RunFolder) -> None:
-        self.plan, self.folder, self.phase = plan, folder, RUNNING
+    def __init__(self, plan: Rush, files: RunFolder) -> None:
+        self.plan, self.files, self.phase = plan, files, RUNNING
         self.result = RushResult(plan.adapter, "", [])
         self.verdict: dict[str, Any] | None = None
         self.reason = ""
         # Each round is judged when it is over, which is soon.
         self.broken: list[Broken] = []
-        self.number = folder.number
         self.tally = Tally()
         self.everyone_is_here = threading.Event()
 
@@ -130,7 +129,7 @@ class RushRun:
                 result = rush_shop(
                     *(load(plan.adapter, host), plan.stock, plan.buyers, plan.rounds),
                     host=host,
-                    folder=self.folder.path,
+                    folder=self.files.path,
                     owned=plan.owned,
                     repeat=plan.repeat,
                     observer=Observer(self._say, self._so_far, self.tally.counting(report)),
@@ -170,8 +169,8 @@ class RushRun:
         if shown is not None:
             rounds = {f"round {n}": summary(each) for n, each in enumerate(result.rounds, start=1)}
             story = Story(title, self.plan.repeat, rounds, shown.verdict.reason, shown.plan.buyers)
-            write_report(self.folder.report, shown.files, story, shown.verdict)
-        self.folder.conclude(self.verdict)
+            write_report(self.files.report, shown.files, story, shown.verdict)
+        self.files.conclude(self.verdict)
         self.phase = JUDGED
 
 
