@@ -16,11 +16,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
+from loadtest.checker import snapshot
 from loadtest.checker.snapshot import Terms
 from loadtest.files import RunFiles
 from loadtest.roles import MAIN, TIMED
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import During, Restocks, RunPlan, Schedule, ask_again, opening_of, write_terms
+from loadtest.steps import During, Restocks, RunPlan, Schedule, ask_again, opening_of
 
 
 class Books(NamedTuple):
@@ -145,7 +146,8 @@ class SaleRun(ABC):
         shop, sale, files = self.shop, self.plan.sale, self.files
         if self._opened:
             changed = self._schedule.rows[1:] if self._schedule else []
-            write_terms(files.terms, [*self._opened.values(), *changed])
+            rows = [*self._opened.values(), *changed]
+            snapshot.write(files.terms, snapshot.Header(time.monotonic_ns()), rows)
         if refused := shop.insist(shop.snapshot, sale, files.final):
             self.reason = self.reason or f"no final read: {refused}"
         # Without the provider's ledger, P11 is unknown.

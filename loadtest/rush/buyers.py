@@ -158,15 +158,9 @@ class Buyers:
         """Send a request of every buyer at one moment; the answers are looked at by `prepare`."""
         asked = within(STEP, step, lambda: [request(self.sale, each) for each in self.buyers])
         calls = [(n, each) for n, each in enumerate(asked) if each is not None]
-        if not calls:
-            return
-        self.observer.step(f"{step}: {len(calls):,} requests at one moment")
-        names = [self._invoke(op, number, "", 1) for number, _ in calls]
-
-        def ended(index: int, reply: Reply) -> None:
-            self._complete(names[index], op, reply, _by_status(reply))
-
-        self._together([each for _, each in calls], ended)
+        if calls:
+            self.observer.step(f"{step}: {len(calls):,} requests at one moment")
+            self._send(op, calls)
 
     def _buy(self, asking: Sequence[int], attempt: int) -> None:
         again = f", attempt {attempt} of those without an answer" if attempt > 1 else ""
@@ -202,21 +196,25 @@ class Buyers:
         cancel, sold = cast(Cancels, self.shop).cancel, enumerate(self.last)
         twice = [(n, each.order) for n, each in sold if isinstance(each, Sold) for _ in range(2)]
         self.observer.step(f"cancelling {len(twice) // 2:,} orders, each twice at one moment")
-        requests = within(
+        calls = within(
             *(STEP, "the request to cancel"),
-            lambda: [cancel(self.sale, self.buyers[n], order) for n, order in twice],
+            lambda: [(n, cancel(self.sale, self.buyers[n], order)) for n, order in twice],
         )
-        names = [self._invoke("cancel", number, "", 1) for number, _ in twice]
-        accepted = []
+        if not self._send("cancel", calls) and twice:
+            raise CannotJudge("the shop cancelled none of its orders")
+
+    def _send(self, op: str, calls: Sequence[tuple[int, Request]]) -> int:
+        """Send buyers' requests that are no purchases at one moment: how many were granted."""
+        names = [self._invoke(op, number, "", 1) for number, _ in calls]
+        granted = []
 
         def ended(index: int, reply: Reply) -> None:
             outcome = _by_status(reply)
-            self._complete(names[index], "cancel", reply, outcome)
-            accepted.extend([index] if isinstance(outcome, Sold) else [])
+            self._complete(names[index], op, reply, outcome)
+            granted.extend([index] if isinstance(outcome, Sold) else [])
 
-        self._together(requests, ended)
-        if twice and not accepted:
-            raise CannotJudge("the shop cancelled none of its orders")
+        self._together([request for _, request in calls], ended)
+        return len(granted)
 
     def _together(self, requests: Sequence[Request], ended: Callable[[int, Reply], None]) -> None:
         address, release = self.plan.address, self.plan.release

@@ -7,7 +7,7 @@ from loadtest.steps.again import ask_again
 from loadtest.steps.during import During
 from loadtest.steps.judge import judge_run, write_report
 from loadtest.steps.plan import RunPlan, open_sales
-from loadtest.steps.schedule import Restocks, Schedule, opening_of, write_terms
+from loadtest.steps.schedule import Restocks, Schedule, opening_of
 
 __all__ = [
     "During",
@@ -19,5 +19,4 @@ __all__ = [
     "open_sales",
     "opening_of",
     "write_report",
-    "write_terms",
 ]

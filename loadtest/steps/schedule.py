@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from loadtest.checker.snapshot import Header, Terms, write
+from loadtest.checker.snapshot import Terms
 from loadtest.history import INFO, OK, Operation, Recorder
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 
@@ -109,9 +109,14 @@ class Restocks(Beside):
             return
         self._calls += 1
         call = f"{self._name}#{self._calls}"
-        restock = Operation(0, call, "restock", self._name, self._name)
-        restock.sale, restock.item, restock.quantity = self._sale, self._item, self._units
-        self._recorder.invoke(restock)
+        self._recorder.invoke(
+            Operation(
+                *(0, call, "restock", self._name, self._name),
+                sale=self._sale,
+                item=self._item,
+                quantity=self._units,
+            )
+        )
         outcome, code = OK, ""
         try:
             self._shop.restock(self._sale, self._units)
@@ -224,8 +229,3 @@ class Schedule(Beside):
 def opening_of(terms: Terms) -> float:
     """When a sale opens that has these terms since a moment ago, on the monotonic clock."""
     return time.monotonic() + max(0, terms.starts_at - terms.done) / 1e6
-
-
-def write_terms(path: Path, rows: Iterable[Terms]) -> None:
-    """Write how the terms of a run's sales were and changed."""
-    write(path, Header(time.monotonic_ns()), rows)
