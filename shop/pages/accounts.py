@@ -18,6 +18,7 @@ from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.generic import FormView, View
 from django.views.generic.base import TemplateResponseMixin
@@ -39,6 +40,7 @@ class SignIn(LoginView):
     extra_context = {"can_reset": bool(settings.PUBLIC_URL)}
 
 
+@method_decorator(never_cache, name="dispatch")  # as Django's page to sign in
 class SignUp(RedirectURLMixin, FormView):  # type: ignore[type-arg]
     """Create an account and sign in."""
 

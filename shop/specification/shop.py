@@ -16,10 +16,10 @@ MAILS |= {"refunded": "refunded", "money_owed": "money_owed"}
 class Shop:
     """One shop; its sales in order of their numbers, its orders the oldest first. The payment
     provider `answers` at once, or it `works` for a while, `declines`, is `silent` and does nothing,
-    or `mute`: it does it, and its answer is lost."""
+    or `mute`: it does it, and its answer is lost. Without `payments`, orders just are confirmed."""
 
-    def __init__(self, sales: list[Sale]) -> None:
-        self.sales, self.now, self.mood = sales, 0, "answers"
+    def __init__(self, sales: list[Sale], *, payments: bool = True) -> None:
+        self.sales, self.now, self.mood, self.payments = sales, 0, "answers", payments
         self.orders: list[Order] = []
         self.carts: dict[str, dict[Sale, int]] = {}  # by browser: units by sale
 
@@ -108,7 +108,7 @@ class Shop:
         pending = [each for each in order.payments if each.state == "pending"]
         if not pending:
             self._check_payable(order)
-            if not order.amount:
+            if not (order.amount and self.payments):
                 order.step("paid", "paid")
                 return
             pending = [Money(order.amount, self.now)]
@@ -183,9 +183,8 @@ class Shop:
                 left = payment.amount - order.owed_back(payment)
                 self._owe(order, payment, min(worth, left), "returned")
         self._finish(order)
-        for each in order.refunds:
-            if each.state == "pending":
-                self.ask(order, each)
+        for each in (each for each in order.refunds if each.state == "pending"):
+            self.ask(order, each)
 
     def _finish(self, order: Order) -> None:
         if order.status == "refund_pending" and all(r.state == "done" for r in order.refunds):
@@ -200,15 +199,16 @@ class Shop:
         """Ask the provider about all that has no answer yet: payments, then refunds."""
         for kind in ("payments", "refunds"):
             found = [(order, each) for order in self.orders for each in getattr(order, kind)]
-            for order, money in found:
+            for order, money in (each for each in found if each[1].state == "pending"):
                 with suppress(Refused):
-                    if money.state == "pending":
-                        self.ask(order, money)
+                    self.ask(order, money)
 
     def follow_up(self) -> None:
-        """Owe the mails that follow what happened."""
+        """Owe the mails that follow what happened, or confirm orders that need no payment."""
         for order in self.orders:
-            for kind in order.news:
-                if kind in MAILS:
+            for kind in order.news:  # which grows
+                if kind in MAILS and (self.payments or kind != "opened"):
                     order.mails.setdefault(MAILS[kind], False)
+                elif kind == "opened" and order.shown(self.now) == AWAITING:
+                    order.step("paid", "paid")
             order.news.clear()

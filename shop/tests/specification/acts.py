@@ -132,7 +132,10 @@ class Acts(RuleBasedStateMachine):
         """Tell whether there is what an act needs."""
         found: dict[str, Callable[[], object]] = {
             "an order": lambda: self.model.orders,
-            "an unpaid order": lambda: any(o.status == AWAITING for o in self.model.orders),
+            "a provider": lambda: self.model.payments,
+            "an unpaid order": lambda: (
+                self.model.payments and any(o.status == AWAITING for o in self.model.orders)
+            ),
             "a purchase": lambda: any(self.keys.values()),
             "a tab": lambda: any(person.tabs for person in self.world.people.values()),
             "work": self.working,

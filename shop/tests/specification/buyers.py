@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
 from shop.checkout import limiter
 from shop.specification.order import Part, Refused, Sale
-from shop.tests.specification import shown
+from shop.tests.specification import rest, shown
 from shop.tests.specification.acts import NUMBER, PEOPLE, SOME, Acts, act
-from shop.tests.specification.odd import ask_oddly
+from shop.tests.specification.newcomer import Newcomer
+from shop.tests.specification.odd import ask_oddly, buy_elsewhere, visit_oddly
 from shop.tests.specification.page import Form, forms
 from shop.tests.specification.world import Crash, Person, Tab, key_of
 
@@ -68,8 +69,10 @@ class BuyersActs(Acts):
             self.doors.buy_by_api(person, key, wanted, cart=cart, expected=refused)
             for where in ("/cart/", f"/sales/{self.world.rows[self.sales[0]].pk}/"):
                 self.doors.send_in_vain(person, where, 429)
+            self.world.pass_time(1)  # as long as they were told to wait
+            self.repeats_the_purchase.__wrapped__(self, who)  # type: ignore[attr-defined]
         limiter.cache_clear()
-        return f"{who} sends the purchase three times in a hurry"
+        return f"{who} sends the purchase three times in a hurry, and again a second later"
 
     def _buy(self, who: str, wanted: dict[Sale, int], *, again: bool, cart: bool) -> str:
         known = self.keys[who][-1][1] if self.keys[who] else {}
@@ -147,14 +150,28 @@ class BuyersActs(Acts):
         """Call the API as nobody should; nothing comes of it."""
         chosen = self.order(order)
         ask_oddly(self.world, self.person(chosen), chosen)
+        visit_oddly(self.person(chosen))
+        buy_elsewhere(self.world, self.person(chosen), chosen)
         return f"{chosen.buyer} makes odd calls about order {self.place(chosen)}"
+
+    @act(1, rarely=NUMBER)
+    def a_newcomer_comes(self, rarely: int) -> str:
+        """Let somebody sign up, forget the password, and choose another one."""
+        if rarely < 9:
+            return ""
+        rest.check_mails(self.world)
+        newcomer = Newcomer(self.world)
+        newcomer.arrive(self.sales[rarely % 3])
+        newcomer.forget_password()
+        return "somebody signs up, forgets the password, and chooses another one"
 
     @act(1, needs="an order", looks=True, who=PEOPLE, order=NUMBER)
     def looks(self, who: str, order: int) -> None:
         """Look by the API at what the other doors did."""
         person = self.world.people[who]
         self.doors.look_by_api(person, self.order(order))
-        self.doors.look_at_sale(person, self.sales[order % 3])
+        for sale in self.sales:
+            self.doors.look_at_sale(person, sale)
 
     @act(1, needs="an order", looks=True, order=NUMBER, sale=NUMBER, visitor=st.booleans())
     def others_look(self, order: int, sale: int, visitor: bool) -> None:

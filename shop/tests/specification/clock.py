@@ -35,6 +35,11 @@ WHERE table_schema = current_schema() AND column_default = ANY(%s)
 """
 
 
+PROCESS = SimpleNamespace(now=0.0)
+PROCESS.monotonic = lambda: PROCESS.now
+"""The clock of a process."""
+
+
 @contextmanager
 def stands_still() -> Iterator[None]:
     """Let the time of the database, and of what a process remembers of it, stand still."""
@@ -44,11 +49,10 @@ def stands_still() -> Iterator[None]:
         columns = cursor.fetchall()
         cursor.execute(INSTALL)
     _set(columns, "story", "SET search_path = public, story, pg_catalog")
-    no_time = SimpleNamespace(monotonic=lambda: 0.0)
     try:
         with (
-            mock.patch.object(sale_cache, "time", no_time),
-            mock.patch.object(checkout, "time", no_time),  # and the rate limit
+            mock.patch.object(sale_cache, "time", PROCESS),
+            mock.patch.object(checkout, "time", PROCESS),  # and the rate limit
             # Its own word for it is a keyword, which no schema can define.
             mock.patch.object(TransactionNow, "template", "now()"),
         ):
@@ -90,5 +94,6 @@ def begin() -> datetime:
 
 def advance(seconds: int) -> None:
     """Let seconds pass."""
+    PROCESS.now += seconds
     with connection.cursor() as cursor:
         cursor.execute("UPDATE story.clock SET at = at + make_interval(secs => %s)", [seconds])

@@ -18,7 +18,6 @@ from shop.tests.specification.world import Psp
 
 @pytest.fixture
 def stage(settings: Any, monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[None]:
-    settings.PAYMENT_PROVIDER = "shop.tests.specification.world.Psp"
     monkeypatch.setattr(money, "ledger_lines", lambda: rest.ledger(cast(Psp, provider())))
     monkeypatch.setattr(tasks, "_ask_for", lambda task: None)
     # On a busy machine servers answer late.

@@ -10,7 +10,8 @@ Steps = list[tuple[str, dict[str, Any]]]
 def opening(**different: Any) -> tuple[str, dict[str, Any]]:
     """Return the first step of a story."""
     usual = {"stock": 4, "limit": 3, "prices": (1_250, 1_990), "resold": True, "currency": "JPY"}
-    return "opens", {**usual, "hold": 90, "opens": -5, "eyes": False, **different}
+    usual |= {"hold": 90, "opens": -5, "eyes": False, "payments": True}
+    return "opens", {**usual, **different}
 
 
 def bought(who: str, sale: int, units: int = 1) -> tuple[str, dict[str, Any]]:
@@ -53,6 +54,7 @@ def waits(seconds: int) -> tuple[str, dict[str, Any]]:
     return "seconds_pass", {"seconds": seconds}
 
 
+CHANGES = ("payment", "cancel", "refund")
 Step = tuple[str, dict[str, Any]]
 ENDS: Step = ("the_clock_ends_orders", {"task": "expire_due", "times": 2})
 FOLLOWS: Step = ("the_shop_follows_up", {"times": 2})
@@ -188,8 +190,10 @@ TOURS: dict[str, Steps] = {
         provider("answers"),
         changed("refund"),  # of which a part cannot be given back
         ("visits", {"who": "Ann", "where": 7}),
-        bought("Ann", 1, 2),
+        bought("Ann", 1, 3),
+        some("cancel", 2),
         changed("payment"),
+        some("refund", 2),  # under the key of what was cancelled
         some("refund", 1),  # under a key that another order has had
         # Returned units of Phone are sold again, those of Alpha are not, in a cart and in parts.
         *(
@@ -207,11 +211,23 @@ TOURS: dict[str, Steps] = {
         ASKS,  # the news of it are lost
         ("visits", {"who": "Bob", "where": 7}),
         provider("answers"),
+        ("buys_a_cart", {"who": "Bob", "units": (1, 1, 0), "again": False}),
+        changed("payment"),
+        provider("declines"),
+        some("refund", 9),
+        changed("refund"),
+        provider("silent"),
+        ("the_operator_asks_for_a_refund_again", {"which": 11}),  # for both
+        provider("answers"),
+        ASKS,
         bought("Ann", 2),
         changed("payment"),
         bought("Bob", 2),
         changed("cancel"),
         ("the_operator_hands_over", {"order": 0, "then": ""}),  # among orders that have ended
+        # Each order is asked for all that can be asked for once more, whatever became of it.
+        *(changed(what, order) for order in range(5) for what in CHANGES),
+        ("a_newcomer_comes", {"rarely": 9}),
     ],
     "a cart of which a line is cancelled, and which is paid late": [
         opening(stock=6, eyes=True),
@@ -220,12 +236,13 @@ TOURS: dict[str, Steps] = {
         changed("payment"),
         *(
             ("changes_a_part", {"order": 0, "what": "cancel", "units": 1, "line": n, "key": 7})
-            for n in (11, 1)  # the order has several lines: a part must say of which
+            for n in (11, 0)  # the order has several lines: a part must say of which
         ),
         later(61),
         ("the_clock_ends_orders", {"task": "expire_orders", "times": 2}),
         ("the_provider_finishes", {"which": 0, "well": True}),
         ("news_arrive", {"which": 0, "times": 1, "age": 0, "other": False}),
+        ("visits", {"who": "Ann", "where": 7}),
     ],
     "every deadline, to the second": [
         opening(hold=30, opens=120, currency="CNY", eyes=True),
@@ -255,6 +272,7 @@ TOURS: dict[str, Steps] = {
         waits(98),
         bought("Ann", 1),
         waits(1),  # Phone ends
+        ("looks", {"who": "Ann", "order": 0}),
         bought("Ann", 1),
         waits(500),
         WATCHES,
@@ -274,6 +292,40 @@ TOURS: dict[str, Steps] = {
         provider("answers"),
         ASKS,
     ],
+    "a shop that takes no payments": [
+        opening(payments=False, eyes=True),
+        reads("Ann"),
+        bought("Ann", 0, 2),
+        bought("Bob", 2, 2),
+        changed("payment"),
+        *LOOKS,
+        some("cancel", 0, 1),
+        FOLLOWS,
+        *LOOKS,
+        some("refund", 1, 1),
+        ("visits", {"who": "Bob", "where": 7}),
+        some("refund", 2),
+        changed("refund"),
+        changed("payment"),
+        MAILS,
+        bought("Bob", 0),
+        changed("cancel"),
+        ("buys_a_cart", {"who": "Ann", "units": (1, 1, 0), "again": False}),
+        waits(60),  # it can no longer be confirmed
+        changed("payment"),
+        FOLLOWS,
+        *LOOKS,
+        ENDS,
+        MAILS,
+        ("visits", {"who": "Ann", "where": 7}),
+        bought("Ann", 2),
+        later(61),
+        WATCHES,
+        REPAIRS,
+        ("the_operator_hands_over", {"order": 0, "then": "refund"}),
+        ("visits", {"who": "Ann", "where": 7}),
+        ("visits", {"who": "Ann", "where": 5}),
+    ],
     "an operator's day": [
         opening(stock=5, currency="KWD", eyes=True, resold=False),
         WATCHES,
@@ -284,7 +336,14 @@ TOURS: dict[str, Steps] = {
         operator("resume", 0),
         operator("closes", 0, 3),
         bought("Ann", 0, 2),
-        bought("Bob", 0, 2),
+        operator("limit", 0, 1),  # which is less than Ann has
+        bought("Ann", 0),
+        operator("limit", 0, 3),
+        bought("Bob", 0, 3),
+        operator("pause", 0),  # while all is reserved
+        ("looks", {"who": "Ann", "order": 0}),
+        ("visits", {"who": "Ann", "where": 0}),
+        operator("resume", 0),
         WATCHES,
         changed("payment"),
         changed("payment", 1),

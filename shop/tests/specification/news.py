@@ -28,6 +28,7 @@ class ProviderActs(Acts):
 
     @act(
         3,
+        needs="a provider",
         mood=st.sampled_from([*["answers"] * 3, *["works"] * 2, "declines", "silent", "mute"]),
         dies=st.booleans(),
     )

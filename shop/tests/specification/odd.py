@@ -50,6 +50,7 @@ def odd_calls(world: World, order: Order) -> Iterator[Odd]:
             ("invalid_request", {"all": True, "quantity": 1}),
             ("invalid_request", {"quantity": 1, "units": 1}),
             ("invalid_quantity", {"sale": sale}),
+            ("invalid_quantity", {"all": True, "sale": sale}),
             *(("invalid_quantity", {"quantity": each}) for each in (0, -1, 1001, 1.5, "1", None)),
             ("malformed", b"{"),
             ("too_large", b" " * 17_000),
@@ -67,6 +68,30 @@ def odd_calls(world: World, order: Order) -> Iterator[Odd]:
     for lines in ([], [line] * 2, [line] * 21, None, [{"quantity": 1}]):
         yield Odd("invalid_cart", "POST", "orders", {"lines": lines}, keyed)
     yield Odd("invalid_quantity", "POST", "orders", {"lines": [line | {"quantity": 0}]}, keyed)
+
+
+def buy_elsewhere(world: World, person: Person, order: Order) -> None:
+    """Use an order's key again, in another sale of the same item."""
+    sale = world.rows[order.lines[0].sale]
+    other = type(sale).objects.get(pk=sale.pk)
+    other.pk = None
+    other.save()
+    again, body = str(order.key), {"quantity": order.lines[0].quantity}
+    answer = person.buyer.call("POST", f"sales/{other.pk}/orders", body, idempotency_key=again)
+    assert answer.json().get("code") == "idempotency_key_reused", answer.json()
+    other.delete()
+
+
+def visit_oddly(person: Person) -> None:
+    """Open addresses that are mistyped or out of date."""
+    for page in ("0", "-1", "x", "", "999", str(TOO_LARGE)):
+        assert person.browser.get(f"/orders/?page={page}").status_code == 200, page
+    for kind in ("sales", "orders"):
+        for number in ("0", str(10**9), str(TOO_LARGE), "x"):
+            assert person.browser.get(f"/{kind}/{number}/").status_code == 404, (kind, number)
+    assert person.browser.get("/nothing/").status_code == 404
+    for what in ("payment", "cancel", "refund"):
+        assert person.browser.get(f"/orders/1/{what}/").status_code == 405
 
 
 def ask_oddly(world: World, person: Person, order: Order) -> None:

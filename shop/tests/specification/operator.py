@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.urls import reverse
@@ -91,14 +92,19 @@ class Operator(Commands):
         assert self.does("shop_order", "fulfil", *said) == " ".join(told)
         self.log += ["Handed over."] * done
 
-    def retry(self, order: Order, refund: Money) -> None:
-        """Ask again for a refund that the provider refused."""
-        row = self.refunds()[order.refunds.index(refund), self.world.orders[order]]
-        asked(lambda: self.model.retry(order, refund))
-        others = [each.pk for each in self.refunds().values() if each.state != "failed"]
-        said = self.does("shop_refund", "retry", row.pk, *others)
-        assert said == f"Refund {row.pk} is {refund.state}."
-        self.log.append("Requested again.")
+    def retry(self, failed: list[tuple[Order, Money]]) -> None:
+        """Ask again for refunds that the provider refused, the latest first."""
+        rows = self.refunds()
+        found = {
+            rows[o.refunds.index(each), self.world.orders[o]].pk: (o, each) for o, each in failed
+        }
+        for pk in sorted(found, reverse=True):
+            asked(partial(self.model.retry, *found[pk]))
+        others = [each.pk for each in rows.values() if each.state != "failed"]
+        said = self.does("shop_refund", "retry", *found, *others)
+        told = [f"Refund {pk} is {found[pk][1].state}." for pk in sorted(found, reverse=True)]
+        assert said == " ".join(told)
+        self.log += ["Requested again."] * len(found)
 
     def restock(self, sale: Sale, units: int, *, twice: bool) -> None:
         """Add units by the form, perhaps by sending it twice."""

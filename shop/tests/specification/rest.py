@@ -186,7 +186,7 @@ def _check_mail(world: World, written: Any, kind: str, order: Order) -> None:
     ]
     headings, bodies = (
         [each(text, number=number, deadline=deadline, contents=contents[n])[n] for n in (0, 1)]
-        for text in words.MAILS[kind]
+        for text in world.texts.mails[kind]
     )
     facts = [
         (f"{line.quantity} × {line.sale.name}", line.price * line.quantity) for line in order.lines

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
+from django.conf import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
@@ -17,6 +18,7 @@ from shop.tests.specification.buyers import BuyersActs
 from shop.tests.specification.others import OthersActs
 from shop.tests.specification.world import Psp, World
 
+PROVIDER = "shop.tests.specification.world.Psp"
 FIRST = ("buys", "buys", "buys_a_cart", "uses_a_page")
 
 
@@ -32,6 +34,7 @@ class Story(BuyersActs, OthersActs):
         hold=st.sampled_from([30, 90, 900, 7_260]),
         opens=st.sampled_from([-5, -5, 120]),
         eyes=st.booleans(),
+        payments=st.sampled_from([True] * 7 + [False]),
     )
     def opens(
         self,
@@ -43,11 +46,12 @@ class Story(BuyersActs, OthersActs):
         hold: int,
         opens: int,
         eyes: bool,
+        payments: bool,
     ) -> None:
         """Open the sales; `eyes` decides who looks at the end: operators or buyers."""
-        chosen = (stock, limit, prices, resold, currency, hold, opens, eyes)
+        chosen = (stock, limit, prices, resold, currency, hold, opens, eyes, payments)
         names = ("stock", "limit", "prices", "resold", "currency", "hold", "opens", "eyes")
-        self.steps.append(("opens", dict(zip(names, chosen, strict=True))))
+        self.steps.append(("opens", dict(zip((*names, "payments"), chosen, strict=True))))
         self.eyes, far = eyes, 100_000
         rules = {"resells_cancelled": resold, "resells_returned": not resold}
         sales = [
@@ -55,11 +59,15 @@ class Story(BuyersActs, OthersActs):
             Sale("Phone", 5, prices[1], "CNY", 3, max(opens - 120, 0), 400, 60, 199_900),
             Sale("Gamma", 4, 1_500, currency, 3, opens, far, 900, 1_000, **rules),
         ]
+        settings.PAYMENT_PROVIDER = PROVIDER
         provider.cache_clear()
-        self.begin(World(sales, cast(Psp, provider())), sales)
+        psp = cast(Psp, provider())
+        settings.PAYMENT_PROVIDER = PROVIDER if payments else ""
+        self.begin(World(sales, psp, payments=payments), sales)
         self.say(
             f"Alpha has {stock} at {prices[0]} CNY, {limit} each, {hold} s to pay; Phone costs "
             f"{prices[1]} CNY, Gamma 1500 {currency}"
+            + ("" if payments else "; nothing is paid here")
         )
 
     @rule(data=st.data())

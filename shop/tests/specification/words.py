@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from shop.specification.order import AWAITING, Money, Order, Sale
 from shop.specification.shop import Shop
@@ -89,6 +90,17 @@ CHINESE = {
     "Cancel some": "取消部分",
     "Return for a refund": "退货退款",
     "Return some": "退回部分",
+    "Being confirmed": "确认中",
+    "Confirmed": "已确认",
+    "We are confirming your order.": "我们正在确认您的订单。",
+    "Your order is confirmed. Thank you!": "您的订单已确认，感谢您的购买！",
+    "This order was not confirmed in time, so the items went back on sale.": (
+        "此订单未能及时确认，商品已重新上架。"
+    ),
+    "You returned this order.": "您已退货。",
+    "Not confirmed in time": "未能及时确认",
+    "Return complete": "退货完成",
+    "Return": "退货",
     # refusals
     "This page was out of date. Please try again.": "页面已过期，请重试。",
     "There are not enough items left right now. Some orders are still unpaid; items that are not "
@@ -116,6 +128,12 @@ CHINESE = {
     "This order has been refunded.": "订单已退款。",
     "The payment was declined. You were not charged.": "付款被拒绝，未产生扣款。",
     # mails
+    "Order {number} is confirmed": "订单 {number} 已确认",
+    "Thank you for your order!": "感谢您的购买！",
+    "The order was not confirmed in time, so the items went back on sale.": (
+        "订单未能及时确认，商品已重新上架。"
+    ),
+    "Order {number} has been returned": "订单 {number} 已退货",
     "Order": "订单",
     "Total": "合计",
     "Pay now": "立即付款",
@@ -248,6 +266,48 @@ MAILS = {
         ),
     ),
 }
+
+
+class Texts(NamedTuple):
+    """What the shop calls orders, by status or by kind of event or mail."""
+
+    order: dict[str, str]
+    about: dict[str, str]
+    history: dict[str, str]
+    mails: dict[str, tuple[str, str]]
+
+
+WITH_PAYMENTS = Texts(ORDER, ABOUT, HISTORY, MAILS)
+NOT_CONFIRMED = "order was not confirmed in time, so the items went back on sale."
+WITHOUT_PAYMENTS = Texts(
+    ORDER
+    | {
+        "awaiting_payment": "Being confirmed",
+        "paid": "Confirmed",
+        "refund_pending": "Returned",
+        "refunded": "Returned",
+    },
+    ABOUT
+    | {
+        "awaiting_payment": "We are confirming your order.",
+        "paid": "Your order is confirmed. Thank you!",
+        "expired": f"This {NOT_CONFIRMED}",
+        "refund_pending": "You returned this order.",
+        "refunded": "You returned this order.",
+    },
+    HISTORY
+    | {
+        "paid": "Confirmed",
+        "expired": "Not confirmed in time",
+        "refunded": "Return complete",
+    },
+    MAILS
+    | {
+        "paid": ("Order {number} is confirmed", "Thank you for your order!"),
+        "expired": ("Order {number} has expired", f"The {NOT_CONFIRMED}"),
+        "refunded": ("Order {number} has been returned", "You returned this order."),
+    },
+)
 WHY = "You receive this email because of your order with us."
 TWICE = "Clicking twice places only one order."
 UNPAID = "Some orders are still unpaid. Items that are not paid for in time go back on sale."

@@ -183,13 +183,15 @@ class World:
     Args:
         sales: of the model; each is opened in the shop.
         provider: the shop's.
+        payments: whether the shop takes any.
     """
 
-    def __init__(self, sales: list[Sale], provider: Psp) -> None:
+    def __init__(self, sales: list[Sale], provider: Psp, *, payments: bool = True) -> None:
         delete_all()
         client().delete(QUEUE)
         self.epoch = clock.begin()
-        self.model, self.provider = Shop(sales), provider
+        self.model, self.provider = Shop(sales, payments=payments), provider
+        self.texts = words.WITH_PAYMENTS if payments else words.WITHOUT_PAYMENTS
         self.story: list[str] = []
         self.queued: set[Order] = set()
         self.outbox: list[int] = []
@@ -329,7 +331,7 @@ class World:
         """Follow up orders in the model, as the outbox does."""
         for order in self.model.orders:
             if "opened" in order.news and order.shown(self.model.now) == AWAITING:
-                self.queued.add(order)
+                self.queued |= {order} if self.model.payments else set()
         self.model.follow_up()
         for order in self.model.orders:
             for kind, sent in order.mails.items():
