@@ -78,6 +78,7 @@ def test_a_line_has_the_ids_of_its_request_trace_and_order(written: StringIO) ->
     assert line["level"] == "WARNING"
     assert line["logger"] == "shop.test"
     assert (line["request"], line["trace"], line["order"]) == ("f" * 32, trace, "91")
+    assert line_of({"PATH_INFO": "/api/v1/orders/92"}, written)["order"] == "92"
 
 
 def test_a_requests_own_span_gives_the_trace_of_its_lines(written: StringIO) -> None:

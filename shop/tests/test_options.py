@@ -13,8 +13,9 @@ from django.urls import clear_url_caches
 
 import shop.urls
 from inventory.models import Item
+from shop import orders
 from shop.audit import examine
-from shop.background.follow_up import follow_up
+from shop.background.follow_up import HANDLERS, follow_up
 from shop.background.repair import repair
 from shop.conftest import Buyer, api_handler
 from shop.mails.rendering import Kind, letter
@@ -89,15 +90,15 @@ def test_an_order_that_needs_no_payment_is_confirmed_and_may_be_returned(
 
 
 def test_a_buyer_who_asks_first_confirms_the_order_or_cancels_it(
-    ann: Buyer, sale: Any, settings: Any
+    ann: Buyer, bob: Buyer, sale: Any, settings: Any
 ) -> None:
     settings.PAYMENT_PROVIDER = ""
-    asked, cancelled = ann.order(sale), ann.order(sale)
+    asked, cancelled, waits = ann.order(sale), ann.order(sale), bob.order(sale)
     assert ann.post(f"orders/{asked}/payment").json()["status"] == "paid"
     assert ann.post(f"orders/{cancelled}/cancel").json()["status"] == "cancelled"
-    follow_up()
+    HANDLERS[orders.OPENED]({"orders": [asked, cancelled, waits]})  # which were opened together
     found = Order.objects.order_by("pk").values_list("status", flat=True)
-    assert list(found) == ["paid", "cancelled"]
+    assert list(found) == ["paid", "cancelled", "paid"]
 
 
 def test_without_payments_no_provider_is_needed_and_none_is_listened_to(
