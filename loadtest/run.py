@@ -6,13 +6,13 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from random import Random
 
-from loadtest.address import RunImpossible, address_of
+from loadtest.address import RunImpossible
 from loadtest.client import Connection
 from loadtest.crowd import Crowd, OwnSales
 from loadtest.files import MOST, leave_tokens
@@ -24,6 +24,7 @@ from loadtest.shop import Request
 from loadtest.shopper import Shopper
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.answers import Answer, SaleUnusable, sale_of
+from loadtest.steps import RunPlan
 
 # Tokens fetched at once: few enough not to hold the shop up, enough to ask seldom.
 TOKENS_AT_ONCE = 500
@@ -117,32 +118,30 @@ class Run:
 
     def __init__(
         self,
+        address: tuple[str, int],
+        plan: RunPlan,
         *,
-        host: str,
-        sale: str,
-        beside: Mapping[str, str] | None = None,
         weights: dict[str, int],
-        seed: int,
         worker: int,
+        workers: int,
         rounds: int,
         history: str,
         report: Report,
-        arrivals: float = 0.0,
-        users: int = 1,
-        run: str = "",
+        run: str,
     ) -> None:
-        """`beside`: ids of further sales, by their roles.
+        """`worker` is this process's number among the `workers`, which share the plan's buyers.
 
-        `users`: of all processes together, by which they pace themselves in a sale that lasts.
-        `arrivals`: buyers that come to this process each second; 0 for a closed loop.
+        `rounds` are the buyers that each user plays; 0: without end. `history` is a folder; empty:
+        nothing is recorded. `run` is the run's name.
         """
-        self.address = address_of(host)
-        self.sale = find_sale(self.address, sale)
-        others = {role: find_sale(self.address, each) for role, each in (beside or {}).items()}
+        self.address = address
+        self.sale = find_sale(address, plan.sale)
+        others = {role: find_sale(address, each) for role, each in plan.beside.items()}
         shared = {role: each for role, each in others.items() if role not in OWN_ROLES}
-        self._pause = users / PACE
+        # Users pace themselves in a sale that lasts, all processes together.
+        self._pause = plan.buyers / PACE
         self.weights = weights
-        self.seed, self.worker, self.rounds = seed, worker, rounds
+        self.seed, self.worker, self.rounds = plan.seed, worker, rounds
         self.tally = Tally(run)
         self.everyone_is_here = threading.Event()
         self._users = count()
@@ -161,8 +160,10 @@ class Run:
             # Processes do not know which of them uses a pair of own sales: the first has them all.
             OwnSales({} if worker else others),
         )
-        drawn = Random(f"{seed}/{worker}/arrivals")
-        self._arrivals = Arrivals(arrivals, drawn, self.sale.opens_at) if arrivals else None
+        self._arrivals: Arrivals | None = None
+        if plan.arrivals:
+            drawn = Random(f"{plan.seed}/{worker}/arrivals")
+            self._arrivals = Arrivals(plan.arrivals / workers, drawn, self.sale.opens_at)
 
     def live(self, act: Act, *, scheduled: bool) -> None:
         """Play one buyer after the other, as many as there are rounds (0: without end).

@@ -304,19 +304,17 @@ class Session:
             return self._rush
         if isinstance(runner, MasterRunner):
             return None
+        sales = {"sale": options.opened, "beside": parse_sales(options.others)}
         return Run(
-            host=self._environment.host or "",
-            sale=options.opened,
-            beside=parse_sales(options.others),
+            address_of(self._environment.host or ""),
+            replace(plan_of(options), **sales),
             weights=parse_weights(options.weights),
-            seed=options.seed,
             worker=getattr(runner, "worker_index", 0),
             # In a fault run, buyers keep arriving until the run is stopped.
             rounds=0 if goes_on(options) else int(options.rounds),
             history=options.recording,
             report=self._report,
-            users=options.num_users or 1,
-            arrivals=float(options.arrivals) / options.workers,
+            workers=options.workers,
             run=options.run_name,
         )
 
