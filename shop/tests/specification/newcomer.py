@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from smtplib import SMTPRecipientsRefused
+from smtplib import SMTPRecipientsRefused, SMTPResponseException
 from typing import Any
 from unittest import mock
-from urllib.parse import urlsplit
 from uuid import uuid4
 
+from django.conf import settings
 from django.core import mail
 from django.core.mail.backends.locmem import EmailBackend
 from django.test import Client
@@ -71,6 +71,8 @@ class Newcomer(Person):
         elsewhere = Client(enforce_csrf_checks=True)
         assert self._signs_in(elsewhere, FIRST).status_code == 200
         link = self._link()
+        forged = re.sub(r"-\w+/$", f"-{'0' * 32}/", link)
+        assert not forms(read(elsewhere.get(forged).content.decode()), forged)
         choose = elsewhere.get(link).headers["Location"]  # which hides the link's secret
         for password, again in ((SECOND, FIRST), ("12345", "12345"), (SECOND, SECOND)):
             typed = {"new_password1": password, "new_password2": again}
@@ -88,19 +90,21 @@ class Newcomer(Person):
         assert self.browser.get("/account/").status_code == 302
 
     def _link(self) -> str:
-        """Ask for a mail, which its server puts off once; return its link."""
+        """Ask for a mail, which its server puts off twice; return its link."""
         address = f"{self._login}@example.org"
         mail.outbox = []
-        self._sends(self.browser, "/password-reset/", {"email": address})
-        later = SMTPRecipientsRefused({address: (450, b"later")})
-        with mock.patch.object(EmailBackend, "send_messages", side_effect=later):
-            tasks.send_mails()
-        OutboxMessage.objects.filter(topic=RESET).update(not_before=database_time())
+        self._sends(self.browser, "/password-reset/", {"email": address.upper()})
+        for later in (SMTPResponseException(451, b"later"), SMTPRecipientsRefused({})):
+            assert mail.outbox == []  # the page has waited for no mail server
+            with mock.patch.object(EmailBackend, "send_messages", side_effect=later):
+                tasks.send_mails()
+            OutboxMessage.objects.filter(topic=RESET).update(not_before=database_time())
         tasks.send_mails()
         [sent] = mail.outbox
-        assert sent.to == [address]
-        [link] = re.findall(r"http\S+", str(sent.body))
-        return str(urlsplit(link).path)
+        assert (sent.to, sent.subject) == ([address], "Choose a new password / 设置新密码")
+        links: list[str] = re.findall(rf"{settings.PUBLIC_URL}(\S+)", str(sent.body))
+        [link] = links
+        return link
 
     def _signs_in(self, browser: Client, password: str) -> Any:
         typed = {"username": self._login, "password": password}
