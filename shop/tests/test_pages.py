@@ -18,6 +18,7 @@ from shop.tests.catalogue import (
     PASSWORD,
     a_buyer,
     a_sale,
+    an_order,
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -173,6 +174,24 @@ def test_a_failure_is_a_friendly_page_that_needs_no_database(
     assert answer.status_code == status
     assert heading in answer.text
     assert ("Retry-After" in answer.headers) == (status == 503)
+
+
+def test_an_action_after_the_session_ended_leads_through_the_sign_in_to_the_order(client, buyer):
+    order = an_order(a_sale(), buyer)
+    for action in ("payment", "cancel", "refund"):
+        asked = client.post(f"{order.get_absolute_url()}{action}/")
+        assert asked.url == f"/sign-in/?next={order.get_absolute_url()}"
+    client.force_login(buyer)
+    assert f"Order {order.pk}" in client.get(asked.url, follow=True).text
+
+
+def test_no_key_is_one_that_a_browser_restores_when_it_reloads_the_page(browser, buyer):
+    sale = a_sale(limit=2)
+    order = an_order(sale, buyer, quantity=2)
+    for address in (sale.get_absolute_url(), order.get_absolute_url()):
+        keys = re.findall(r'<input[^>]*name="key"[^>]*>', browser.get(address).text)
+        assert keys
+        assert all('autocomplete="off"' in key for key in keys)
 
 
 def test_the_icon_is_found_at_the_usual_address(client):
