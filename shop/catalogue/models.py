@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -15,6 +15,9 @@ from inventory.models import Item
 from shop.money import check_currency, default_currency, plain
 
 CURRENCY = "^[A-Z]{3}$"
+
+MAX_HOLD = timedelta(days=365)
+"""Longest time to pay. With a far longer one no deadline is a date, so no purchase succeeds."""
 
 
 class Product(models.Model):
@@ -66,7 +69,9 @@ class Sale(models.Model):
     ends_at = models.DateTimeField()
     paused = models.BooleanField(default=False, help_text="nothing is sold while it is set")
     hold = models.DurationField(
-        default=timedelta(minutes=15), help_text="time to pay, before the units go back"
+        default=timedelta(minutes=15),
+        validators=[MaxValueValidator(MAX_HOLD)],
+        help_text="time to pay, before the units go back",
     )
     restock_cancelled = models.BooleanField(
         default=True,
@@ -85,10 +90,14 @@ class Sale(models.Model):
             ),
             models.CheckConstraint(condition=Q(limit__gte=1), name="shop_sale_limit_positive"),
             models.CheckConstraint(
-                condition=Q(ends_at__gt=F("starts_at")), name="shop_sale_ends_after_start"
+                condition=Q(ends_at__gt=F("starts_at")),
+                name="shop_sale_ends_after_start",
+                violation_error_message="A sale must end after it starts.",
             ),
             models.CheckConstraint(
-                condition=Q(hold__gt=timedelta(0)), name="shop_sale_hold_positive"
+                condition=Q(hold__gt=timedelta(0)),
+                name="shop_sale_hold_positive",
+                violation_error_message="The time to pay (hold) must be longer than zero.",
             ),
         ]
 

@@ -151,7 +151,7 @@ class Migration(migrations.Migration):
                 ('starts_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('ends_at', models.DateTimeField()),
                 ('paused', models.BooleanField(default=False, help_text='nothing is sold while it is set')),
-                ('hold', models.DurationField(default=datetime.timedelta(seconds=900), help_text='time to pay, before the units go back')),
+                ('hold', models.DurationField(default=datetime.timedelta(seconds=900), help_text='time to pay, before the units go back', validators=[django.core.validators.MaxValueValidator(datetime.timedelta(days=365))])),
                 ('restock_cancelled', models.BooleanField(default=True, help_text='units of cancelled orders are sold again; otherwise they are written off')),
                 ('restock_returned', models.BooleanField(default=True, help_text='units of returned orders are sold again; otherwise they are written off')),
                 ('item', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='inventory.item')),
@@ -225,11 +225,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='sale',
-            constraint=models.CheckConstraint(condition=models.Q(('ends_at__gt', models.F('starts_at'))), name='shop_sale_ends_after_start'),
+            constraint=models.CheckConstraint(condition=models.Q(('ends_at__gt', models.F('starts_at'))), name='shop_sale_ends_after_start', violation_error_message='A sale must end after it starts.'),
         ),
         migrations.AddConstraint(
             model_name='sale',
-            constraint=models.CheckConstraint(condition=models.Q(('hold__gt', datetime.timedelta(0))), name='shop_sale_hold_positive'),
+            constraint=models.CheckConstraint(condition=models.Q(('hold__gt', datetime.timedelta(0))), name='shop_sale_hold_positive', violation_error_message='The time to pay (hold) must be longer than zero.'),
         ),
         migrations.RunSQL(SQL, UNDO),
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DataError
 
 from shop.catalogue.sales import open_sale
 from shop.money import default_currency, to_minor
@@ -48,17 +49,21 @@ class Command(BaseCommand):
         if options["stock"] < 0:
             raise CommandError("--stock cannot be negative")
         try:
+            price = to_minor(options["price"], default_currency())
+        except (OverflowError, ValueError) as error:
+            raise CommandError(f"--price: {error}") from error
+        try:
             sale = open_sale(
                 stock=options["stock"],
-                price=to_minor(options["price"], default_currency()),
+                price=price,
                 limit=options["limit"],
                 starts_in=timedelta(seconds=options["starts_in"]),
                 hold=timedelta(seconds=options["hold"]),
             )
         except ValidationError as error:
             raise CommandError("; ".join(error.messages)) from error
-        except ValueError as error:
-            raise CommandError(f"--price: {error}") from error
+        except (DataError, OverflowError, ValueError) as error:
+            raise CommandError(f"--stock, --starts-in or --hold: {error}") from error
         if options["json"]:
             self.stdout.write(json.dumps({"sale": sale.pk, "item": sale.item_id}))
         else:

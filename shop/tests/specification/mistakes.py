@@ -22,7 +22,7 @@ WRONG: dict[str, list[dict[str, str]]] = {
     "shop_sale_change": [
         *({"price": price} for price in PRICES),
         *({"limit": limit} for limit in ("", "0", "-1", "1.5")),
-        *({"hold": hold} for hold in ("", "-1", "x")),
+        *({"hold": hold} for hold in ("", "-1", "x", "99999999 00:00:00")),
         LONG_AGO,
     ],
     "shop_product_change": [*({"list_price": price} for price in PRICES), {"slug": "not a slug"}],
@@ -31,7 +31,9 @@ WRONG: dict[str, list[dict[str, str]]] = {
 OPTIONS = {
     "create_sale": (
         *("--price=-1", "--price=1.001", "--price=NaN", "--price=1e30", "--stock=-1"),
+        *("--price=Infinity", f"--stock={2**70}", "--starts-in=1e12", "--starts-in=nan"),
         *("--stock=1.5", "--limit=0", "--limit=-1", "--hold=0", "--hold=-1", "--no-such-option"),
+        *("--hold=1e12", "--hold=1e30", "--hold=nan"),
     ),
     "audit": ("--sale=0", "--sale=-1", f"--sale={2**40}", "--sale=x", "--no-such-option"),
     "export_metrics": ("--port=-1", "--port=65536", "--port=x", "--bind=not an address"),
