@@ -46,8 +46,11 @@ def take(destination: Path, name: str, **options: Any) -> str:
         What to do next.
 
     Raises:
-        NotTaken: the folder is neither, or the name has no letters.
+        NotTaken: the folder is neither or not named, or the name has no letters.
     """
+    if destination == Path():
+        raise NotTaken("DEST is missing: make take-home DEST=../acme …")
+    destination = destination.resolve()
     if not any(letter.isascii() and letter.isalnum() for letter in name) or '"' in name:
         raise NotTaken('NAME needs letters, and no quotes: make take-home NAME="Acme Tickets" …')
     version = _git(PROJECT, "rev-parse", "--short", "HEAD")
@@ -112,7 +115,7 @@ def main() -> None:
     if given.languages:
         options["languages"] = given.languages
     try:
-        print(take(given.destination.resolve(), given.name.strip(), **options))
+        print(take(given.destination, given.name.strip(), **options))
     except NotTaken as refused:
         sys.exit(f"error: {refused}")
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from subprocess import CompletedProcess
 
 import pytest
-from django.core.management import get_commands, load_command_class
+from django.core.management import CommandError, get_commands, load_command_class
 
 from course.lesson import find
 from course.report import as_values, report
@@ -62,6 +62,12 @@ def understand(command: str, arguments: list[str]) -> None:
     """
     app = get_commands()[command]
     load_command_class(app, command).create_parser("manage.py", command).parse_args(arguments)
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "x"])
+def test_a_count_that_cannot_be_is_refused_in_words(count):
+    with pytest.raises(CommandError, match=f"'{count}' is not a whole number of at least 1"):
+        understand("prove", [f"--stock={count}"])
 
 
 def targets() -> set[str]:

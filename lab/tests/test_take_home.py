@@ -192,6 +192,11 @@ def test_a_name_that_cannot_be_part_of_other_names_is_refused(tmp_path, name):
         take(tmp_path / "shop", name)
 
 
+def test_no_folder_is_not_taken_for_this_one():
+    with pytest.raises(NotTaken, match="DEST is missing"):
+        take(Path(), ACME)
+
+
 def test_a_folder_with_something_else_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("my only copy")
     with pytest.raises(NotTaken, match="not empty"):

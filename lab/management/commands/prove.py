@@ -8,7 +8,7 @@ import os
 import random
 import sys
 import tempfile
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -47,12 +47,11 @@ def at_least_one(text: str) -> int:
     """Parse a count.
 
     Raises:
-        ValueError: it is not a whole number of at least 1.
+        ArgumentTypeError: it is not a whole number of at least 1.
     """
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
 
 
 class Command(BaseCommand):
