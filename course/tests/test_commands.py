@@ -68,6 +68,12 @@ def test_a_search_that_finds_something_exits_with_1_and_the_seed_repeats_it(caps
     assert capsys.readouterr().out.partition("The shortest history of: ")[2] == found
 
 
+@pytest.mark.parametrize("count", ["0", "-4"])
+def test_a_search_of_nothing_is_refused(count, capsys):
+    assert search("--schedules", count) == 2
+    assert "at least one" in capsys.readouterr().err
+
+
 @pytest.mark.long
 def test_a_search_in_several_processes_finds_what_one_process_finds(monkeypatch):
     monkeypatch.setattr("course.simulator.search.CHUNK", 20)

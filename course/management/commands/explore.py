@@ -40,6 +40,8 @@ class Command(BaseCommand):
         names = [name for name in options["faults"].split(",") if name]
         if unknown := [name for name in names if name not in ACTS]:
             raise CommandError(f"no such fault: {unknown[0]}", returncode=2)
+        if options["schedules"] < 1:
+            raise CommandError("a search takes at least one of --schedules", returncode=2)
         what = Exploration(
             frozenset({Act.SWITCH, *(ACTS[name] for name in names)}),
             EXPLORED_LOCKS[options["lock"]],
@@ -50,7 +52,7 @@ class Command(BaseCommand):
             task = progress.add_task("schedules", total=options["schedules"])
             tally = explore(
                 what,
-                schedules=max(1, options["schedules"]),
+                schedules=options["schedules"],
                 seed=options["seed"],
                 processes=options["processes"],
                 progress=lambda tally: progress.update(task, completed=tally.schedules),
