@@ -43,17 +43,6 @@ def test_a_release_returns_units_and_allowance_exactly_once(stock):
     assert (book(item).available, BuyerQuota.objects.get(buyer=1).used) == (5, 0)
 
 
-def test_a_release_of_several_reservations_of_a_buyer_returns_their_whole_allowance(stock):
-    item = stock(5)
-    mine = [reserve(item), reserve(item), reserve(item, quantity=2)]
-    kept = reserve(item, 2)
-    assert len(release(*mine)) == 3
-    movement = StockMovement.objects.filter(item=item).latest("pk")
-    assert (movement.delta, movement.reason) == (4, "release")
-    assert dict(BuyerQuota.objects.values_list("buyer", "used")) == {1: 0, 2: 1}
-    assert (book(item).available, release(kept) != []) == (4, True)
-
-
 def test_units_of_an_oversold_demonstration_come_back_only_as_far_as_there_ever_were_any(stock):
     item = stock(1)
     reserve(item, 1)
@@ -190,15 +179,6 @@ def test_parts_given_back_at_once_never_add_up_to_more_than_was_reserved(stock):
     answers = at_once([partial(release, mine, units=2) for _ in range(8)])
     assert sum(len(answer) for answer in answers) == 3
     assert (book(item).available, book(item).held) == (9, 1)
-
-
-def test_the_key_of_a_reservation_of_which_a_part_came_back_still_gets_its_first_answer(stock):
-    item = stock(5)
-    bought = new_purchase(item, 1, 3)
-    first = sell(bought)
-    release(first.reservation, units=1)
-    again = sell(bought)
-    assert (again.replayed, again.reservation) == (True, first.reservation)
 
 
 def test_units_that_are_written_off_leave_the_total_and_the_limit_and_are_not_sold_again(stock):

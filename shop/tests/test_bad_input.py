@@ -17,8 +17,6 @@ pytestmark = pytest.mark.django_db
 
 
 A_UUID = "0b5481f0-2c1e-4d5a-9f3b-6a7c8d9e0f12"
-MISSING = 2**62
-
 QUANTITIES = [
     0, -1, 1001, 2**31, 2**63, -(2**63), 10**400, True, False, None, 1.5,
     "1", "", [], [1], {}, {"quantity": 1},
@@ -85,16 +83,6 @@ def test_a_key_that_is_no_uuid_is_refused(key, ann, sale):
     refused(answer, 400, "idempotency_key_missing")
 
 
-@pytest.mark.usefixtures("writes_nothing")
-@pytest.mark.parametrize(
-    "path",
-    [f"sales/{n}/orders" for n in (0, MISSING, 2**63 - 1, 2**63, 2**64, 10**30)],
-)
-def test_there_must_be_such_a_sale(path, ann):
-    answer = ann.call("POST", path, {"quantity": 1}, idempotency_key=str(uuid4()))
-    refused(answer, 404, "not_found")
-
-
 TOKENS = {
     "none": "",
     "no scheme": tokens.issue(1),
@@ -137,28 +125,6 @@ def test_a_refusal_is_in_chinese_for_who_asks_for_it_and_else_in_english(
 ):
     document = ann.buy(sale, 0, accept_language=accepted).json()
     assert document["title"] == title("invalid_quantity", language)
-
-
-@pytest.mark.parametrize("body", [None, {}, {"all": True}])
-@pytest.mark.parametrize("change", ["cancel", "refund"])
-def test_all_and_an_empty_body_return_the_whole_order(change, body, ann, sale):
-    order = ann.order(sale, 2)
-    if change == "refund":
-        ann.post(f"orders/{order}/payment")
-    answer = ann.call("POST", f"orders/{order}/{change}", body)
-    assert answer.json()["status"] == {"cancel": "cancelled", "refund": "refunded"}[change]
-
-
-def test_a_key_of_the_whole_order_must_be_one_too(ann, sale):
-    answer = ann.post(f"orders/{ann.order(sale)}/cancel", idempotency_key="1")
-    refused(answer, 400, "idempotency_key_missing")
-
-
-def test_a_body_without_its_length_does_not_give_back_the_whole_order(ann, sale):
-    order = ann.order(sale, 2)
-    answer = ann.post(f"orders/{order}/cancel", transfer_encoding="chunked")
-    refused(answer, 400, "malformed")
-    assert ann.get(f"orders/{order}").json()["status"] == "awaiting_payment"
 
 
 @pytest.mark.django_db(transaction=True)

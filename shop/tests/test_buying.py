@@ -117,21 +117,6 @@ def test_a_quantity_that_is_none_is_refused_with_its_place(ann):
     assert Reservation.objects.count() == 0
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"lines": "all"},
-        {"lines": [3]},
-        {"lines": [{"sale": True, "quantity": 1}]},
-        {"lines": [{"sale": 2**63, "quantity": 1}]},
-    ],
-)
-def test_what_is_no_cart_is_refused(ann, body):
-    answer = ann.call("POST", "orders", body, idempotency_key=str(uuid4()))
-    assert "sale" not in refused(answer, 422, "invalid_cart")
-
-
 def test_the_keys_of_the_lines_are_those_that_the_api_describes(ann):
     sales, key = sorted([a_sale(), a_sale()], key=lambda sale: sale.pk), uuid4()
     send(ann, (sales[1], 1), (sales[0], 1), key=key)

@@ -14,6 +14,8 @@ from shop.tests.specification.world import Crash, Person, Tab, World, key_of, st
 T = TypeVar("T")
 FIGURES = ("available", "left", "may_come_back")
 CHANGES = {"payment": "pay", "cancel": "cancel", "refund": "refund"}
+WHOLE: tuple[Any, ...] = (None, {}, {"all": True})
+"""Bodies of calls that cancel or return a whole order."""
 
 
 def asked(act: Callable[[], T]) -> T | Refused:
@@ -138,7 +140,8 @@ class Doors:
 
     def change_by_api(self, person: Person, order: Order, what: str, part: Part | None) -> None:
         """Pay, cancel or return by a call."""
-        body, sent = None, {"accept_language": person.language}
+        body = None if what == "payment" else WHOLE[self.world.orders[order] % len(WHOLE)]
+        sent = {"accept_language": person.language}
         if part is not None:
             body = {"quantity": part.units}
             if part.sale is not None:
@@ -182,6 +185,7 @@ class Doors:
         if tab.session != person.session:
             assert answer is not None
             assert answer.status_code == 403, "the form of an earlier session was taken"
+            assert person.says("The form has expired") in answer.content.decode()
             return "a form of before, in vain"
         kind, _, number = form.action.strip("/").partition("/")
         if kind == "sales":

@@ -178,6 +178,7 @@ TOURS: dict[str, Steps] = {
         FOLLOWS,
         ENDS,
         some("refund", 1),
+        ("repeats_the_purchase", {"who": "Ann"}),
         provider("works"),
         some("refund", 2),
         ASKS,

@@ -102,6 +102,7 @@ CHINESE = {
     "Return complete": "退货完成",
     "Return": "退货",
     # refusals
+    "The form has expired": "表单已失效",
     "This page was out of date. Please try again.": "页面已过期，请重试。",
     "There are not enough items left right now. Some orders are still unpaid; items that are not "
     "paid for in time go back on sale.": (

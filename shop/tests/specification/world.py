@@ -35,7 +35,6 @@ STATUS = {
     **dict.fromkeys(("not_started", "paused"), 403),
     "unauthorized": 401,
     "not_found": 404,
-    "method_not_allowed": 405,
     "ended": 410,
     "too_large": 413,
     "rate_limited": 429,
