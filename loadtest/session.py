@@ -148,6 +148,8 @@ class Session:
     def give_up(self, error: Exception) -> NoReturn:
         """End Locust, with the reason and an exit code of its own."""
         self._environment.process_exit_code = EXIT_CODES[UNKNOWN]
+        # Locust logs the reason, before which gevent would print a traceback.
+        gevent.get_hub().NOT_ERROR = (*gevent.get_hub().NOT_ERROR, StopTest)
         raise StopTest(str(error)) from error
 
     # --- listeners ----------------------------------------------------------------------------

@@ -240,6 +240,7 @@ def test_a_shop_that_cannot_be_rushed_is_said_and_is_no_verdict(
     done = rush_by_locust(url, tmp_path, shop)
     assert done.returncode == 2, done.stderr
     assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
 
 
 WORDS = {"user_count": "1", "spawn_rate": "1", "sale": "1"}
