@@ -217,7 +217,7 @@ class Proof(SaleRun):
         """Read the units available in a sale; None if the database does not say."""
         try:
             sale = Sale.objects.select_related("item").get(pk=self._ids[role])
-        except Error:
+        except (Error, Sale.DoesNotExist):  # a database may have lost what it has committed
             return None
         finally:
             connection.close()  # a thread's own, which looks now and then
