@@ -204,14 +204,3 @@ def test_a_cart_takes_twenty_sales_and_no_further_one(browser):
     changed = browser.post(f"/cart/{sale.pk}/", {"quantity": 2}, follow=True)
     assert "A cart must contain" not in changed.text
     assert len(browser.session["cart"]) == MAX_LINES
-
-
-def test_an_empty_cart_sent_again_shows_the_order_of_its_key_and_no_other(browser):
-    sale = a_sale(limit=2)
-    keys = [str(uuid4()) for _ in range(3)]
-    for key in keys[:2]:
-        browser.post(f"/cart/{sale.pk}/", {"quantity": 1})
-        browser.post("/cart/", {"key": key})
-    shown = [browser.post("/cart/", {"key": key}).headers["Location"] for key in keys]
-    first, second = Order.objects.order_by("pk")
-    assert shown == [first.get_absolute_url(), second.get_absolute_url(), "/cart/"]

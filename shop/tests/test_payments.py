@@ -146,20 +146,6 @@ def two_without_an_answer(fake_provider: FakeProvider) -> list[Order]:
     return both
 
 
-def test_a_provider_that_does_not_answer_is_asked_once_about_each_payment(fake_provider):
-    two_without_an_answer(fake_provider)
-
-    def silent(call: str) -> None:
-        asked.append(call)
-        raise PaymentUnknown(call)
-
-    asked: list[str] = []
-    fake_provider.before = silent
-    assert recovery.settle() == 2
-    assert len(asked) == 2
-    assert recovery.settle() == 0
-
-
 def test_a_payment_that_cannot_be_settled_keeps_no_other_from_being(
     fake_provider, monkeypatch, caplog
 ):

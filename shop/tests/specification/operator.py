@@ -115,7 +115,7 @@ class Operator(Commands):
             if "total" in f.values
         ]
         values = {**form.values, "units": str(units)}
-        sale.total += units
+        self.world.restocked(sale, units)
         added = f"Added {units} units: {self.model.available(sale)} are available."
         assert self.sends(where, values) == added
         self.log.append(added)

@@ -8,9 +8,10 @@ from typing import Any
 
 from django.conf import settings
 from django.core import mail
+from django.db.models import Sum
 from django.utils.translation import override
 
-from inventory.models import BuyerQuota, Item
+from inventory.models import BuyerQuota, Item, StockMovement
 from shop.background import tasks
 from shop.operating import health
 from shop.operating.metrics.exporter import State
@@ -31,6 +32,7 @@ def check_rows(world: World) -> None:
     assert stock == {
         row.item_id: (model.available(sale), sale.total) for sale, row in world.rows.items()
     }
+    _check_ledger(world)
     used = {(q.scope, q.buyer): q.used for q in BuyerQuota.objects.filter(used__gt=0)}
     assert used == {
         (row.pk, world.people[name].buyer.user.pk): units
@@ -45,6 +47,23 @@ def check_rows(world: World) -> None:
     assert found.keys() == {world.orders[order] for order in world.model.orders}
     for order in world.model.orders:
         _check_row(world, order, found[world.orders[order]])
+
+
+def _check_ledger(world: World) -> None:
+    """Compare why the stock has changed, all in all."""
+    grouped = StockMovement.objects.values_list("item", "reason").annotate(Sum("delta"))
+    found = {(item, reason): units for item, reason, units in grouped}
+    for sale, row in world.rows.items():
+        lines = [(o, line) for o in world.model.orders for line in o.lines if line.sale is sale]
+        reclaimed = 0
+        for order, line in lines:
+            if any(event.kind == "paid_late" for event in order.timeline):
+                before = [e for e in order.timeline if e[0::3] == ("part_cancelled", sale)]
+                reclaimed += line.quantity - sum(event.quantity or 0 for event in before)
+        stocked = world.stocked[sale]
+        wanted = {"restock": stocked, "write_off": sale.total - stocked, "reclaim": -reclaimed}
+        wanted["sale"] = -sum(line.quantity for _, line in lines)
+        assert {name: found.get((row.item_id, name), 0) for name in wanted} == wanted
 
 
 def _check_row(world: World, order: Order, row: Any) -> None:

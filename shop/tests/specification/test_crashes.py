@@ -115,7 +115,7 @@ def _retries(story: Story) -> None:
 
 
 def _restocked(story: Story, _: Order) -> None:
-    story.sales[0].total += 5
+    story.world.restocked(story.sales[0], 5)
 
 
 def _restocks(story: Story) -> None:

@@ -192,6 +192,7 @@ class World:
         self.model, self.provider = Shop(sales, payments=payments), provider
         self.texts = words.WITH_PAYMENTS if payments else words.WITHOUT_PAYMENTS
         self.story: list[str] = []
+        self.stocked = {sale: sale.total for sale in sales}
         self.queued: set[Order] = set()
         self.outbox: list[int] = []
         self.mails: dict[tuple[Order, str], int] = {}
@@ -218,6 +219,11 @@ class World:
         self.visitor = Person("a visitor", browser=Client(enforce_csrf_checks=True))
         self._before = {name: self._counters(name) for name in ("order_events", "mails")}
         self.forget()
+
+    def restocked(self, sale: Sale, units: int) -> None:
+        """Count units that were added to a sale."""
+        sale.total += units
+        self.stocked[sale] += units
 
     def _open(self, sale: Sale) -> Any:
         """Open a sale: by a command, by an operator's forms, or as programs do."""
