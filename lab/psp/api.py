@@ -116,10 +116,10 @@ class Api:
             return bad.answer
 
     def _intents(self, environ: Environ) -> Answer:
-        [order] = parse_qs(environ["QUERY_STRING"]).get("order", [""])
-        if not order.isdecimal() or int(order) >= 2**63:
-            raise Bad(400, "invalid_order")
-        return 200, {"data": self._books.intents_of(int(order))}
+        match parse_qs(environ["QUERY_STRING"]).get("order"):
+            case [order] if order.isdecimal() and len(order) < 20 and int(order) < 2**63:
+                return 200, {"data": self._books.intents_of(int(order))}
+        raise Bad(400, "invalid_order")
 
     def _create(self, environ: Environ) -> Answer:
         new = decoded(environ, NewIntent)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
 import msgspec
@@ -35,15 +35,20 @@ RETURNING id, body
 """
 
 
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=86_400_000)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
 class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Configured misbehaviour of the provider; by default, it has no faults.
 
-    Rates are from 0 to 1, times in ms. Random faults depend on the seed and on what they affect,
-    not on the order of requests: a run with the same orders and the same seed has the same faults.
+    Rates are from 0 to 1, times in ms, at most a day. Random faults depend on the seed and on what
+    they affect, not on the order of requests: a run with the same orders and the same seed has the
+    same faults.
 
     Attributes:
         seed: of random faults.
-        delay: before every answer.
+        delay: before every answer, at most a minute: else nobody could end it.
         processing: time until captures and refunds are decided; 0: at once.
         decline: share of captures that fail.
         bounce: share of refunds that fail.
@@ -54,13 +59,13 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     seed: int = 0
-    delay: int = 0
-    processing: int = 0
-    decline: float = 0.0
-    bounce: float = 0.0
-    lost: float = 0.0
-    copies: int = 1
-    shuffle: int = 0
+    delay: Annotated[int, msgspec.Meta(ge=0, le=60_000)] = 0
+    processing: Milliseconds = 0
+    decline: Share = 0.0
+    bounce: Share = 0.0
+    lost: Share = 0.0
+    copies: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
+    shuffle: Milliseconds = 0
     webhook_url: str = ""
 
     def strikes(self, rate: float, *what: object) -> bool:
@@ -101,7 +106,7 @@ class Books:
         """Change the behaviour; fields that are not given return to their defaults.
 
         Raises:
-            ValueError: a field is unknown or of the wrong type.
+            ValueError: a field is unknown, of the wrong type or out of its bounds.
         """
         self.behaviour = self._with(fields)
         # Defaults are not stored: the shop's address may change at a restart.

@@ -53,6 +53,23 @@ def test_a_payment_is_announced_captured_found_and_given_back(psp):
     assert psp.ledger(1) == [(1, "capture", 999), (1, "refund", 400)]
 
 
+@pytest.mark.parametrize("query", ["", "order=x", "order=1&order=2", "order=" + "9" * 5000])
+def test_payments_are_asked_for_by_one_order(psp, query):
+    with pytest.raises(AssertionError, match="invalid_order"):
+        psp.call(f"payment_intents?{query}")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"delay": 10**400}, {"delay": -1}, {"processing": 10**9}, {"lost": 1.5}, {"copies": 10**6}],
+    ids=str,
+)
+def test_misbehaviour_has_bounds_so_that_it_can_be_ended(psp, how):
+    with pytest.raises(AssertionError, match="Expected"):
+        psp.behave(**how)
+    assert shop.find(1) == []
+
+
 def test_the_page_shows_what_was_paid_and_how_the_provider_misbehaves(psp):
     shop.refund(captured(17).id, amount=400, key=key())
     psp.behave(delay=3)
