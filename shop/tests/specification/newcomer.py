@@ -51,7 +51,8 @@ class Newcomer(Person):
             [kept] = forms(read(answer.content.decode()), where)
             assert kept.values["username"] == name
             assert not User.objects.filter(username=self._login).exists()
-        assert self._sign_up(where, self._login, FIRST, FIRST).headers["Location"] == home
+        typed = {"password1": FIRST, "password2": FIRST}
+        assert self.browser.post("/sign-up/", kept.values | typed).headers["Location"] == home
         assert self._may_buy(self._takes_token())
         assert self._may_buy(self._asks_token(FIRST).json()["token"])
 
