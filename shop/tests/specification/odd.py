@@ -48,13 +48,14 @@ def odd_calls(world: World, order: Order) -> Iterator[Odd]:
             ("invalid_quantity", {"all": True, "sale": sale}),
             *(("invalid_quantity", {"quantity": each}) for each in (0, -1, 1001, 1.5, "1", None)),
             ("malformed", b"{"),
-            ("too_large", b" " * 17_000),
         ):
             yield Odd(code, "POST", f"{mine}/{what}", body, keyed)
         yield Odd("idempotency_key_missing", "POST", f"{mine}/{what}", {"quantity": 1})
         yield Odd(
             "idempotency_key_missing", "POST", f"{mine}/{what}", None, {"idempotency_key": "1"}
         )
+    for what in ("payment", "cancel", "refund"):
+        yield Odd("too_large", "POST", f"{mine}/{what}", b" " * 17_000, keyed)
         # Without its length, a body might name a part.
         yield Odd("malformed", "POST", f"{mine}/{what}", None, {"transfer_encoding": "chunked"})
     # A cart.
