@@ -84,7 +84,9 @@ def test_a_process_that_remembers_a_sale_as_open_sells_nothing_once_it_is_not(
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE shop_sale SET {change} WHERE id = %s", [sales[-1].pk])
     assert sale_cache().get(sales[-1].pk).closed() is None, "it is still remembered as open"
-    refused(purchase(ann, *sales, cart=cart), status, code)
+    answer = purchase(ann, *sales, cart=cart)
+    refused(answer, status, code)
+    assert answer.json().get("sale") == (sales[-1].pk if cart else None)
 
 
 @pytest.mark.parametrize("cart", [False, True])

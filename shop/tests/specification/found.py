@@ -130,6 +130,7 @@ TOURS: dict[str, Steps] = {
         ("the_provider_finishes", {"which": 0, "well": True}),
         ("news_arrive", {"which": 0, "times": 2, "age": -310, "other": True}),
         ("news_arrive", {"which": 0, "times": 2, "age": 310, "other": True}),
+        ("news_come_too_early", {"which": 0}),
         ("news_arrive", {"which": 0, "times": 2, "age": 0, "other": True}),
         ("the_provider_contradicts_itself", {"which": 0}),
         ("visits", {"who": "Ann", "where": 7}),

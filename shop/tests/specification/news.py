@@ -79,6 +79,22 @@ class ProviderActs(Acts):
                 self.hear(chosen)
         return f"the news {chosen.kind} of order {self.place(chosen.order)} arrive, {age} s old"
 
+    @act(1, needs="news", which=NUMBER)
+    def news_come_too_early(self, which: int) -> str:
+        """Deliver news of a payment before the shop has written its number down, and then again."""
+        chosen = self.news[which % len(self.news)]
+        if chosen.about.payment is not None:
+            return ""
+        row = self.payment_row(chosen.order, chosen.about)
+        rows = type(row).objects.filter(pk=row.pk)
+        rows.update(intent="")
+        early = self.deliver(chosen.pk, chosen, 0)
+        rows.update(intent=row.intent)
+        assert early in (503, 200)  # the latter if they had arrived before
+        assert self.deliver(chosen.pk, chosen, 0) == 200
+        self.hear(chosen)
+        return f"the news {chosen.kind} of order {self.place(chosen.order)} come too early"
+
     @act(
         5,
         needs="an unpaid order",

@@ -115,6 +115,9 @@ class Operator(Commands):
             if "total" in f.values
         ]
         values = {**form.values, "units": str(units)}
+        for other in (sale.total - 1, sale.total + 1):  # as it was shown before
+            old = values | {"total": str(other)}
+            assert self.sends(where, old).startswith("Nothing was added")
         self.world.restocked(sale, units)
         added = f"Added {units} units: {self.model.available(sale)} are available."
         assert self.sends(where, values) == added
