@@ -114,6 +114,7 @@ UNSAFE = [
     ("PSP_URL", "http://psp.example"),
     ("PSP_URL", "psp.example"),
     ("PSP_URL", "http://127.0.0.1.example"),
+    ("PSP_URL", "http://10.0.0.5"),
 ]
 
 
