@@ -20,7 +20,14 @@ from inventory.tests.helpers import TIMEOUT, at_once, locked, wait_until_blocked
 from locking.tests.helpers import eventually
 from shop.catalogue import sale_cache
 from shop.catalogue.models import Sale
-from shop.catalogue.sale_cache import CachedStock, NoSuchSale, SaleCache, StockCache
+from shop.catalogue.sale_cache import (
+    AvailabilityCache,
+    CachedStock,
+    NoSuchSale,
+    SaleCache,
+    StockCache,
+)
+from shop.conftest import Buyer
 
 Queries = Callable[[int], AbstractContextManager[Any]]
 
@@ -145,6 +152,19 @@ def test_an_id_that_no_sale_has_costs_one_query_per_second(
                 with pytest.raises(NoSuchSale):
                     cache.get(0)
         seconds[0] += sale_cache.FRESH
+
+
+def test_units_that_are_paid_for_may_no_longer_come_back_after_a_second(
+    sale: Sale, ann: Buyer, queries: Queries, seconds: list[float]
+) -> None:
+    order, cache = ann.order(sale), AvailabilityCache()
+    with queries(1):
+        assert cache.may(sale.item_id)
+        assert cache.may(sale.item_id)
+    ann.post(f"orders/{order}/payment")
+    seconds[0] += sale_cache.FRESH
+    with queries(1):
+        assert not cache.may(sale.item_id)
 
 
 def test_the_memory_is_bounded(sale: Sale, monkeypatch: pytest.MonkeyPatch, db: None) -> None:
