@@ -12,7 +12,7 @@ import pytest
 from django.contrib.auth import authenticate
 from django.contrib.auth.backends import ModelBackend
 from django.core.management import call_command
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test import Client, RequestFactory
 
 from inventory.redis import client as redis
@@ -180,6 +180,16 @@ def test_guesses_at_the_same_time_count_too(jessica: User, monkeypatch: pytest.M
 def test_without_redis_buyers_sign_in(client: Client, jessica: User, settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     assert ask_token(client, GOOD)[0] == 201
+
+
+def test_without_the_database_a_token_is_asked_for_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(ModelBackend, "authenticate", fail)
+    assert ask_token(client, GOOD) == (503, "busy")  # nothing can have come of it
 
 
 JESSICAS = ("jessica", "JESSICA", "jeßica", "JEẞICA", "ｊｅｓｓｉｃａ", "𝐉essica", "Jeſſica")
