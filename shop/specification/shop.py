@@ -183,8 +183,8 @@ class Shop:
                 left = payment.amount - order.owed_back(payment)
                 self._owe(order, payment, min(worth, left), "returned")
         self._finish(order)
-        for each in (each for each in order.refunds if each.state == "pending"):
-            self.ask(order, each)
+        for pending in [each for each in order.refunds if each.state == "pending"]:
+            self.ask(order, pending)
 
     def _finish(self, order: Order) -> None:
         if order.status == "refund_pending" and all(r.state == "done" for r in order.refunds):
@@ -198,8 +198,8 @@ class Shop:
     def settle(self) -> None:
         """Ask the provider about all that has no answer yet: payments, then refunds."""
         for kind in ("payments", "refunds"):
-            found = [(order, each) for order in self.orders for each in getattr(order, kind)]
-            for order, money in (each for each in found if each[1].state == "pending"):
+            found = [(o, m) for o in self.orders for m in getattr(o, kind) if m.state == "pending"]
+            for order, money in found:
                 with suppress(Refused):
                     self.ask(order, money)
 

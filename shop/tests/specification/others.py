@@ -174,9 +174,7 @@ class OthersActs(ProviderActs):
                 f"asked the provider about {asked} payments and refunds; "
                 f"{self.unanswered()} are still pending"
             )
-        if not model.payments:
-            pass  # there is nobody to ask
-        elif model.mood == "silent":
+        if model.mood == "silent":
             wanted.append("the provider does not answer; its ledger was not compared (ledger)")
         else:
             overlooked = disputed(model)

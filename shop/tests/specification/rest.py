@@ -58,8 +58,8 @@ def _check_ledger(world: World) -> None:
         reclaimed = 0
         for order, line in lines:
             if any(event.kind == "paid_late" for event in order.timeline):
-                before = [e for e in order.timeline if e[0::3] == ("part_cancelled", sale)]
-                reclaimed += line.quantity - sum(event.quantity or 0 for event in before)
+                gone = [e for e in order.timeline if e.kind == "part_cancelled" and e.sale is sale]
+                reclaimed += line.quantity - sum(event.quantity or 0 for event in gone)
         stocked = world.stocked[sale]
         wanted = {"restock": stocked, "write_off": sale.total - stocked, "reclaim": -reclaimed}
         wanted["sale"] = -sum(line.quantity for _, line in lines)

@@ -335,8 +335,9 @@ class World:
     def deliver(self) -> None:
         """Follow up orders in the model, as the outbox does."""
         for order in self.model.orders:
-            if "opened" in order.news and order.shown(self.model.now) == AWAITING:
-                self.queued |= {order} if self.model.payments else set()
+            waits = self.model.payments and order.shown(self.model.now) == AWAITING
+            if waits and "opened" in order.news:
+                self.queued.add(order)
         self.model.follow_up()
         for order in self.model.orders:
             for kind, sent in order.mails.items():
