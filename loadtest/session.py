@@ -148,8 +148,6 @@ class Session:
     def give_up(self, error: Exception) -> NoReturn:
         """End Locust, with the reason and an exit code of its own."""
         self._environment.process_exit_code = EXIT_CODES[UNKNOWN]
-        # Locust logs the reason, before which gevent would print a traceback.
-        gevent.get_hub().NOT_ERROR = (*gevent.get_hub().NOT_ERROR, StopTest)
         raise StopTest(str(error)) from error
 
     # --- listeners ----------------------------------------------------------------------------
@@ -165,6 +163,8 @@ class Session:
     def prepare(self, environment: Any, **_: Any) -> None:
         """Prepare this process once: open files, the choice of users, the page."""
         environment.session = self
+        # Locust logs why a run is given up, before which gevent would print a traceback.
+        gevent.get_hub().NOT_ERROR += (StopTest,)
         self._environment: Environment = environment
         allowed = raise_file_limit()
         options = self._options
@@ -306,10 +306,9 @@ class Session:
             return self._rush
         if isinstance(runner, MasterRunner):
             return None
-        sales = {"sale": options.opened, "beside": parse_sales(options.others)}
+        plan = replace(plan_of(options), sale=options.opened, beside=parse_sales(options.others))
         return Run(
-            address_of(self._environment.host or ""),
-            replace(plan_of(options), **sales),
+            *(address_of(self._environment.host or ""), plan),
             weights=parse_weights(options.weights),
             worker=getattr(runner, "worker_index", 0),
             # In a fault run, buyers keep arriving until the run is stopped.

@@ -123,9 +123,10 @@ class RushRun:
         """Play all rounds when all users have started, judge them, and write the report."""
         self.everyone_is_here.wait()
         plan, result = self.plan, self.result
-        hosted = other_shops.running(plan.hosting, plan.adapter, self._say)
+        running, hosted = other_shops.running, bool(plan.hosting)
+        shop = running(plan.hosting, plan.adapter, self._say) if hosted else nullcontext(plan.host)
         try:
-            with hosted if plan.hosting else nullcontext(plan.host) as host:
+            with shop as host:
                 result = rush_shop(
                     *(load(plan.adapter, host), plan.stock, plan.buyers, plan.rounds),
                     host=host,
