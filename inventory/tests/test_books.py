@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -17,10 +16,8 @@ from inventory.outcomes import Granted, Level, NoSuchItem
 from inventory.selling import guard
 from inventory.selling.commit import ConditionFailed, execute_together
 from inventory.tests.helpers import (
-    at_once,
     book,
     books_not_enforced,
-    kinds,
     new_purchase,
     outsider,
     problems,
@@ -212,14 +209,6 @@ def test_the_audit_of_one_item_says_nothing_of_another(item):
     assert audit().problems == problems(item)
 
 
-def test_an_audit_sees_consistent_books_while_a_sale_is_in_progress(item):
-    """Between its two statements a sale is unbalanced; no other session can see that."""
-    with outsider() as session, session.transaction(force_rollback=True):
-        session.execute(TAKE_ONE, {"item": item})
-        assert book(item).available == 3
-    assert book(item).available == 3
-
-
 # --- the guard: one statement that decides and writes the ledger --------------------------------
 
 
@@ -257,19 +246,6 @@ def test_it_takes_what_is_there_and_nothing_when_that_is_too_little(ten):
     assert take(ten, 3).available == 0
 
 
-def test_a_writer_with_a_stale_token_changes_no_row_and_one_without_a_token_is_not_compared(ten):
-    for token in (99, 99, 100):
-        take(ten, 1, token=token)
-    before = state(ten)
-    with pytest.raises(ConditionFailed):
-        take(ten, 1, token=99)
-    assert state(ten) == before
-    take(ten, 1)
-    with transaction.atomic():
-        guard.put_back(ten, 2)
-    assert state(ten)[:2] == (8, 100)
-
-
 def test_every_change_has_its_own_number(ten):
     levels = [take(ten, 1), take(ten, 1)]
     with transaction.atomic():
@@ -289,11 +265,3 @@ def test_it_moves_units_of_a_known_item_in_a_transaction_only(move, ten):
     with pytest.raises(transaction.TransactionManagementError):
         move(ten, 1)
     assert state(ten)[0] == 10
-
-
-def test_of_fifty_concurrent_takers_exactly_ten_get_one(ten):
-    answers = at_once([partial(take, ten, 1)] * 50)
-    assert kinds(answers) == {"Level": 10, "ConditionFailed": 40}
-    left = [level.available for level in answers if isinstance(level, Level)]
-    assert sorted(left) == list(range(10))
-    assert state(ten)[0] == 0

@@ -267,14 +267,6 @@ def test_without_the_guards_condition_two_transactions_would_oversell(stock, mon
     assert not problems(item)
 
 
-def test_an_item_with_a_refusal_is_left_for_its_locked_row(stock):
-    plenty, few, limited = stock(9), stock(1), stock(9)
-    over = new_purchase(limited, limit=1, quantity=2)
-    tickets = together([new_purchase(plenty), new_purchase(few), new_purchase(few), over])
-    assert kinds([ticket.answer for ticket in tickets]) == {"Granted": 1, "NoneType": 3}
-    assert [book(item).held for item in (plenty, few, limited)] == [1, 0, 0]
-
-
 def test_an_error_of_one_item_is_not_that_of_the_others(stock):
     """Whatever goes wrong together is tried again for each item alone."""
 

@@ -171,23 +171,18 @@ def test_settings_for_one_machine_only_are_reported_before_a_deployment(settings
     assert found(include_deployment_checks=True) == ["inventory.W003", "inventory.W004"]
 
 
-def test_settings_are_read_when_they_are_used(settings):
-    before = seller(), client()
-    settings.INVENTORY_MAX_BATCH = 3
-    settings.REDIS_URL = "redis://127.0.0.1:1/7"
-    assert seller() is not before[0]
-    assert client() is not before[1]
-    made: Any = client()
-    assert made.connection_pool.connection_kwargs["port"] == 1
-    assert conf.MAX_BATCH.get() == 3
-
-
 class Experiment(Seller):
     """A seller of a project's own."""
 
 
-def test_the_seller_is_the_one_that_is_set(settings):
-    assert type(seller()) is Seller
+def test_settings_are_read_when_they_are_used(settings):
+    selling, redis = seller(), client()
+    assert type(selling) is Seller
+    settings.INVENTORY_MAX_BATCH = 3
+    settings.REDIS_URL = "redis://127.0.0.1:1/7"
+    assert (conf.MAX_BATCH.get(), seller() is selling, client() is redis) == (3, False, False)
+    made: Any = client()
+    assert made.connection_pool.connection_kwargs["port"] == 1
     settings.INVENTORY_SELLER = f"{__name__}.Experiment"
     assert found() == []
     assert type(seller()) is Experiment

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Iterator
@@ -22,8 +21,6 @@ from inventory.selling.hint import (
     LIFETIME,
     BuyersOfItem,
     Hint,
-    Refusing,
-    SoldOutItems,
     hint,
     register_of,
 )
@@ -277,16 +274,6 @@ def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(s
         assert not asks.done()
         answered.set()
         assert asks.result(30) == SoldOut(0)
-
-
-def test_what_was_read_is_trusted_for_a_while_and_never_for_who_has_bought(monkeypatch):
-    now = 100.0
-    monkeypatch.setattr("inventory.selling.hint.time.monotonic", lambda: now)
-    items = SoldOutItems(hint())
-    items._refusing[ITEM] = Refusing(now + module.TRUST, frozenset({1}), due=math.inf)
-    assert [items.refuses(new_purchase(ITEM, buyer)) for buyer in (1, 2)] == [False, True]
-    now += module.TRUST
-    assert not items.refuses(new_purchase(ITEM, 2))
 
 
 def test_a_change_that_ends_a_hint_waits_until_nobody_trusts_it(register, monkeypatch):

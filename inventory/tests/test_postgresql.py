@@ -101,14 +101,6 @@ def test_a_connection_with_a_notice_from_the_server_is_alive():
         assert session.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_a_connection_that_the_server_ended_is_not_alive():
-    with outsider() as session, outsider() as other:
-        other.execute("SELECT pg_terminate_backend(%s, 10000)", [session.info.backend_pid])
-        assert not is_alive(session)
-        session.close()
-        assert not is_alive(session)
-
-
 def test_a_connection_is_lent_each_time_and_not_inside_a_transaction():
     for _ in range(2):
         Item.objects.first()

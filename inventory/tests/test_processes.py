@@ -69,26 +69,19 @@ def test_three_processes_at_the_items_lock_sell_exactly_what_there_is(stock):
     assert_exact(item, 1000, answered, 3000)
 
 
-def test_two_processes_without_redis_sell_exactly_what_there_is_and_say_so(stock):
+def test_processes_without_redis_beside_one_with_the_lock_sell_exactly_what_there_is(stock):
     item = stock(300)
     nowhere = f"redis://127.0.0.1:{free_port()}/0"
-    with workers(2, redis=nowhere) as shops:
-        answered = race(shops, [new_purchase(item) for _ in range(800)], threads=20)
+    with workers(2, redis=nowhere) as shops, workers(1) as locked:
+        purchases = [new_purchase(item) for _ in range(900)]
+        answered = race([*shops, *locked], purchases, threads=20)
         for shop in shops:
             counted = shop.metrics()
             assert counted["redis_unavailable"] >= 1
             assert counted["without_lock"] == counted["batch_size_count"]
             # Thanks to the circuit breaker, not every batch asks Redis.
             assert counted["redis_unavailable"] < counted["without_lock"]
-    assert_exact(item, 300, answered, 800)
-
-
-def test_a_process_with_the_lock_and_one_without_redis_stay_exact_together(stock):
-    item = stock(200)
-    nowhere = f"redis://127.0.0.1:{free_port()}/0"
-    with workers(1) as locked, workers(1, redis=nowhere) as alone:
-        answered = race([*locked, *alone], [new_purchase(item) for _ in range(600)], threads=20)
-    assert_exact(item, 200, answered, 600)
+    assert_exact(item, 300, answered, 900)
 
 
 @pytest.mark.parametrize("override", [NO_LOCK, {}], ids=["unlocked", "locked"])

@@ -53,16 +53,11 @@ class GatedHandler:
     def __init__(self, serve: Callable[[Drain], list[int]] = answer) -> None:
         self.serve = serve
         self.batches: list[list[int]] = []
-        self.entered = threading.Semaphore(0)
         self.go_on = threading.Semaphore(0)
 
     def __call__(self, name: Hashable, drain: Drain) -> None:
-        self.entered.release()
         assert self.go_on.acquire(timeout=TIMEOUT)
         self.batches.append(self.serve(drain))
-
-    def wait_for_leader(self) -> None:
-        assert self.entered.acquire(timeout=TIMEOUT)
 
 
 def first_fails(error: BaseException, *, drained: bool) -> Callable[[Drain], list[int]]:
@@ -104,13 +99,6 @@ def queue_up(queue, requests, pool):
 def pool():
     with ExitStack() as stack:
         yield stack
-
-
-def test_a_lone_request_is_served_at_once_and_its_queue_is_gone():
-    queue = make()
-    assert queue.submit(ITEM, 7) == -7
-    assert queue.waiting(ITEM) == 0
-    assert not queue.lines
 
 
 @pytest.mark.parametrize(("max_batch", "sizes"), [(20, [20]), (8, [8, 8, 4])])
@@ -311,16 +299,6 @@ def test_a_handler_that_drains_nothing_is_unknown_and_leaves_no_queue():
     with pytest.raises(OutcomeUnknown):
         queue.submit(ITEM, 1)
     assert not queue.lines
-
-
-def test_queues_of_different_names_do_not_wait_for_each_other(pool):
-    gated = GatedHandler()
-    queue = make(lambda name, drain: (gated if name == ITEM else negate)(name, drain))
-    held = pool.enter_context(in_thread(lambda: queue.submit(ITEM, 1)))
-    gated.wait_for_leader()
-    assert queue.submit("another", 2) == -2
-    gated.go_on.release()
-    assert held() == -1
 
 
 def test_thousands_of_requests_on_many_threads_are_each_served_exactly_once():
