@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +17,7 @@ from django.urls import reverse
 
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
 from inventory.redis import ITEM_LOCK, DegradableLock
+from inventory.tests.helpers import in_thread
 from locking import LockLost
 from locking.backends.redis_status import status_of
 from locking.tests.helpers import eventually
@@ -111,17 +111,9 @@ def item():
 @contextmanager
 def a_waiter(item: Item) -> Iterator[None]:
     """A thread that waits for the lock."""
-
-    def wait() -> None:
-        LONG.make(item.pk).acquire(timeout=30).release()
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    eventually(lambda: status_of(LONG.make(item.pk)).waiters)
-    try:
+    with in_thread(lambda: LONG.make(item.pk).acquire(timeout=30).release()):
+        eventually(lambda: status_of(LONG.make(item.pk)).waiters)
         yield
-    finally:
-        thread.join(30)
 
 
 def page(item):

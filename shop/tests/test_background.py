@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
 from django.db.models import F
-from django.db.models.functions import Now
 
 from inventory import outbox, services
-from inventory.models import Item, OutboxMessage, Reservation
+from inventory.models import Item, Reservation
 from inventory.redis import client
-from inventory.tests.helpers import at_once, on_this_thread
+from inventory.tests.helpers import on_this_thread
 from locking.tests.helpers import eventually
 from locking.tests.servers import free_port
-from shop import orders, payments
+from shop import orders
 from shop.background import expiry, follow_up, tasks
 from shop.background.notify import Notifier
 from shop.catalogue.models import Product
@@ -94,67 +90,19 @@ def test_an_order_stays_in_the_queue_until_its_expiry_is_committed(order, monkey
     assert waiting() == 1
 
 
-def test_one_order_that_cannot_expire_does_not_block_the_others(monkeypatch, caplog):
+@pytest.mark.parametrize("expire", [expiry.expire_due, orders.expire])
+def test_one_order_that_cannot_expire_does_not_block_the_others(expire, caplog):
     sale = a_sale()
     several = [an_order(sale) for _ in range(5)]
     move_deadlines(-LONG)
-    expire_those = orders.expire_those
-
-    def fail(ids):
-        if several[2].pk in ids:
-            raise RuntimeError("impossible")
-        return expire_those(ids)
-
-    monkeypatch.setattr(orders, "expire_those", fail)
     make_due(*[order.pk for order in several])
-    assert expiry.expire_due() == 4
-    assert "could not be expired" in caplog.text
-    assert Order.objects.filter(status="expired").count() == 4
-    assert waiting() == 0
-
-
-def test_one_order_that_the_sweep_cannot_expire_does_not_keep_the_others(caplog):
-    sale = a_sale()
-    several = [an_order(sale) for _ in range(5)]
-    move_deadlines(-LONG)
     # A contradiction, which nobody resolves by himself: it is paid, and its unit is only held.
     Order.objects.filter(pk=several[2].pk).update(status="paid")
-    assert orders.expire() == 4
+    assert expire() == 4
     assert "could not be expired" in caplog.text
     assert Order.objects.filter(status="expired").count() == 4
-
-
-def test_queue_sweep_payment_and_cancel_at_once_give_each_unit_back_once():
-    """Whichever wins an order: its unit is sold or returned exactly once, or the books fail."""
-    sale = a_sale(stock=60)
-    several = [an_order(sale) for _ in range(60)]
-    follow_up.follow_up()
-    move_deadlines(-LONG)
-    late = {order.pk for order in several[::3]}
-    not_due = Order.objects.exclude(pk__in=late)
-    not_due.update(pay_before=Now() + LONG)
-    Reservation.objects.filter(orderline__order__in=not_due).update(deadline=Now() + LONG)
-    make_due(*[order.pk for order in several])
-
-    def attempt(change):
-        for order in several[1::3]:
-            with suppress(orders.WrongState):
-                change(Order.objects.get(pk=order.pk))
-
-    everybody: list[Any] = [
-        *(expiry.expire_due, orders.expire, expiry.expire_due),
-        *(partial(attempt, payments.pay), partial(attempt, orders.cancel)),
-    ]
-    at_once(everybody)
-    orders.expire()
-    sold = Order.objects.filter(status="paid").count()
-    back = Order.objects.filter(status__in=["expired", "cancelled"]).count()
-    expired = {*Order.objects.filter(status="expired").values_list("pk", flat=True)}
-    assert len(expired) == 20
-    assert sold + back == 40
-    assert Item.objects.get(pk=sale.item_id).available == 60 - 20 - sold
-    told = OutboxMessage.objects.filter(topic="orders.expired").values_list("payload", flat=True)
-    assert Counter(pk for payload in told for pk in payload["orders"]) == Counter(expired)
+    if expire is expiry.expire_due:
+        assert waiting() == 0
 
 
 def test_a_backlog_is_expired_in_slices_that_make_room_for_other_tasks(monkeypatch):

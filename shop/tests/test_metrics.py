@@ -21,6 +21,7 @@ from shop.catalogue.models import Sale
 from shop.conftest import Buyer
 from shop.operating import health
 from shop.operating.metrics import exporter, files
+from shop.tests.processes import wait_for
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -206,10 +207,7 @@ def test_without_a_folder_this_processes_own_are_shown(monkeypatch):
 def test_what_is_published_is_read_and_forgotten(folder):
     metrics.count("stale_token")
     files.publish("web")
-    give_up = time.monotonic() + 10
-    while not list(folder.glob("*.json")):
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    wait_for(lambda: list(folder.glob("*.json")))
     assert files.read().counters["stale_token"] == metrics.read()["stale_token"]
     [written] = files.written()
     assert written.alive
@@ -217,9 +215,7 @@ def test_what_is_published_is_read_and_forgotten(folder):
     files.forget()
     assert list(folder.glob("*.json")) == []
     # Another process of this host goes on: a web server that starts has removed its file.
-    while not list(folder.glob("*.json")):
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    wait_for(lambda: list(folder.glob("*.json")))
     assert files.read().counters["stale_token"] == metrics.read()["stale_token"]
 
 

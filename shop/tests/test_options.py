@@ -7,19 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.core import mail
 from django.test import Client, override_settings
 from django.urls import clear_url_caches
 
 import shop.urls
-from inventory.models import Item
-from shop import orders
-from shop.audit import examine
-from shop.background.follow_up import HANDLERS, follow_up
-from shop.background.repair import repair
 from shop.conftest import Buyer, api_handler
 from shop.mails.rendering import Kind, letter
-from shop.orders.models import Order
 from shop.tests.catalogue import an_order
 from shop.tests.test_settings import PRODUCTION, start
 
@@ -64,41 +57,6 @@ def test_a_shop_without_pages_has_its_api_admin_and_documentation(
     assert 'id="sold_out"' in visitor.get("/api/docs").content.decode()
     assert admin_client.get(f"/admin/shop/order/{order}/change/").status_code == 200
     assert admin_client.get("/admin/nothing/").status_code == 404
-
-
-def test_an_order_that_needs_no_payment_is_confirmed_and_may_be_returned(
-    ann: Buyer, sale: Any, settings: Any
-) -> None:
-    settings.PAYMENT_PROVIDER = ""
-    visitor = Client()
-    visitor.force_login(ann.user)
-    order = ann.order(sale, 2)
-    page = f"/orders/{order}/"
-    assert "Being confirmed" in visitor.get(page).content.decode()
-    follow_up()
-    assert ann.get(f"orders/{order}").json()["status"] == "paid"
-    shown = visitor.get(page).content.decode()
-    assert "Your order is confirmed" in shown
-    assert "Pay" not in shown
-    assert ann.post(f"orders/{order}/refund").json()["status"] == "refunded"
-    follow_up()
-    subjects = [sent.subject.partition(" / ")[0] for sent in mail.outbox]
-    assert subjects == [f"Order {order} is confirmed", f"Order {order} has been returned"]
-    assert Item.objects.get(pk=sale.item_id).available == 10
-    assert (examine().problems, examine().unchecked) == ([], [])
-    assert any("orders past" in said for said in repair())
-
-
-def test_a_buyer_who_asks_first_confirms_the_order_or_cancels_it(
-    ann: Buyer, bob: Buyer, sale: Any, settings: Any
-) -> None:
-    settings.PAYMENT_PROVIDER = ""
-    asked, cancelled, waits = ann.order(sale), ann.order(sale), bob.order(sale)
-    assert ann.post(f"orders/{asked}/payment").json()["status"] == "paid"
-    assert ann.post(f"orders/{cancelled}/cancel").json()["status"] == "cancelled"
-    HANDLERS[orders.OPENED]({"orders": [asked, cancelled, waits]})  # which were opened together
-    found = Order.objects.order_by("pk").values_list("status", flat=True)
-    assert list(found) == ["paid", "cancelled", "paid"]
 
 
 def test_without_payments_no_provider_is_needed_and_none_is_listened_to(

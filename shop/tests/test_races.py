@@ -121,15 +121,12 @@ def cancel_and_buy(order: Order, fake_provider: FakeProvider) -> list[Callable[[
     return [partial(orders.cancel, again(order)), partial(buy, sale, another, uuid4(), 1)]
 
 
-RACES: dict[str, Race] = {
-    race.__name__: race
-    for race in (
-        *(pay_and_cancel, pay_and_expire, pay_twice, pay_and_sweep, capture_and_sell),
-        *(refund_twice, refund_part_twice, refund_parts_and_whole),
-        *(refund_and_its_news, refund_and_fulfil),
-        *(cancel_and_expire, cancel_and_buy),
-    )
-}
+RACES: list[Race] = [
+    *(pay_and_cancel, pay_and_expire, pay_twice, pay_and_sweep, capture_and_sell),
+    *(refund_twice, refund_part_twice, refund_parts_and_whole),
+    *(refund_and_its_news, refund_and_fulfil),
+    *(cancel_and_expire, cancel_and_buy),
+]
 
 
 @pytest.fixture
@@ -166,9 +163,9 @@ def run(race: Race, fake_provider: FakeProvider, pairs: int) -> None:
         fake_provider.forget()
 
 
-@pytest.mark.parametrize("name", RACES)
-def test_two_racing_requests_end_as_if_one_had_come_after_the_other(name, hesitant):
-    run(RACES[name], hesitant, PAIRS)
+@pytest.mark.parametrize("race", RACES)
+def test_two_racing_requests_end_as_if_one_had_come_after_the_other(race, hesitant):
+    run(race, hesitant, PAIRS)
 
 
 # --- negative controls: what the races find ----------------------------------------------------

@@ -6,12 +6,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-
-from shop.tests.selection import long_first
 
 TESTS = """
 import pytest
@@ -100,31 +96,3 @@ def test_a_test_that_passed_and_is_gone_is_named(planted: Path, tmp_path: Path) 
     done = run(planted, "--passed-in", str(tmp_path / "passed"))
     assert done.returncode == 4
     assert "passed before, but not among the tests: ['test_planted.py::test_gone']" in done.stderr
-
-
-class Item:
-    """As much of a test as its order needs."""
-
-    config = SimpleNamespace(getini=lambda _: "120")
-
-    def __init__(self, name: str, **marks: Any) -> None:
-        self.name, self.path, self._marks = name, Path(name[0]), marks
-
-    def get_closest_marker(self, name: str) -> Any:
-        return SimpleNamespace(args=(self._marks[name],)) if name in self._marks else None
-
-
-def ordered(items: list[Any], workers: int) -> str:
-    return " ".join(item.name for item in long_first(items, workers))
-
-
-SHORT: list[Any] = [Item(f"s{number}") for number in range(4)]
-QUICK, SLOW = Item("a1", long=True), Item("b1", long=True, timeout=600)
-SLOW_TOO = Item("b2", long=True)
-
-
-def test_each_worker_begins_with_the_modules_that_may_take_longest():
-    # Two slices: the slow module, and the quick one with all that fits beside it.
-    items = [*SHORT[:2], QUICK, SLOW, SLOW_TOO, *SHORT[2:]]
-    assert ordered(items, 2) == "b1 b2 s0 a1 s1 s2 s3"
-    assert all(sorted(long_first(items, n), key=id) == sorted(items, key=id) for n in (1, 3, 20))

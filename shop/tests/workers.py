@@ -31,18 +31,18 @@ class Worker:
         self.broker = broker
         self.log = log
         self.name = f"test-{uuid4().hex[:8]}@127.0.0.1"
-        wanted = (
-            "-n",
-            self.name,
-            "-Q",
-            ",".join(QUEUES),
-            "-c",
-            "2",
-            "--loglevel",
-            "INFO",
-            *options,
-        )
-        self.process = celery("worker", *wanted, broker=broker, log=log)
+        server, _, _ = os.environ["DATABASE_URL"].rpartition("/")
+        database = f"{server}/{connection.settings_dict['NAME']}"
+        listens = ("-n", self.name, "-Q", ",".join(QUEUES), "-c", "2", "--loglevel", "INFO")
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "celery", "-A", "shop", "worker", *listens, *options],
+                cwd=environment.PROJECT,
+                env={**os.environ, "DATABASE_URL": database, "CELERY_BROKER_URL": broker},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def wait_until_ready(self) -> None:
         wait_for(self._answers, 60)
@@ -76,25 +76,6 @@ def worker(broker: str, log: Path, *options: str) -> Iterator[Worker]:
     finally:
         if one.process.poll() is None:
             one.kill()
-
-
-def celery(*arguments: str, broker: str, log: Path) -> subprocess.Popen[bytes]:
-    """Start a Celery command."""
-    server, _, _ = os.environ["DATABASE_URL"].rpartition("/")
-    database = f"{server}/{connection.settings_dict['NAME']}"
-    with log.open("ab") as output:
-        return subprocess.Popen(
-            [sys.executable, "-m", "celery", "-A", "shop", *arguments],
-            cwd=environment.PROJECT,
-            env={
-                **os.environ,
-                "DATABASE_URL": database,
-                "CELERY_BROKER_URL": broker,
-            },
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
 
 
 # Debian's command switches to the system's user and folders; this program does not.
