@@ -1,23 +1,36 @@
-"""Payments: news during a request, crashes, and a provider that does not answer."""
+"""Orders and payments: sessions that hold a lock, crowds, crashes, news, and no answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models.functions import Now
 
 from inventory import services
+from inventory.models import Item, OutboxMessage, StockMovement
+from inventory.tests.helpers import (
+    at_once,
+    book,
+    in_thread,
+    kinds,
+    outsider,
+    wait_until_blocked,
+)
 from shop import orders, payments
+from shop.accounts.models import User
 from shop.catalogue.models import Sale
 from shop.orders import WrongState
 from shop.orders.models import Order
 from shop.payments import paying, recovery, settlement
 from shop.payments.models import Payment
 from shop.payments.provider import PaymentUnknown
-from shop.tests.catalogue import a_sale, an_order
+from shop.refusals import Refusal
+from shop.tests.catalogue import a_buyer, a_sale, an_order
 from shop.tests.money import (
     check,
     come_to_rest,
@@ -135,21 +148,16 @@ def test_who_pays_while_the_order_ends_is_told_so(fake_provider):
     assert fake_provider.captures[mine.pk] == [mine.amount]
 
 
-def two_without_an_answer(fake_provider: FakeProvider) -> list[Order]:
-    sale = a_sale()
-    both = [an_order(sale), an_order(sale)]
-    fake_provider.before = lost("capture", "capture")
-    for each in both:
-        with pytest.raises(PaymentUnknown):
-            payments.pay(each)
-    Payment.objects.update(not_before=Now())
-    return both
-
-
 def test_a_payment_that_cannot_be_settled_keeps_no_other_from_being(
     fake_provider, monkeypatch, caplog
 ):
-    bad, good = two_without_an_answer(fake_provider)
+    sale = a_sale()
+    bad, good = an_order(sale), an_order(sale)
+    fake_provider.before = lost("capture", "capture")
+    for each in (bad, good):
+        with pytest.raises(PaymentUnknown):
+            payments.pay(each)
+    Payment.objects.update(not_before=Now())
     advance = paying.advance
 
     def fail_for_one(payment: Payment) -> None:
@@ -188,3 +196,92 @@ def test_a_payment_whose_order_ended_in_a_crash_takes_nothing_or_gives_it_back(
     assert sum(fake_provider.captures[mine.pk]) == sum(fake_provider.refunds[mine.pk])
     assert bool(fake_provider.captures[mine.pk]) == ((when, call) == ("after", "capture"))
     check(sale, fake_provider)
+
+
+def returns(sale: Sale) -> list[int]:
+    """Return the movements that returned stock."""
+    found = StockMovement.objects.filter(item=sale.item_id, reason="release")
+    return list(found.order_by("pk").values_list("delta", flat=True))
+
+
+def test_an_expiry_during_a_payment_leaves_the_order_paid():
+    """The payment began in time and commits later; the sweep waits for it and skips the order."""
+    sale = a_sale()
+    mine = an_order(sale)
+    make_due(mine)
+    with outsider() as session:
+        session.execute("BEGIN")
+        session.execute("UPDATE inventory_reservation SET state = 'confirmed'")
+        session.execute("UPDATE shop_order SET status = 'paid'")
+        with in_thread(orders.expire) as sweep:
+            wait_until_blocked(1)
+            session.execute("COMMIT")
+            assert sweep() == 0
+    assert status(mine) == "paid"
+    assert (book(sale.item_id).confirmed, returns(sale)) == (1, [])
+
+
+def test_a_payment_during_an_expiry_reclaims_the_unit():
+    sale = a_sale()
+    mine = an_order(sale)
+    with outsider() as session:
+        session.execute("BEGIN")
+        session.execute("SELECT FROM inventory_reservation FOR UPDATE")
+        with in_thread(partial(payments.pay, mine)) as payment:
+            wait_until_blocked(1)
+            session.execute("SELECT FROM inventory_item FOR NO KEY UPDATE")
+            session.execute(
+                "UPDATE inventory_item SET available = available + 1, version = version + 1"
+            )
+            session.execute(
+                "INSERT INTO inventory_stockmovement (item_id, delta, reason)"
+                " SELECT id, 1, 'release' FROM inventory_item"
+            )
+            session.execute("UPDATE inventory_reservation SET state = 'released'")
+            session.execute("UPDATE inventory_buyerquota SET used = 0")
+            session.execute("UPDATE shop_order SET status = 'expired'")
+            session.execute("COMMIT")
+            assert payment().status == Status.PAID
+    assert mine.events.get().kind == "paid_late"
+    assert (book(sale.item_id).available, book(sale.item_id).confirmed) == (9, 1)
+
+
+def test_buying_cancelling_and_expiring_all_at_once_leaves_balanced_books(sale_of):
+    sale = sale_of(10, limit=3, hold=timedelta(milliseconds=30))
+
+    buyers = [a_buyer() for _ in range(12)]
+
+    def buy_and_regret(buyer: User) -> None:
+        for n in range(4):
+            try:
+                mine = an_order(sale, buyer)
+                if n % 2:
+                    orders.cancel(mine)
+            except (Refusal, WrongState):
+                orders.expire()
+
+    answers = at_once([partial(buy_and_regret, buyer) for buyer in buyers])
+    assert kinds(answers) == {"NoneType": 12}
+    make_due(*Order.objects.filter(status=Status.AWAITING_PAYMENT))
+    while orders.expire():
+        pass
+    assert (book(sale.item_id).available, book(sale.item_id).held) == (10, 0)
+    assert Item.objects.get(pk=sale.item_id).reserved == 0
+    assert sum(returns(sale)) == Order.objects.filter(lines__sale=sale).count()
+    payloads = OutboxMessage.objects.filter(topic="orders.expired").values_list(
+        "payload", flat=True
+    )
+    expired = Order.objects.filter(status=Status.EXPIRED).order_by("pk")
+    told = sorted(pk for payload in payloads for pk in payload["orders"])
+    assert told == list(expired.values_list("pk", flat=True))
+
+
+def test_the_timeline_is_never_rewritten_and_a_refund_never_deleted(sale):
+    payments.refund(paid(sale))
+    for forbidden in (
+        "UPDATE shop_orderevent SET kind = 'cancelled'",
+        "DELETE FROM shop_orderevent",
+        "DELETE FROM shop_refund",
+    ):
+        with pytest.raises(IntegrityError), connection.cursor() as cursor:
+            cursor.execute(forbidden)
