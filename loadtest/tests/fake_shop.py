@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 from loadtest.tests.model_shop import CURRENCY, ModelShop, Reply, item_of
+from loadtest.tests.trivial_server import in_thread
 from shop.specification.order import Order, Part, Sale
 
 FOREVER = 10**9
@@ -193,12 +194,5 @@ def serving(shop: FakeShop) -> Iterator[str]:
         request_queue_size = 1024
         block_on_close = False
 
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with in_thread(Server(("127.0.0.1", 0), Handler)) as server:
         yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from loadtest.scenarios import MIXES
 from loadtest.shops.flash_sale.specification import LIFECYCLE
 from loadtest.shops.unguarded import Server
 from loadtest.tests.fake_shop import FakeShop, serving
+from loadtest.tests.trivial_server import in_thread
 
 # A run ends when its buyers have finished, which takes a minute on a busy machine.
 pytestmark = pytest.mark.timeout(300)
@@ -211,12 +211,8 @@ def rush_by_locust(
 def test_another_shop_is_rushed_and_judged_through_its_adapter(
     guarded: bool, code: int, word: str, more: list[str], tmp_path: Path
 ) -> None:
-    with Server(0, tmp_path, guarded=guarded) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with in_thread(Server(0, tmp_path, guarded=guarded)) as server:
         done = rush_by_locust(server.url, tmp_path, "loadtest.shops.unguarded:Adapter", *more)
-        server.shutdown()
-        thread.join()
     assert done.returncode == code, done.stderr
     assert "order: 201" in done.stderr
     assert f"{word} " in done.stdout

@@ -7,7 +7,6 @@ import socket
 import socketserver
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import pytest
 
 from loadtest.faults.fault import Control, FaultFailed, wait_until
 from loadtest.faults.proxy import SSL_REQUEST, Frontend
+from loadtest.tests.trivial_server import in_thread
 
 
 def first(code: int, body: bytes = b"") -> bytes:
@@ -63,11 +63,8 @@ def echo(name: bytes) -> Iterator[int]:
             except ConnectionError:
                 return
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
+    with in_thread(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answer)) as server:
         yield server.server_address[1]
-        server.shutdown()
 
 
 class Proxied:

@@ -35,28 +35,21 @@ from loadtest.shop import (
 )
 from loadtest.shops.flash_sale.specification import LIFECYCLE
 from loadtest.shops.unguarded import Adapter, Server
-from loadtest.tests.trivial_server import answering
+from loadtest.tests.trivial_server import answering, in_thread
 
 OFFERED = "loadtest.shops.unguarded:Adapter"
 
 
-def serve(folder: Path, *, guarded: bool) -> Iterator[str]:
-    with Server(0, folder, guarded=guarded) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server.url
-        server.shutdown()
-        thread.join()
-
-
 @pytest.fixture
 def unguarded(tmp_path: Path) -> Iterator[str]:
-    yield from serve(tmp_path, guarded=False)
+    with in_thread(Server(0, tmp_path)) as server:
+        yield server.url
 
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[str]:
-    yield from serve(tmp_path, guarded=True)
+    with in_thread(Server(0, tmp_path, guarded=True)) as server:
+        yield server.url
 
 
 def rush(shop: Shop, url: str, **more: Any) -> RushResult:

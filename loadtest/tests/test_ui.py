@@ -8,7 +8,6 @@ import os
 import shlex
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.shops.setup import installed, names, setup_of
 from loadtest.shops.unguarded import Server
 from loadtest.steps import During, RunPlan
+from loadtest.tests.trivial_server import in_thread
 from loadtest.ui import faults, pages
 from loadtest.ui.other_shops import offered, running
 from loadtest.ui.referee import NO_RUN, Referee, conclusion
@@ -272,9 +272,7 @@ print(json.dumps(vars(parser.parse_args([])) | {"shops": shops}, default=str))
 
 def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: Path) -> None:
     referee = Referee(Runs(tmp_path / "runs"), list)
-    with Server(0, tmp_path) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with in_thread(Server(0, tmp_path)) as server:
         run = referee.follow_rush(Rush(server.url, "loadtest.shops.unguarded:Adapter", 2, 20, 2))
         assert pages.verdict(run) == "running"
         seen: list[tuple[int, str, str]] = []
@@ -284,8 +282,6 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: 
 
         run.everyone_is_here.set()
         run.play(see)
-        server.shutdown()
-        thread.join()
     # The verdict is known as soon as the first round is over, with the calls that show it.
     assert {word for rounds, word, _ in seen if not rounds} == {"running"}
     assert {word for rounds, word, _ in seen if rounds} == {"FAIL"}

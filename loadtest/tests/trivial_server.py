@@ -1,13 +1,30 @@
-"""A server that answers every request with the same bytes: what a client can be tested against."""
+"""Servers in a thread, and one that answers with given bytes, to test clients against."""
 
 from __future__ import annotations
 
-import socket
+import re
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
+from typing import IO, TypeVar
 
 Reply = Callable[[int, bytes], bytes | None]
+AnyServer = TypeVar("AnyServer", bound=socketserver.BaseServer)
+
+
+@contextmanager
+def in_thread(server: AnyServer) -> Iterator[AnyServer]:
+    """Let a server serve during the block."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager
@@ -18,79 +35,39 @@ def answering(reply: Reply, *, delay: threading.Event | None = None) -> Iterator
     closes the connection without a word, bytes that start with `Connection: close` in their head
     are followed by a close. With `delay`, answers wait for the event.
     """
-    listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
-    threads: list[threading.Thread] = []
-    connections: list[socket.socket] = []
 
-    def serve(connection: socket.socket) -> None:
-        with connection:
-            for number, request in enumerate(_requests(connection), start=1):
-                if delay is not None:
-                    delay.wait()
-                answer = reply(number, request)
-                if answer is None:
-                    return
+    class Answers(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            for number in count(1):
                 try:
-                    connection.sendall(answer)
-                except OSError:
+                    if not (request := _request(self.rfile)):
+                        return
+                    if delay is not None:
+                        delay.wait()
+                    if (answer := reply(number, request)) is None:
+                        return
+                    self.wfile.write(answer)
+                except ConnectionError:
                     return  # the client has gone, as clients that wait too long do
                 if b"Connection: close" in answer:
                     return
 
-    def accept() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            connections.append(connection)
-            threads.append(threading.Thread(target=serve, args=[connection]))
-            threads[-1].start()
+    class Server(socketserver.ThreadingTCPServer):
+        request_queue_size = 4096
 
-    accepting = threading.Thread(target=accept)
-    accepting.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        accepting.join()
-        for connection in connections:
-            _hang_up(connection)
-        for thread in threads:
-            thread.join()
+    with in_thread(Server(("127.0.0.1", 0), Answers)) as server:
+        yield server.server_address[1]
 
 
-def _hang_up(connection: socket.socket) -> None:
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        """Closed already."""
-
-
-def _requests(connection: socket.socket) -> Iterator[bytes]:
-    """The requests of a connection; none of them has a body that looks like a head."""
-    data = b""
-    while True:
-        try:
-            more = connection.recv(65_536)
-        except OSError:
-            return
-        if not more:
-            return
-        data += more
-        while (end := _end(data)) is not None:
-            yield data[:end]
-            data = data[end:]
-
-
-def _end(data: bytes) -> int | None:
-    head = data.find(b"\r\n\r\n")
-    if head < 0:
-        return None
-    start = data.find(b"Content-Length: ")
-    length = int(data[start + 16 : data.find(b"\r", start)]) if 0 <= start < head else 0
-    return head + 4 + length if len(data) >= head + 4 + length else None
+def _request(stream: IO[bytes]) -> bytes:
+    """The next request of a connection; nothing at its end."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        if not (line := stream.readline()):
+            return b""
+        head += line
+    length = re.search(rb"Content-Length: (\d+)", head)
+    return head + stream.read(int(length[1]) if length else 0)
 
 
 def response(status: str = "200 OK", body: bytes = b"{}", head: str = "") -> bytes:
