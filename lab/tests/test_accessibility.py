@@ -17,8 +17,8 @@ from lab.room.tests.conftest import chromium, open_page, room, serve_room
 from loadtest.checker import judge
 from loadtest.replay import compose, marks_of
 from loadtest.report import Story, gather, write
+from loadtest.tests.busy_run import sold_out_run
 from loadtest.tests.planted_orders import STOCK_PLANTS
-from loadtest.tests.test_replay import a_run
 from shop.accounts.models import User
 from shop.orders.models import Order
 from shop.tests.catalogue import a_sale, a_sold_out_sale, an_ended_sale, an_order, an_upcoming_sale
@@ -124,7 +124,7 @@ def test_every_page_of_the_show_fits_a_laptop_and_a_telephone(open_page, width, 
 
 
 def test_a_report_and_its_slow_motion_hinder_nobody(open_page, tmp_path):
-    world = a_run()
+    world = sold_out_run(7)
     STOCK_PLANTS["P4: order of a refused key"](world)
     files = world.write(tmp_path / "run")
     verdict = judge(files, properties=["P1", "P4", "P9"])

@@ -1,8 +1,10 @@
-"""Simulated runs in which everything happens, and how to find things in them."""
+"""Simulated runs, and how to find things in them."""
 
 from __future__ import annotations
 
 import pickle
+import re
+from collections.abc import Callable, Mapping
 from functools import cache
 from random import Random
 from typing import Any
@@ -16,6 +18,15 @@ from loadtest.tests.simulated_world import Line, World
 
 SECOND = 1_000_000
 
+Plant = Callable[[World], object]
+"""Damages a run, so that a property must fail."""
+
+
+def plants_of(module: Mapping[str, Any]) -> dict[str, Plant]:
+    """The functions that are named for a property: `p14_sold_late` is "P14: sold late"."""
+    named = {re.sub(r"^p(\d+)_", r"P\1: ", name): value for name, value in module.items()}
+    return {name.replace("_", " "): plant for name, plant in named.items() if ": " in name}
+
 
 @cache
 def _busy_run(seed: int) -> bytes:
@@ -27,6 +38,12 @@ def busy_run(seed: int) -> World:
     """A run in which everything happens: carts, parts, late payments, expiry, peeping."""
     world: World = pickle.loads(_busy_run(seed))
     return world
+
+
+def sold_out_run(seed: int) -> World:
+    """Four units sold to twenty buyers without trouble: every rule is at its strictest."""
+    random = Random(seed)
+    return Simulation(random, stock=4, limit=1, clients=20, trouble=0, returns=False).run()
 
 
 # Chosen so that each has what the plants need.

@@ -25,6 +25,11 @@ from shop.specification.order import Money, Order, Part, Sale
 PRICE = 999
 NEVER = 10**6
 
+Event = Callable[[int], object]
+Asked = Sequence[dict[str, Any]]
+Effect = Callable[[], Reply]
+Done = Callable[[int, Reply], object]
+
 
 class Simulation:
     """One run, drawn from `random`."""
@@ -47,7 +52,7 @@ class Simulation:
         self.trouble = trouble
         self.returns = returns
         self.world = World()
-        self.events: list[tuple[int, int, Callable[[int], None]]] = []
+        self.events: list[tuple[int, int, Event]] = []
         self.order_of = count()
         self.calls = count()
         self.keys = count()
@@ -59,7 +64,8 @@ class Simulation:
             self.world.terms.append(_terms(sale, clock(-9), clock(-8)))
         self.on_its_way: set[Money] = set()
         for number in range(clients):
-            self._at(random.randint(0, 50), self._shopping(f"c{number}", random.randint(1, 4)))
+            first = random.randint(0, 50)
+            self._at(first, partial(self._shopping, f"c{number}", random.randint(1, 4)))
         if returns:
             self._returns()
         for _ in range(2):
@@ -78,7 +84,7 @@ class Simulation:
         self.world.deliveries = self.shop.deliveries
         return self.world
 
-    def _at(self, time: int, event: Callable[[int], None]) -> None:
+    def _at(self, time: int, event: Event) -> None:
         heapq.heappush(self.events, (time, next(self.order_of), event))
 
     # The sales, and what happens to them.
@@ -153,14 +159,11 @@ class Simulation:
 
     # The clients.
 
-    def _shopping(self, buyer: str, purchases: int) -> Callable[[int], None]:
-        def go(time: int) -> None:
-            if purchases:
-                self._purchase(time, buyer, self._shopping(buyer, purchases - 1))
+    def _shopping(self, buyer: str, purchases: int, time: int) -> None:
+        if purchases:
+            self._purchase(time, buyer, partial(self._shopping, buyer, purchases - 1))
 
-        return go
-
-    def _purchase(self, time: int, buyer: str, then: Callable[[int], None]) -> None:
+    def _purchase(self, time: int, buyer: str, then: Event) -> None:
         key = f"k{next(self.keys)}"
         wanted = self._wanted()
         asked = [
@@ -192,9 +195,8 @@ class Simulation:
 
         ask(time, 1)
         if self.random.random() < 0.2:
-            self._call(
-                time, "order", asked, partial(self._buy, buyer, key, wanted), lambda *_: None, 9
-            )
+            again = partial(self._buy, buyer, key, wanted)
+            self._call(time, "order", asked, again, lambda *_: None, 9)
 
     def _wanted(self) -> dict[Sale, int]:
         sales = self.shop.sales
@@ -215,15 +217,12 @@ class Simulation:
         units = {sale.name: quantity for sale, quantity in wanted.items()}
         return self.shop.order(buyer, key, units, cart=len(wanted) > 1)
 
-    def _after(
-        self, time: int, buyer: str, order: str, then: Callable[[int], None], steps: int
-    ) -> None:
+    def _after(self, time: int, buyer: str, order: str, then: Event, steps: int) -> None:
         """What a buyer does with an order, one thing after the other."""
         ops = ["read", "payment"]
         if self.returns:
-            ops += (
-                3 * ["payment"] + ["cancel", "refund", "peep"] + 2 * ["part cancel", "part refund"]
-            )
+            ops += 3 * ["payment"] + ["cancel", "refund", "peep"]
+            ops += 2 * ["part cancel", "part refund"]
         what = self.random.choice([*ops, "nothing"])
         if what == "nothing" or not steps:
             then(time)
@@ -249,13 +248,7 @@ class Simulation:
             self._step(start, what, buyer, order, None, done)
 
     def _step(
-        self,
-        time: int,
-        op: str,
-        buyer: str,
-        order: str,
-        part: Part | None,
-        done: Callable[[int, Reply], None],
+        self, time: int, op: str, buyer: str, order: str, part: Part | None, done: Done
     ) -> None:
         asked: dict[str, Any] = {"buyer": buyer, "key": "", "quantity": 0, "order": order}
         if part is not None and part.sale is not None:
@@ -263,13 +256,7 @@ class Simulation:
         self._call(time, op, [asked], partial(self.shop.answer, op, buyer, order, part), done)
 
     def _call(
-        self,
-        time: int,
-        op: str,
-        asked: Sequence[dict[str, Any]],
-        effect: Callable[[], Reply],
-        done: Callable[[int, Reply], None],
-        attempt: int = 1,
+        self, time: int, op: str, asked: Asked, effect: Effect, done: Done, attempt: int = 1
     ) -> None:
         """Send a request, recorded once for each of its lines."""
         number = next(self.calls)
@@ -299,7 +286,7 @@ class Simulation:
             return
         # The request got lost, or the reply did, or the client went first and it happened later.
         if self.random.random() < 0.7:
-            self._at(happens, lambda now: _ignore(take_effect(now)))
+            self._at(happens, take_effect)
         if self.random.random() < 0.8:
             gives_up = time + self.random.randint(0, 40)
             self._at(gives_up, partial(finish, Reply(0, "timeout")))
@@ -311,7 +298,3 @@ class Simulation:
 def _terms(sale: Sale, asked: int, done: int) -> s.Terms:
     window = clock(sale.opens), clock(sale.closes)
     return s.Terms(sale.name, asked, done, sale.price, *window, paused=sale.paused)
-
-
-def _ignore(_: object) -> None:
-    """The answer that nobody received."""

@@ -101,10 +101,10 @@ class World:
         orders: Sequence[str] = (),
         **values: Any,
     ) -> str:
-        """Add a call that nobody made; returns its key."""
-        call = f"planted#{len(self.lines)}"
-        key = f"planted-{len(self.lines)}"
-        asked = {"order": None, "buyer": call, "key": key, "quantity": 1, **values}
+        """Add a call that nobody made, by default for one unit where it buys; returns its key."""
+        call, buys = f"planted#{len(self.lines)}", op in ("order", "restock")
+        key = f"planted-{len(self.lines)}" if buys else ""
+        asked = {"order": None, "buyer": call, "key": key, "quantity": int(buys), **values}
         self.lines.append(Line(start, call, invocation(op, 1, asked)))
         told = ending(op, status, code, asked["order"], shown) | {"orders": orders}
         self.lines.append(Line(end, call, told))

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from loadtest.checker import FAIL, PASS, UNKNOWN, Rate, Verdict
+from loadtest.tests.busy_run import sold_out_run
 from loadtest.tests.simulated_world import World
-from loadtest.tests.test_checker import judged, sold_out_run
+from loadtest.tests.test_checker import judged
 
 SECOND = 10**9
 
@@ -51,8 +52,7 @@ SERVED_AGAIN: dict[str, tuple[float | None, str]] = {
 
 @pytest.mark.parametrize(("first_ok", "expected"), SERVED_AGAIN.values(), ids=SERVED_AGAIN)
 def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
-    first_ok: float | None,
-    expected: str,
+    first_ok: float | None, expected: str
 ) -> None:
     world = sold_out_run(3)
     for second in (9, 20):
@@ -68,10 +68,7 @@ def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
 
 
 @pytest.mark.parametrize(("earlier", "expected"), [(True, PASS), (False, UNKNOWN)])
-def test_a_load_that_ends_just_after_a_fault_blames_nobody(
-    earlier: bool,
-    expected: str,
-) -> None:
+def test_a_load_that_ends_just_after_a_fault_blames_nobody(earlier: bool, expected: str) -> None:
     world = served_after(5)
     world.call(9 * SECOND, 10 * SECOND, "order", 500)
     faults = [("redis killed", 8.0, 8.5)]
@@ -82,9 +79,7 @@ def test_a_load_that_ends_just_after_a_fault_blames_nobody(
 
 
 @pytest.mark.parametrize("answers", [[], [(409, "sold_out")]])
-def test_recovery_is_unknown_if_nobody_could_be_served(
-    answers: list[tuple[int, str]],
-) -> None:
+def test_recovery_is_unknown_if_nobody_could_be_served(answers: list[tuple[int, str]]) -> None:
     world = sold_out_run(3)
     for status, code in answers:
         world.call(3 * SECOND, 3 * SECOND + 10, "order", status, code)
@@ -108,9 +103,7 @@ BAD = [
 
 @pytest.mark.parametrize(("op", "status", "code"), BAD)
 def test_more_than_one_bad_answer_in_a_hundred_after_a_fault_is_too_many(
-    op: str,
-    status: int,
-    code: str,
+    op: str, status: int, code: str
 ) -> None:
     world = served_after(13.1)
     ask(world, 13.5, op, status, code, times=1, each=0)
@@ -124,10 +117,7 @@ def test_more_than_one_bad_answer_in_a_hundred_after_a_fault_is_too_many(
 
 
 @pytest.mark.parametrize(("bad", "expected"), [(2, PASS), (3, FAIL)])
-def test_the_share_of_bad_answers_counts_and_not_their_number(
-    bad: int,
-    expected: str,
-) -> None:
+def test_the_share_of_bad_answers_counts_and_not_their_number(bad: int, expected: str) -> None:
     world = served_after(13.1, answers=240)
     ask(world, 13.5, "page", 503, times=bad, each=0.1)
     assert recovered(world, FAULT).verdict == expected
@@ -144,11 +134,7 @@ def test_the_share_of_bad_answers_counts_and_not_their_number(
         ("page", 404, {"order": "another buyer's"}),
     ],
 )
-def test_a_rightful_refusal_is_a_good_answer(
-    op: str,
-    status: int,
-    about: dict[str, Any],
-) -> None:
+def test_a_rightful_refusal_is_a_good_answer(op: str, status: int, about: dict[str, Any]) -> None:
     world = served_after(13.1)
     for number in range(50):
         start = 13 * SECOND + number * 10_000_000
@@ -221,8 +207,7 @@ def test_one_bad_answer_after_each_of_many_faults_is_too_many() -> None:
 
 @pytest.mark.parametrize(("bad", "expected"), [(5, PASS), (6, FAIL)])
 def test_a_bad_answer_that_was_slow_may_be_the_machines_fault_but_not_one_in_nine(
-    bad: int,
-    expected: str,
+    bad: int, expected: str
 ) -> None:
     world = served_after(13.1)
     for number in range(bad):
@@ -237,9 +222,7 @@ def test_a_bad_answer_that_was_slow_may_be_the_machines_fault_but_not_one_in_nin
     [(0.0, 15.5, FAIL), (1.0, 15.5, PASS), (1.0, 17.5, FAIL), (8.0, 19.5, PASS), (8.0, 20.5, FAIL)],
 )
 def test_a_shop_that_was_slow_before_any_fault_may_take_longer_but_not_twice_as_long(
-    before: float,
-    first_ok: float,
-    expected: str,
+    before: float, first_ok: float, expected: str
 ) -> None:
     world = sold_out_run(3)
     world.call(0, int(before * SECOND), "payment", 200)
@@ -251,9 +234,7 @@ def test_a_shop_that_was_slow_before_any_fault_may_take_longer_but_not_twice_as_
 
 
 @pytest.mark.parametrize("missing", ["payment", "page"])
-def test_too_few_answers_of_a_kind_after_the_faults_prove_nothing(
-    missing: str,
-) -> None:
+def test_too_few_answers_of_a_kind_after_the_faults_prove_nothing(missing: str) -> None:
     world = sold_out_run(3)
     world.call(10 * SECOND, 10 * SECOND + 1, "payment", 200)
     for op in ("payment", "page"):

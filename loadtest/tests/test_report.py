@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -17,15 +16,16 @@ from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.__main__ import main
 from loadtest.files import RunFiles
-from loadtest.history import AGAIN, INFO, NEVER, OK, Operation, Recorder
+from loadtest.history import AGAIN, INFO, NEVER, OK, Operation
 from loadtest.replay import compose, marks_of
 from loadtest.report import Story, gather, write
 from loadtest.report.charts import ticks
 from loadtest.report.gather import BINS, Latencies, Purchases
 from loadtest.report.headline import Pace, Speed, headline, wrapped
-from loadtest.tests.simulated_run import Simulation
+from loadtest.tests.busy_run import sold_out_run
 from loadtest.tests.simulated_world import World
 
+SECOND = 1_000_000_000
 STORY = Story("t")
 JUDGED = [name for name in PROPERTIES if name not in ("P12", "P13")]
 # What would make a browser send a request.
@@ -57,10 +57,6 @@ class Page(HTMLParser):
             self.scripts.append(data)
 
 
-def a_run() -> World:
-    return Simulation(Random(3), stock=4, limit=1, clients=20, returns=False).run()
-
-
 def written(folder: Path, *of: Any) -> str:
     """The report of a story, a verdict and more."""
     write(folder / "r.html", *of)
@@ -78,7 +74,7 @@ def reported(
 
 
 def test_a_report_shows_all_properties_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    verdict, text, files = reported(tmp_path, Story("A title", "make prove"), a_run())
+    verdict, text, files = reported(tmp_path, Story("A title", "make prove"), sold_out_run(3))
     page = Page(text)
     assert not OUTSIDE.search(text)
     assert "A title" in text
@@ -93,7 +89,7 @@ def test_a_report_shows_all_properties_and_loads_nothing_from_elsewhere(tmp_path
 
 def test_what_was_not_judged_is_listed_with_the_reason_and_never_as_passed(tmp_path: Path) -> None:
     why = {"P9": "the strategy has no fencing token"}
-    verdict = judge(a_run().write(tmp_path), not_judged=why)
+    verdict = judge(sold_out_run(3).write(tmp_path), not_judged=why)
     text = written(tmp_path, STORY, verdict, None)
     assert "Not judged, since the strategy has no fencing token: P9 fencing." in text
     assert 'id="P9"' not in text
@@ -101,14 +97,9 @@ def test_what_was_not_judged_is_listed_with_the_reason_and_never_as_passed(tmp_p
 
 
 def test_what_a_shop_answers_cannot_become_part_of_the_page(tmp_path: Path) -> None:
-    evil = "</script><script>alert(1)</script>"
-    recorder = Recorder(tmp_path / "h.jsonl")
-    recorder.invoke(
-        Operation(0, "c#1", "order", client="c", buyer="c", key=evil, sale="1", quantity=1)
-    )
-    recorder.complete("c#1", "info", status=500, code=evil)
-    recorder.close()
-    files = RunFiles(tmp_path)
+    evil, world = "</script><script>alert(1)</script>", World()
+    world.call(1, 2, "order", 500, evil, key=evil)
+    files = world.write(tmp_path)
     files.faults.write_text(json.dumps({"fault": evil, "start": 1, "end": 2}) + "\n")
     story = Story(evil, evil, {evil: evil}, evil)
     text = written(tmp_path, story, Verdict(), gather(files))
@@ -119,18 +110,17 @@ def test_what_a_shop_answers_cannot_become_part_of_the_page(tmp_path: Path) -> N
 def test_a_broken_property_shows_its_evidence_and_the_units_that_do_not_exist(
     tmp_path: Path,
 ) -> None:
-    world = a_run()
+    world = sold_out_run(3)
     item = world.of(s.Item)[0]
     world.change(item, held=item.total + 3)
     verdict, text, _ = reported(tmp_path, STORY, world)
     assert verdict.verdict == FAIL
-    assert "BROKEN" in text
-    assert "units that were sold but did not exist" in text
-    assert "<details open>" in text
+    for said in ("BROKEN", "units that were sold but did not exist", "<details open>"):
+        assert said in text
 
 
 def test_only_a_broken_property_whose_moment_is_known_links_to_slow_motion(tmp_path: Path) -> None:
-    world = a_run()
+    world = sold_out_run(3)
     world.rows.remove(world.order)
     files = world.write(tmp_path / "run")
     verdict = judge(files, properties=JUDGED)
@@ -155,22 +145,20 @@ def test_a_run_without_a_verdict_is_shown_as_unknown(tmp_path: Path) -> None:
 
 
 def test_in_an_open_loop_latency_counts_from_when_the_buyer_meant_to_ask(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "h.jsonl")
-    recorder.invoke(
-        Operation(0, "c#1", "order", client="c", buyer="c", key="k", sale="1", quantity=1, due=1)
-    )
-    recorder.complete("c#1", "ok", status=201, order="1")
-    recorder.close()
-    evidence = gather(RunFiles(tmp_path))
+    world = World()
+    world.call(3, 4, "order", 201, order="1", due=SECOND)
+    evidence = gather(world.write(tmp_path))
     assert evidence.open_loop
-    assert evidence.purchases.latencies.longest > 1000
+    assert evidence.purchases.latencies.longest == 3000
     assert evidence.purchases.late == 1
 
 
 def test_a_fault_that_could_not_be_injected_makes_a_pass_worth_nothing(tmp_path: Path) -> None:
     fault = {"fault": "redis-killed", "start": 1, "end": 2, "error": "no such process"}
     story = Story("t", reason="redis-killed: not there")
-    verdict, text, _ = reported(tmp_path, story, a_run(), ["P1"], faults=json.dumps(fault) + "\n")
+    verdict, text, _ = reported(
+        tmp_path, story, sold_out_run(3), ["P1"], faults=json.dumps(fault) + "\n"
+    )
     assert verdict.verdict == PASS
     assert "PROVED" not in text
     assert "COULD NOT BE JUDGED" in text
@@ -213,7 +201,7 @@ def test_the_command_judges_reports_and_replays_a_folder(
     report, replay, folder = tmp_path / "report.html", tmp_path / "replay.html", tmp_path / "run"
     assert main([str(folder)]) == 2
     assert "cannot be judged" in capsys.readouterr().err
-    a_run().write(folder)
+    sold_out_run(3).write(folder)
     assert main([str(folder), "--report", str(report), "--replay", str(replay)]) == 2
     assert capsys.readouterr().out.endswith(f"{UNKNOWN}\n")
     assert main([str(folder), "--properties", "P1", "P3"]) == 0
@@ -221,7 +209,6 @@ def test_the_command_judges_reports_and_replays_a_folder(
     assert replay.read_text().count("</script>") == 2
 
 
-SECOND = 1_000_000_000
 COUNTS = {"held": 60, "confirmed": 40, "total": 100, "oversold": 0, "available": 0}
 
 

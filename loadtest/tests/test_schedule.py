@@ -6,6 +6,7 @@ import json
 import stat
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,13 @@ import pytest
 
 from loadtest.address import address_of
 from loadtest.checker.snapshot import Terms
-from loadtest.files import RunFiles, leave_tokens, take_tokens
-from loadtest.history import INFO, OK, Operation, Recorder, operations
-from loadtest.shops.flash_sale.answers import classify
+from loadtest.files import leave_tokens, take_tokens
+from loadtest.history import INFO, OK, operations
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import (
-    Restocks,
-    Schedule,
-    again,
-    ask_again,
-    opening_of,
-    schedule,
-)
+from loadtest.steps import Restocks, Schedule, again, ask_again, opening_of, schedule
 from loadtest.steps.schedule import HOURS, OTHER_PRICE, PRICE
 from loadtest.tests.fake_shop import FakeShop, serving
+from loadtest.tests.simulated_world import World
 
 SECOND = 1_000_000
 OPENED = Terms("5", 100 * SECOND, 101 * SECOND, PRICE, 100 * SECOND, 900 * SECOND)
@@ -76,14 +70,13 @@ def test_a_sale_is_paused_repriced_closed_reopened_and_closed_for_good() -> None
     shop = Shop()
     rows = taken(shop).rows
     assert rows[0] == OPENED
-    assert [(row.paused, row.price) for row in rows[1:]] == [
-        (True, PRICE),
-        (False, OTHER_PRICE),
-        (False, OTHER_PRICE),
-        (False, PRICE),
-        (False, PRICE),
+    assert [tuple(each.values()) for each in shop.asked] == [
+        (PRICE, True, HOURS),
+        (OTHER_PRICE, False, HOURS),
+        (OTHER_PRICE, False, 0.0),
+        (PRICE, False, HOURS),
+        (PRICE, False, 0.0),
     ]
-    assert [each["ends_in"] for each in shop.asked] == [HOURS, HOURS, 0.0, HOURS, 0.0]
     assert all(row.done for row in rows)
 
 
@@ -139,87 +132,56 @@ class EmptyShop(DemoShop):
             raise ShopRefused("no answer")
 
 
-def restocked(shop: EmptyShop, folder: Path) -> Operation:
-    """The only restock of an empty sale."""
-    with Restocks(shop, "5", 3, lambda: shop.available, folder) as restocks:
+@pytest.mark.parametrize(("loses", "outcome"), [(False, OK), (True, INFO)])
+def test_an_empty_sale_is_restocked_and_the_history_tells(
+    loses: bool, outcome: str, tmp_path: Path
+) -> None:
+    shop = EmptyShop(loses=loses)
+    with Restocks(shop, "5", 3, lambda: shop.available, tmp_path) as restocks:
         assert shop.restocked.wait(30)
     assert shop.available == 3
     [told] = operations(restocks.path)
-    assert restocks.times == (told.outcome == OK)
-    return told
-
-
-def test_an_empty_sale_is_restocked_and_the_history_tells(tmp_path: Path) -> None:
-    told = restocked(EmptyShop(loses=False), tmp_path)
-    assert (told.op, told.outcome, told.quantity) == ("restock", OK, 3)
+    assert (told.op, told.outcome, told.quantity) == ("restock", outcome, 3)
     assert (told.sale, told.item) == ("5", "7")
+    assert restocks.times == (outcome == OK)
 
 
-def test_a_restock_without_an_answer_may_have_been_made(tmp_path: Path) -> None:
-    assert restocked(EmptyShop(loses=True), tmp_path).outcome == INFO
+def asked(*outcomes: tuple[int, str]) -> World:
+    """Purchases of one buyer each, and how they were answered."""
+    world = World()
+    for number, (status, code) in enumerate(outcomes):
+        order = str(number) if status == 201 else None
+        about: dict[str, Any] = {"buyer": f"buyer {number}", "key": f"key {number}"}
+        world.call(number, number, "order", status, code, order=order, **about)
+    return world
 
 
-def asked(recorder: Recorder, number: int, *, status: int, code: str = "", cart: str = "") -> None:
-    recorder.invoke(
-        Operation(
-            0,
-            f"c#{number}",
-            "order",
-            client="c",
-            buyer=f"buyer {number}",
-            sale="1",
-            item="7",
-            key=f"key {number}",
-            quantity=1,
-            cart=cart,
-        )
-    )
-    order = str(number) if status == 201 else None
-    outcome = classify(status, code, order)
-    recorder.complete(f"c#{number}", outcome, status=status, code=code, order=order)
+LOST, SOLD_OUT = (0, "timeout"), (409, "sold_out")
 
 
 def test_keys_of_every_kind_are_chosen_and_not_more_than_wanted(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "h.jsonl")
-    for number in range(200):
-        asked(recorder, number, status=409, code="sold_out")
-    asked(recorder, 200, status=201)
-    asked(recorder, 201, status=0, code="timeout")
-    asked(recorder, 202, status=409, code="sold_out", cart="key 202")
-    recorder.close()
-    chosen = again.sample([recorder.path], seed=1)
-    kinds = [each.kind for _, each in chosen]
-    assert {kind: kinds.count(kind) for kind in kinds} == {
-        "fail": again.EACH,
-        "ok": 1,
-        "info": 1,
-        "cart": 1,
-    }
-    assert chosen == again.sample([recorder.path], seed=1)
+    world = asked((201, ""), LOST, *[SOLD_OUT] * 200)
+    world.call(300, 300, "order", 409, "sold_out", cart="of one line")
+    histories = world.write(tmp_path).histories()
+    chosen = again.sample(histories, seed=1)
+    kinds = Counter(each.kind for _, each in chosen)
+    assert kinds == {"fail": again.EACH, "ok": 1, "info": 1, "cart": 1}
+    assert chosen == again.sample(histories, seed=1)
 
 
 def test_of_a_long_history_a_part_is_considered(tmp_path: Path, monkeypatch) -> None:
-    recorder = Recorder(tmp_path / "h.jsonl")
-    for number in range(60):
-        asked(recorder, number, status=409, code="sold_out")
-    recorder.close()
-    monkeypatch.setattr(again, "BYTES", recorder.path.stat().st_size // 3)
-    assert 0 < len(again.sample([recorder.path], seed=1)) < 60
+    histories = asked(*[SOLD_OUT] * 60).write(tmp_path).histories()
+    monkeypatch.setattr(again, "BYTES", sum(each.stat().st_size for each in histories) // 3)
+    assert 0 < len(again.sample(histories, seed=1)) < 60
 
 
 def test_the_same_key_is_asked_in_its_buyers_name_and_recorded(tmp_path: Path) -> None:
-    files, shop = RunFiles(tmp_path), FakeShop(stock=5)
-    recorder = Recorder(tmp_path / "1.1.jsonl")
+    shop, files = FakeShop(stock=5), asked(LOST, SOLD_OUT, SOLD_OUT).write(tmp_path)
+    first = shop.order("b1", "key 0", {"1": 1}, cart=False).order
+    # The third buyer's token is not known.
+    leave_tokens(files.path / "a.jsonl", {"buyer 0": "b1", "buyer 1": "b2"})
     with serving(shop) as url:
-        address = address_of(url)
-        first = shop.order("b1", "key 0", {"1": 1}, cart=False).order
-        asked(recorder, 0, status=0, code="timeout")
-        asked(recorder, 1, status=409, code="sold_out")
-        asked(recorder, 2, status=409, code="sold_out")
-        recorder.close()
-        # Of the third buyer nobody knows the token.
-        leave_tokens(recorder.path, {"buyer 0": "b1", "buyer 1": "b2"})
-        ask_again(files, address, seed=1)
+        ask_again(files, address_of(url), seed=1)
     found = {each.key: each for each in operations(files.again)}
     assert set(found) == {"key 0", "key 1"}
     repeated = found["key 0"]
@@ -240,6 +202,6 @@ def test_tokens_are_for_this_user_only_and_read_once(tmp_path: Path) -> None:
 
 
 def test_nobody_is_asked_where_no_tokens_are(tmp_path: Path) -> None:
-    files = RunFiles(tmp_path)
+    files = asked(SOLD_OUT).write(tmp_path)
     ask_again(files, ("127.0.0.1", 1), seed=1)
     assert list(operations(files.again)) == []

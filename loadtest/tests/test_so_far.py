@@ -13,10 +13,10 @@ from loadtest.checker import FAIL, Broken, judge, judge_so_far
 from loadtest.checker import snapshot as s
 from loadtest.history import INVOKE
 from loadtest.tests import planted_orders
-from loadtest.tests.busy_run import SEEDS, busy_run
+from loadtest.tests.busy_run import SEEDS, busy_run, sold_out_run
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import ITEM, World
-from loadtest.tests.test_checker import PLANTS, run_for, sold_out_run
+from loadtest.tests.test_checker import PLANTS, run_for
 
 LIVE = ("P1", "P2", "P5", "P8", "P20")
 
@@ -131,10 +131,10 @@ def test_what_is_broken_at_any_record_is_broken_in_the_verdict(plant: str) -> No
 
 def test_a_server_error_is_no_failure_while_faults_are_injected() -> None:
     world = busy_run(3)
-    world.later("page", 500, "internal_error", key="", order="o1")
+    world.later("page", 500, "internal_error", order="o1")
     assert set(so_far(world)) == {"P20"}
     world = busy_run(3)
-    world.later("page", 502, "", key="", order="o1")
+    world.later("page", 502, "", order="o1")
     assert so_far(world, faults=True) == {}
 
 

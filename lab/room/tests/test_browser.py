@@ -27,8 +27,8 @@ from loadtest.history import Operation
 from loadtest.history import Recorder as History
 from loadtest.replay import compose, marks_of
 from loadtest.report import Story, write
+from loadtest.tests.busy_run import sold_out_run
 from loadtest.tests.planted_orders import STOCK_PLANTS
-from loadtest.tests.test_replay import a_run
 from shop.checkout import buy
 from shop.refusals import Refusal
 from shop.tests.catalogue import a_buyer, a_sale
@@ -278,7 +278,7 @@ def test_a_recorded_rush_is_played_by_keyboard_and_marks_nothing(open_page, tmp_
 
 
 def test_a_report_opens_at_the_violation_alone_and_on_the_demos_page(open_page, tmp_path):
-    world = a_run()
+    world = sold_out_run(7)
     STOCK_PLANTS["P4: order of a refused key"](world)
     files = world.write(tmp_path / "run")
     verdict = judge(files, properties=["P1", "P4"])
