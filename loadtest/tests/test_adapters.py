@@ -1,8 +1,13 @@
-"""What each adapter makes of its shop's answers."""
+"""What each adapter makes of its shop's answers, and the example of docs/your-shop.md."""
 
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,9 +15,12 @@ from typing import Any
 import pytest
 
 from loadtest import shops
+from loadtest.faults.fault import free_port, wait_until
 from loadtest.rush import rush_shop
+from loadtest.rush.__main__ import main
 from loadtest.shop import Declined, Level, Outcome, Refused, Response, Sold, Unknown
 from loadtest.shops.api import Api, ShopError, rows
+from loadtest.shops.flask_example import shop
 
 FOLDER = Path(shops.__file__).parent
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/adapter.py"))
@@ -72,22 +80,21 @@ def test_an_adapter_for_stock_has_at_most_60_lines(name: str):
     assert len((FOLDER / name / "adapter.py").read_text().splitlines()) <= most
 
 
-def test_a_buyer_whom_vendure_stops_before_the_payment_is_declined():
-    refusal = answer(200, {"data": {"last": {"__typename": "OrderStateTransitionError"}}})
-    with pytest.raises(Declined, match="OrderStateTransitionError"):
-        adapter("vendure").prepare("1", "token", lambda _: refusal)
+NO_CART = {"message": "no cart"}
+NO_PAYMENT = {"data": {"last": {"__typename": "OrderStateTransitionError"}}}
 
 
 @pytest.mark.parametrize(
-    ("name", "refusal"),
+    ("name", "refusal", "why"),
     [
-        ("medusa", answer(400, {"message": "no cart"})),
-        ("evershop", answer(400, {"error": {"message": "no cart"}})),
+        ("vendure", answer(200, NO_PAYMENT), "OrderStateTransitionError"),
+        ("medusa", answer(400, NO_CART), "no cart"),
+        ("evershop", answer(400, {"error": NO_CART}), "no cart"),
     ],
 )
-def test_a_buyer_whose_step_is_not_taken_is_declined(name: str, refusal: Response):
-    with pytest.raises(Declined, match="no cart"):
-        adapter(name).prepare("1", "cart", lambda _: refusal)
+def test_a_buyer_whose_step_is_not_taken_is_declined(name: str, refusal: Response, why: str):
+    with pytest.raises(Declined, match=why):
+        adapter(name).prepare("1", "buyer", lambda _: refusal)
 
 
 def test_an_owner_call_without_an_answer_names_the_address():
@@ -107,3 +114,34 @@ def test_a_dead_shop_cannot_be_judged(name: str, monkeypatch: pytest.MonkeyPatch
     result = rush_shop(adapter(name), 1, 2, 1, host=DEAD)
     assert (result.exit_code, result.rounds) == (2, [])
     assert result.reason.startswith("opening a sale failed: ")
+
+
+def listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("variables", "code", "word"),
+    [({}, 1, "BROKEN in 2 of 2 rounds"), ({"CURED": "1"}, 0, "HOLDS")],
+)
+def test_the_race_of_the_example_for_your_shop_is_red_and_its_cure_green(
+    variables: dict[str, str], code: int, word: str, capsys: pytest.CaptureFixture[str]
+):
+    port = free_port()
+    command = [sys.executable, str(shop.__file__), str(port)]
+    environment = os.environ | variables
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as server:
+        try:
+            wait_until("it listens", lambda: listens(port) or server.poll() is not None)
+            shop_and_host = [
+                "--shop",
+                "loadtest.shops.flask_example.adapter:Adapter",
+                "--host",
+                f"http://127.0.0.1:{port}",
+            ]
+            assert main([*shop_and_host, "--stock", "5", "--buyers", "40", "--rounds", "2"]) == code
+        finally:
+            server.kill()
+    assert word in capsys.readouterr().out
