@@ -15,55 +15,39 @@ from loadtest.shop import Request
 from loadtest.shops.flash_sale.answers import Answer
 from loadtest.tests.trivial_server import Reply, answering, response
 
+FINE = b"HTTP/1.1 200 OK\r\n"
+CHUNKS = FINE + b"Transfer-Encoding: chunked\r\n\r\n"
+HELLO = b"Content-Length: 5\r\n\r\nhello"
 ANSWERS = {
-    "length": (b"HTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nhello", 201, b"hello"),
-    "odd case": (b"HTTP/1.1 409 Conflict\r\ncontent-LENGTH:5\r\n\r\nhello", 409, b"hello"),
-    "empty": (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, b""),
-    "no body": (b"HTTP/1.1 204 No Content\r\nServer: x\r\n\r\n", 204, b""),
-    "chunks": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n2;x=1\r\n, \r\n0\r\n\r\n",
-        200,
-        b"hi, ",
-    ),
-    "chunk with an end inside": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n0\r\n\r\n12\r\n0\r\n\r\n",
-        200,
-        b"0\r\n\r\n12",
-    ),
-    "interim": (
-        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
-        200,
-        b"hi",
-    ),
+    "length": (b"HTTP/1.1 201 Created\r\n" + HELLO, 201, b"hello", False),
+    "odd case": (b"HTTP/1.1 409 Conflict\r\n" + HELLO.swapcase(), 409, b"HELLO", False),
+    "empty": (FINE + b"Content-Length: 0\r\n\r\n", 200, b"", False),
+    "no body": (b"HTTP/1.1 204 No Content\r\nServer: x\r\n\r\n", 204, b"", False),
+    "chunks": (CHUNKS + b"2\r\nhi\r\n2;x=1\r\n, \r\n0\r\n\r\n", 200, b"hi, ", False),
+    "end in a chunk": (CHUNKS + b"7\r\n0\r\n\r\n12\r\n0\r\n\r\n", 200, b"0\r\n\r\n12", False),
+    "interim": (b"HTTP/1.1 100 Continue\r\n\r\n" + FINE + HELLO, 200, b"hello", False),
+    "last": (FINE + b"Connection: close\r\n" + HELLO, 200, b"hello", True),
 }
 
 
-@pytest.mark.parametrize("name", ANSWERS)
-def test_an_answer_is_found_only_when_it_is_whole(name: str) -> None:
-    data, status, body = ANSWERS[name]
+@pytest.mark.parametrize(("data", "status", "body", "closes"), ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_is_found_only_when_it_is_whole(
+    data: bytes, status: int, body: bytes, closes: bool
+) -> None:
     for length in range(1, len(data)):
         assert parse(data[:length]) is None
     found = parse(data)
     assert found is not None
-    assert (found.status, found.body, found.closes) == (status, body, False)
+    assert (found.status, found.body, found.closes) == (status, body, closes)
 
 
-def test_an_answer_without_a_length_ends_with_the_connection() -> None:
-    data = b"HTTP/1.1 200 OK\r\n\r\nhello"
+def test_only_an_answer_without_a_length_ends_with_the_connection() -> None:
+    data = FINE + b"\r\nhello"
     assert parse(data) is None
     found = parse(data, closed=True)
     assert found is not None
     assert (found.body, found.closes) == (b"hello", True)
-
-
-def test_an_answer_that_was_cut_off_is_none() -> None:
-    assert parse(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", closed=True) is None
-
-
-def test_a_server_that_closes_is_noticed() -> None:
-    found = parse(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-    assert found is not None
-    assert found.closes
+    assert parse(FINE + HELLO[:-1], closed=True) is None, "cut off"
 
 
 def test_headers_are_found_in_any_case() -> None:
@@ -79,8 +63,8 @@ def test_headers_are_found_in_any_case() -> None:
         b"SSH-2.0-OpenSSH\r\n",
         b"HTTP/2 200\r\n\r\n",
         b"HTTP/1.1 999 Odd\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ntwo",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfive\r\n",
+        FINE + b"Content-Length: 1\r\n\r\ntwo",
+        CHUNKS + b"five\r\n",
         b"HTTP/1." + b"x" * 70_000,
     ],
 )
@@ -158,7 +142,7 @@ def test_a_refused_connection_is_told_from_everything_that_may_have_reached_the_
     ("reply", "code"),
     [
         (None, "empty_reply"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\n{", "empty_reply"),
+        (FINE + b"Connection: close\r\n" + HELLO[:-1], "empty_reply"),
         (b"nonsense\r\n\r\n", "bad_reply"),
     ],
 )

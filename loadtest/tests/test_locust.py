@@ -16,9 +16,9 @@ import urllib3
 
 from loadtest.checker import FAIL, PASS, Verdict, judge
 from loadtest.checker import snapshot as s
-from loadtest.faults.fault import free_port
+from loadtest.faults.fault import free_port, wait_until
 from loadtest.files import RunFiles
-from loadtest.history import INFO, OK, operations
+from loadtest.history import INFO, OK, Operation, operations
 from loadtest.scenarios import MIXES
 from loadtest.shops.flash_sale.specification import LIFECYCLE
 from loadtest.shops.unguarded import Server
@@ -49,10 +49,19 @@ def locust(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def run_locust(url: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    wanted = ("--host", url, "--sale", "1", "--users", "60", "--seed", "7")
-    # From another folder, since Locust is given the file by its path.
-    return locust(folder.parent, *wanted, "--history", str(folder), *arguments)
+def run_locust(shop: FakeShop, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    with serving(shop) as url:
+        wanted = ("--host", url, "--sale", "1", "--users", "60", "--seed", "7")
+        # From another folder, since Locust is given the file by its path.
+        return locust(folder.parent, *wanted, "--history", str(folder), *arguments)
+
+
+def sell(shop: FakeShop, folder: Path, *arguments: str) -> tuple[list[Operation], str]:
+    """Run Locust on a shop that must be found right; what its buyers did, and what it printed."""
+    done = run_locust(shop, folder, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert broken(judged(shop, folder)) == set()
+    return list(operations(*folder.glob("*.jsonl"))), done.stderr
 
 
 def judged(shop: FakeShop, folder: Path) -> Verdict:
@@ -62,17 +71,16 @@ def judged(shop: FakeShop, folder: Path) -> Verdict:
     return judge(files, properties=JUDGED)
 
 
+def broken(verdict: Verdict) -> set[str]:
+    return {each.id for each in verdict.properties if each.verdict == FAIL}
+
+
 def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -> None:
     shop, folder = FakeShop(stock=10, opens_in=2.5), tmp_path / "history"
-    with serving(shop) as url:
-        done = run_locust(url, folder)
-    assert done.returncode == 0, done.stderr
-    assert "order: 201" in done.stderr
-    assert "order: sold_out" in done.stderr
-    assert "All users have finished" in done.stderr
-    assert "Closed loop" in done.stderr
+    calls, printed = sell(shop, folder)
+    for said in ("order: 201", "order: sold_out", "All users have finished", "Closed loop"):
+        assert said in printed
     assert (len(shop.orders), shop.available(shop.sales[0])) == (10, 0)
-    calls = list(operations(*folder.glob("*.jsonl")))
     assert Counter(each.status for each in calls if each.op == "order")[201] == 10
     assert not [each for each in calls if each.outcome == INFO]
     assert not [each for each in calls if each.code == "not_started"], "a buyer came too early"
@@ -83,89 +91,64 @@ def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -
 
 @pytest.mark.long
 def test_several_processes_have_buyers_and_histories_of_their_own(tmp_path: Path) -> None:
-    shop, folder = FakeShop(stock=10), tmp_path / "history"
-    with serving(shop) as url:
-        done = run_locust(url, folder, "--processes", "2", "--mix", "all")
-    assert done.returncode == 0, done.stderr
-    assert len(list(folder.glob("*.jsonl"))) == 2
-    calls = list(operations(*folder.glob("*.jsonl")))
+    calls, _ = sell(FakeShop(stock=10), tmp_path / "history", "--processes", "2", "--mix", "all")
+    assert len(list(tmp_path.glob("history/*.jsonl"))) == 2
     # Whom a user takes along as a friend is numbered after them.
     buyers = {tuple(each.buyer.split(".")[:4]) for each in calls}
     assert len(buyers) <= 60
     assert len({each.buyer.split(".")[0] for each in calls}) == 2
     assert len({each.call for each in calls}) == len(calls)
-    verdict = judged(shop, folder)
-    assert [each for each in verdict.properties if each.verdict == FAIL] == []
 
 
 @pytest.mark.parametrize(
-    ("bug", "broken"),
-    [
-        ("oversell", {"P1"}),
-        ("duplicate", {"P5"}),
-    ],
+    ("bug", "identity", "oversold"), [("oversell", "P1", 5), ("duplicate", "P5", 0)]
 )
 def test_a_bug_in_the_shop_turns_its_property_red(
-    bug: str, broken: set[str], tmp_path: Path
+    bug: str, identity: str, oversold: int, tmp_path: Path
 ) -> None:
     shop, folder = FakeShop(stock=10, bug=bug), tmp_path / "history"
-    with serving(shop) as url:
-        done = run_locust(url, folder)
+    done = run_locust(shop, folder)
     # 1: the buyers themselves have met answers that a right shop does not give.
     assert done.returncode in (0, 1), done.stderr
     verdict = judged(shop, folder)
-    assert verdict.verdict == FAIL
-    assert broken <= {each.id for each in verdict.properties if each.verdict == FAIL}
-    if bug == "oversell":
-        assert verdict.counts["oversold"] == 5
+    assert identity in broken(verdict)
+    assert verdict.counts["oversold"] == oversold
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("mix", sorted(set(MIXES) - {"rush", "all"}))
 def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
     opens_in = 10 if mix == "bots" else 2  # bots are there before it
-    shop, folder = FakeShop(stock=40, limit=2, opens_in=opens_in), tmp_path / "history"
-    with serving(shop) as url:
-        done = run_locust(url, folder, "--mix", mix)
-    assert done.returncode == 0, done.stderr
-    calls = list(operations(*folder.glob("*.jsonl")))
+    shop = FakeShop(stock=40, limit=2, opens_in=opens_in)
+    calls, _ = sell(shop, tmp_path / "history", "--mix", mix)
     ok = {each.op for each in calls if each.outcome == OK}
     assert {"payers": {"payment", "cancel"}, "refunders": {"refund"}}.get(mix, {"order"}) <= ok
     if mix == "doubles":
         assert any(each.attempt == 2 and each.outcome == OK for each in calls)
     if mix == "bots":
         assert {"not_started", "limit_reached"} <= {each.code for each in calls}
-    verdict = judged(shop, folder)
-    assert [each for each in verdict.properties if each.verdict == FAIL] == []
 
 
 def test_in_an_open_loop_buyers_come_at_times_of_their_own(tmp_path: Path) -> None:
-    shop, folder = FakeShop(stock=10), tmp_path / "history"
-    with serving(shop) as url:
-        totals = tmp_path / "totals"
-        done = run_locust(url, folder, "--arrivals", "100", "--totals", str(totals))
-    assert done.returncode == 0, done.stderr
+    totals = tmp_path / "totals"
+    arguments = ("--arrivals", "100", "--totals", str(totals))
+    calls, printed = sell(FakeShop(stock=10), tmp_path / "history", *arguments)
     told = json.loads(totals.read_text())
     assert (told["finished"], told["unstarted"]) == (60, 0)
-    assert "Open loop: 100 buyers came per second" in done.stderr
-    calls = [each for each in operations(*folder.glob("*.jsonl")) if each.due is not None]
+    assert "Open loop: 100 buyers came per second" in printed
+    calls = [each for each in calls if each.due is not None]
     dues = sorted(each.due for each in calls if each.due is not None)
     # One a buyer: what they do next follows from what they are told.
     assert len(calls) == len({each.buyer for each in calls}) == len(set(dues)) == 60
     assert all(each.start >= (each.due or 0) for each in calls)
     # Sixty at a hundred a second; far from it only in one run of many millions.
     assert 0.2 < (dues[-1] - dues[0]) / 1e9 < 1.5
-    verdict = judged(shop, folder)
-    assert [each for each in verdict.properties if each.verdict == FAIL] == []
 
 
 @pytest.mark.long
 def test_the_same_seed_makes_the_same_buyers(tmp_path: Path) -> None:
     def asked(number: int) -> list[tuple[str, str]]:
-        folder = tmp_path / str(number)
-        with serving(FakeShop(stock=1000, limit=3)) as url:
-            assert run_locust(url, folder).returncode == 0
-        calls = operations(*folder.glob("*.jsonl"))
+        calls, _ = sell(FakeShop(stock=1000, limit=3), tmp_path / str(number))
         # What a buyer does, in their own order; buyers of different runs have other names.
         return sorted((each.buyer.split(".", 2)[2], f"{each.op} {each.quantity}") for each in calls)
 
@@ -184,8 +167,7 @@ def test_a_run_that_cannot_start_says_why_and_ends(
     arguments: list[str], reason: str, tmp_path: Path
 ) -> None:
     shop = FakeShop()
-    with serving(shop) as url:
-        done = run_locust(url, tmp_path / "history", *arguments)
+    done = run_locust(shop, tmp_path / "history", *arguments)
     assert done.returncode == 2, done.stderr
     assert reason in done.stderr
     assert shop.purchases == 0
@@ -255,21 +237,16 @@ def address() -> Iterator[str]:
         ]
         with subprocess.Popen(command, cwd=ROOT) as process:
             try:
-                ready(found)
+                wait_until("Locust serves its page", lambda: serves(found))
                 yield found
             finally:
                 process.terminate()
 
 
-def ready(address: str) -> None:
-    """Wait until the page is served."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with suppress(urllib3.exceptions.HTTPError):
-            if urllib3.request("GET", address, retries=False, timeout=5).status == 200:
-                return
-        time.sleep(0.1)
-    pytest.fail("Locust does not start")
+def serves(address: str) -> bool:
+    with suppress(urllib3.exceptions.HTTPError):
+        return urllib3.request("GET", address, retries=False, timeout=5).status == 200
+    return False
 
 
 def post(address: str, path: str, **headers: str) -> int:

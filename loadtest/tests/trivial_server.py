@@ -7,8 +7,9 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from itertools import count
-from typing import IO, TypeVar
+from typing import TypeVar
 
 Reply = Callable[[int, bytes], bytes | None]
 AnyServer = TypeVar("AnyServer", bound=socketserver.BaseServer)
@@ -59,7 +60,7 @@ def answering(reply: Reply, *, delay: threading.Event | None = None) -> Iterator
         yield server.server_address[1]
 
 
-def _request(stream: IO[bytes]) -> bytes:
+def _request(stream: BufferedIOBase) -> bytes:
     """The next request of a connection; nothing at its end."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
