@@ -73,7 +73,7 @@ def invoke(recorder: Recorder, call: str, **values: Any) -> None:
     )
 
 
-@given(st.text(st.characters(codec="utf-8")))
+@given(st.text(st.characters(codec="utf-8"), min_size=1))
 def test_a_call_is_written_before_and_after_and_read_as_one_operation(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
