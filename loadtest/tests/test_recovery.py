@@ -26,12 +26,24 @@ def recovered(world: World, *faults: tuple[str, float, float]) -> Verdict:
 
 
 def ask(
-    world: World, since: float, op: str, status: int, code: str = "", *, times: int, each: float
+    world: World,
+    since: float,
+    op: str,
+    status: int,
+    code: str = "",
+    *,
+    times: int = 1,
+    each: float = 0.0,
+    lasts: float | None = 0.005,
+    **about: Any,
 ) -> None:
-    """Plant calls from a second on, each of which takes some milliseconds."""
+    """Plant calls from a second on, so many seconds after each other; None lasts forever."""
     for number in range(times):
-        start = int((since + number * each) * SECOND)
-        world.call(start, start + 5_000_000, op, status, code)
+        start = since + number * each
+        end = start + (lasts or 0)
+        world.call(int(start * SECOND), int(end * SECOND), op, status, code, **about)
+        if lasts is None:
+            world.lines.pop()
 
 
 def served_after(end: float, *, answers: int = 50) -> World:
@@ -56,10 +68,10 @@ def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
 ) -> None:
     world = sold_out_run(3)
     for second in (9, 20):
-        world.call(second * SECOND, (second + 1) * SECOND, "order", 500)
+        ask(world, second, "order", 500, lasts=1)
     if first_ok is not None:
         for op in ("payment", "page"):
-            world.call(9 * SECOND, int(first_ok * SECOND), op, 200)
+            ask(world, 9, op, 200, lasts=first_ok - 9)
             ask(world, first_ok + 3, op, 200, times=20, each=0.01)
     verdict = recovered(world, ("redis killed", 0, 9))
     assert verdict.verdict == expected
@@ -70,7 +82,7 @@ def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
 @pytest.mark.parametrize(("earlier", "expected"), [(True, PASS), (False, UNKNOWN)])
 def test_a_load_that_ends_just_after_a_fault_blames_nobody(earlier: bool, expected: str) -> None:
     world = served_after(5)
-    world.call(9 * SECOND, 10 * SECOND, "order", 500)
+    ask(world, 9, "order", 500, lasts=1)
     faults = [("redis killed", 8.0, 8.5)]
     if earlier:
         faults.insert(0, ("redis killed", 0.5, 1.0))
@@ -82,7 +94,7 @@ def test_a_load_that_ends_just_after_a_fault_blames_nobody(earlier: bool, expect
 def test_recovery_is_unknown_if_nobody_could_be_served(answers: list[tuple[int, str]]) -> None:
     world = sold_out_run(3)
     for status, code in answers:
-        world.call(3 * SECOND, 3 * SECOND + 10, "order", status, code)
+        ask(world, 3, "order", status, code)
     assert recovered(world, ("redis killed", 0, 2)).verdict == UNKNOWN
 
 
@@ -106,9 +118,9 @@ def test_more_than_one_bad_answer_in_a_hundred_after_a_fault_is_too_many(
     op: str, status: int, code: str
 ) -> None:
     world = served_after(13.1)
-    ask(world, 13.5, op, status, code, times=1, each=0)
+    ask(world, 13.5, op, status, code)
     assert recovered(world, FAULT).verdict == PASS
-    ask(world, 14.5, op, status, code, times=1, each=0)
+    ask(world, 14.5, op, status, code)
     finding = recovered(world, FAULT)["P12"]
     assert finding.verdict == FAIL
     kind = "pages" if op == "page" else "API"
@@ -136,9 +148,7 @@ def test_the_share_of_bad_answers_counts_and_not_their_number(bad: int, expected
 )
 def test_a_rightful_refusal_is_a_good_answer(op: str, status: int, about: dict[str, Any]) -> None:
     world = served_after(13.1)
-    for number in range(50):
-        start = 13 * SECOND + number * 10_000_000
-        world.call(start, start + 5_000_000, op, status, **about)
+    ask(world, 13, op, status, times=50, each=0.01, **about)
     assert recovered(world, FAULT).verdict == PASS
 
 
@@ -156,15 +166,13 @@ def test_bad_answers_during_a_fault_and_until_three_seconds_later_are_allowed() 
 
 def test_a_call_that_the_next_fault_met_is_left_out_but_not_one_that_hung_before() -> None:
     world = served_after(13.1)
-    for _ in range(5):
-        world.call(int(17.5 * SECOND), int(24.5 * SECOND), "page", 503)
+    ask(world, 17.5, "page", 503, times=5, lasts=7)
     ask(world, 27.5, "payment", 200, times=5, each=0.1)
     faults = [FAULT, ("redis killed", 23, 24)]
     assert recovered(world, *faults).verdict == PASS
-    world.call(int(14.5 * SECOND), int(24.5 * SECOND), "page", 200)  # slow, and yet served
+    ask(world, 14.5, "page", 200, lasts=10)  # slow, and yet served
     assert recovered(world, *faults).verdict == PASS
-    for _ in range(6):
-        world.call(int(14.5 * SECOND), int(24.5 * SECOND), "page", 503)
+    ask(world, 14.5, "page", 503, times=6, lasts=10)
     verdict = recovered(world, *faults)
     assert "once settled, 6 of 57 answers (pages) were bad and slow" in verdict["P12"].detail
     assert [each.rates["pages"] for each in verdict.aftermaths] == [Rate(57, 6, 6), Rate(0, 0)]
@@ -172,21 +180,17 @@ def test_a_call_that_the_next_fault_met_is_left_out_but_not_one_that_hung_before
 
 def test_a_call_that_never_ended_counts_if_it_was_open_for_long() -> None:
     world = served_after(13.1)
-    for _ in range(6):
-        world.call(int(13.2 * SECOND), int(17 * SECOND), "page", 200)
-        world.lines.pop()  # the answer
-    ask(world, 21, "payment", 200, times=1, each=0)
+    ask(world, 13.2, "page", 200, times=6, lasts=None)
+    ask(world, 21, "payment", 200)
     assert recovered(world, FAULT).verdict == PASS
-    ask(world, 21.5, "payment", 200, times=1, each=0)
+    ask(world, 21.5, "payment", 200)
     assert recovered(world, FAULT).verdict == FAIL
 
 
 def test_what_is_asked_again_at_the_end_is_no_part_of_the_load() -> None:
     world = served_after(13.1)
-    for _ in range(3):
-        world.call(int(14.9 * SECOND), int(30 * SECOND), "page", 200)
-        world.lines.pop()  # the answer: the load was stopped
-    world.call(30 * SECOND, 31 * SECOND, "order", 503, "busy", client="again.key")
+    ask(world, 14.9, "page", 200, times=3, lasts=None)  # the load was stopped
+    ask(world, 30, "order", 503, "busy", lasts=1, client="again.key")
     assert recovered(world, FAULT).verdict == PASS
 
 
@@ -197,7 +201,7 @@ def test_one_bad_answer_after_each_of_many_faults_is_too_many() -> None:
         faults.append((f"fault {number}", end - 1, end))
         for op in ("payment", "page"):
             ask(world, end + 3.1, op, 200, times=30, each=0.05)
-        ask(world, end + 4, "page", 503, times=1, each=0)
+        ask(world, end + 4, "page", 503)
     verdict = recovered(world, *faults)
     assert (
         "settled after all faults, 4 of 124 answers (pages) were bad at once"
@@ -210,9 +214,7 @@ def test_a_bad_answer_that_was_slow_may_be_the_machines_fault_but_not_one_in_nin
     bad: int, expected: str
 ) -> None:
     world = served_after(13.1)
-    for number in range(bad):
-        start = int((13.5 + number / 10) * SECOND)
-        world.call(start, start + 2 * SECOND, "page", 503)
+    ask(world, 13.5, "page", 503, times=bad, each=0.1, lasts=2)
     finding = recovered(world, FAULT)["P12"]
     assert finding.verdict == expected, finding.detail
 
@@ -225,8 +227,8 @@ def test_a_shop_that_was_slow_before_any_fault_may_take_longer_but_not_twice_as_
     before: float, first_ok: float, expected: str
 ) -> None:
     world = sold_out_run(3)
-    world.call(0, int(before * SECOND), "payment", 200)
-    world.call(10 * SECOND, int(first_ok * SECOND), "payment", 200)
+    ask(world, 0, "payment", 200, lasts=before)
+    ask(world, 10, "payment", 200, lasts=first_ok - 10)
     for op in ("payment", "page"):
         ask(world, 24, op, 200, times=50, each=0.01)
     finding = recovered(world, FAULT)["P12"]
@@ -236,7 +238,7 @@ def test_a_shop_that_was_slow_before_any_fault_may_take_longer_but_not_twice_as_
 @pytest.mark.parametrize("missing", ["payment", "page"])
 def test_too_few_answers_of_a_kind_after_the_faults_prove_nothing(missing: str) -> None:
     world = sold_out_run(3)
-    world.call(10 * SECOND, 10 * SECOND + 1, "payment", 200)
+    ask(world, 10, "payment", 200)
     for op in ("payment", "page"):
         ask(world, 13.0, op, 200, times=19 if op == missing else 50, each=0.01)
     finding = recovered(world, FAULT)["P12"]
@@ -246,7 +248,7 @@ def test_too_few_answers_of_a_kind_after_the_faults_prove_nothing(missing: str) 
 
 def test_a_shop_that_answered_badly_before_the_first_fault_tells_nothing() -> None:
     world = served_after(13.1)
-    world.call(10 * SECOND, 10 * SECOND + 1, "payment", 200)
+    ask(world, 10, "payment", 200)
     ask(world, 13.5, "page", 503, times=5, each=0.1)
     ask(world, 5.0, "look", 200, times=20, each=0.1)
     assert recovered(world, FAULT).verdict == FAIL
