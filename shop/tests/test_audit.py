@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from inventory.models import OutboxMessage
 from shop import payments
 from shop.audit import money
 from shop.audit.money import Ours, Theirs
-from shop.audit.report import Alert, Report, mismatches, raise_alerts
+from shop.audit.report import Alert, Report, examine, mismatches, raise_alerts
+from shop.background.repair import repair
 from shop.orders.models import Order
-from shop.tests.catalogue import a_buyer, a_sale, an_order
+from shop.tests.catalogue import a_buyer, a_sale, an_order, sent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -68,3 +70,12 @@ def test_an_order_for_another_buyer_sale_or_number_than_its_units_is_found(wrong
     else:
         order.lines.update(quantity=2)
     assert len(mismatches()) == 1
+
+
+def test_a_message_that_was_given_up_is_reported_and_made_due_by_a_repair():
+    order = an_order(a_sale())
+    OutboxMessage.objects.update(dead="2020-01-01T00:00Z", attempts=20)
+    assert examine().overdue == ["1 messages of the outbox are dead"]
+    assert "made 1 messages due that were put off or dead" in list(repair())
+    assert examine().overdue == []
+    assert sent(order)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain, repeat
 from urllib.request import urlopen
 from uuid import uuid4
@@ -17,11 +18,14 @@ from msgspec.structs import asdict
 from inventory.tests.helpers import at_once
 from lab.proof import snapshot as shops
 from loadtest.checker import snapshot
+from shop import payments
+from shop.audit import examine
 from shop.orders.models import Order
 from shop.payments import http_provider
 from shop.payments.http_provider import HttpProvider, ledger_lines
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown
+from shop.tests.catalogue import a_sale, an_order
 from shop.tests.processes import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -39,8 +43,8 @@ def announced(order: int, amount: int = TEN) -> Intent:
     return shop.create_intent(order=order, amount=amount, currency="CNY", key=key())
 
 
-def captured(order: int) -> Intent:
-    return shop.capture(announced(order).id, key=key())
+def captured(order: int, amount: int = TEN) -> Intent:
+    return shop.capture(announced(order, amount).id, key=key())
 
 
 def test_a_payment_is_announced_captured_found_and_given_back(psp):
@@ -80,23 +84,14 @@ def test_the_page_shows_what_was_paid_and_how_the_provider_misbehaves(psp):
     assert "decline" not in page.split("Behaviour:")[1].split("</p>")[0]
 
 
-def test_thirty_repetitions_at_once_are_one_capture_with_one_answer(psp):
-    first = key()
-    intents = at_once(
-        [lambda: shop.create_intent(order=2, amount=TEN, currency="CNY", key=first)] * 30
-    )
+def test_thirty_calls_at_once_are_one_payment_and_one_capture_whatever_their_keys(psp):
+    create = partial(shop.create_intent, order=2, amount=TEN, currency="CNY", key=key())
+    intents = at_once([create] * 30)
     assert len({intent.id for intent in intents}) == len(shop.find(2)) == 1
-    same = key()
-    answers = at_once([lambda: shop.capture(intents[0].id, key=same)] * 30)
+    keys = [key()] * 15 + [key() for _ in range(15)]
+    answers = at_once([partial(shop.capture, intents[0].id, key=each) for each in keys])
     assert {answer.status for answer in answers} == {"captured"}
     assert psp.ledger(2) == [(2, "capture", 1000)]
-
-
-def test_thirty_captures_under_thirty_keys_are_one_capture_too(psp):
-    intent = announced(3)
-    answers = at_once([lambda: shop.capture(intent.id, key=key())] * 30)
-    assert {answer.status for answer in answers} == {"captured"}
-    assert psp.ledger(3) == [(3, "capture", 1000)]
 
 
 def test_thirty_refunds_at_once_give_back_no_more_than_was_captured(psp):
@@ -245,7 +240,13 @@ def test_the_ledger_cannot_be_changed_nor_hold_what_must_not_be(psp):
     ):
         with pytest.raises(sqlite3.IntegrityError):
             psp.sql(statement, *values)
-    assert psp.ledger(10) == [(10, "capture", 1000)]
+    for number in (1, 2):
+        psp.sql("INSERT INTO refund VALUES (?, ?, 600, 'pending', 1e10)", number, intent.id)
+    refund = "INSERT INTO ledger (intent, refund, operation, amount) VALUES (?, ?, 'refund', 600)"
+    psp.sql(refund, intent.id, 1)
+    with pytest.raises(sqlite3.IntegrityError, match="refunds_within_captures"):
+        psp.sql(refund, intent.id, 2)
+    assert psp.ledger(10) == [(10, "capture", 1000), (10, "refund", 600)]
 
 
 def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_order(
@@ -280,43 +281,38 @@ def test_a_proof_waits_for_money_that_is_under_way(transactional_db, psp, sale, 
     assert shops.owed([sale.pk]) == before + 1
 
 
+def test_the_audit_finds_money_that_only_one_side_knows_or_in_another_currency(psp):
+    order = an_order(a_sale())
+    payments.pay(order)
+    payment = f"payment {Payment.objects.get().pk} of order {order.pk}"
+    Payment.objects.update(state="failed")
+    text = " ".join(examine().problems)
+    assert f"order {order.pk} is paid and worth 999.00 CNY, but 0.00 CNY was taken" in text
+    Payment.objects.update(state="captured")
+    Order.objects.update(currency="EUR")
+    assert examine().problems == [f"{payment} is in EUR here, and in CNY at the provider"]
+    Order.objects.update(currency="CNY")
+    psp.forget()
+    assert examine().problems == [
+        f"{payment} is captured over 999.00 CNY here, and over 0.00 CNY at the provider"
+    ]
+    other = an_order(a_sale())
+    strange = captured(other.pk, other.amount).id
+    assert (
+        f"the provider took 999.00 CNY for order {other.pk}, "
+        f"of which the shop knows no payment ({strange})"
+    ) in examine().problems
+    report = examine([an_order(a_sale()).lines.get().sale.item_id])
+    assert (report.problems, len(report.items)) == ([], 1), "of one sale, its own money"
+
+
 @pytest.mark.parametrize("end", [b"", b'{"lines": 2}\n'])
 def test_a_ledger_that_breaks_off_is_unknown(end, settings):
     line = {"id": 1, "order": 1, "intent": "pi_1", "operation": "capture"}
-    told = json.dumps({**line, "amount": 1000, "currency": "CNY"}).encode() + b"\n" + end
-    told = b"HTTP/1.1 200 OK\r\n\r\n" + told
+    told = json.dumps({**line, "amount": 1000, "currency": "CNY"}).encode()
+    told = b"HTTP/1.1 200 OK\r\n\r\n" + told + b"\n" + end
     with answering(settings, [told]), pytest.raises(PaymentUnknown, match="broken off after 1"):
         list(ledger_lines())
-
-
-def test_a_refund_beyond_the_capture_is_refused_by_the_ledger_itself(psp):
-    intent = captured(11)
-
-    def give_back(number: int) -> None:
-        psp.sql("INSERT INTO refund VALUES (?, ?, 600, 'pending', 1e10)", number, intent.id)
-        line = "INSERT INTO ledger (intent, refund, operation, amount) VALUES (?, ?, 'refund', 600)"
-        psp.sql(line, intent.id, number)
-
-    give_back(1)
-    with pytest.raises(sqlite3.IntegrityError, match="refunds_within_captures"):
-        give_back(2)
-
-
-def status_of(order: int) -> str:
-    return Order.objects.values_list("status", flat=True).get(pk=order)
-
-
-def test_lost_answers_charge_no_buyer_twice(psp, sale_of, ann):
-    psp.behave(lost=0.5, seed=7)
-    sale = sale_of(limit=10)
-    for order in [ann.order(sale) for _ in range(8)]:
-
-        def paid(order: int = order) -> bool:
-            ann.post(f"orders/{order}/payment")
-            return status_of(order) == Order.Status.PAID
-
-        wait_for(paid)
-        assert psp.ledger(order) == [(order, "capture", 99900)]
 
 
 def test_webhooks_alone_settle_what_the_provider_took_its_time_for(
@@ -326,10 +322,9 @@ def test_webhooks_alone_settle_what_the_provider_took_its_time_for(
         webhook_url=f"{live_server.url}/api/v1/webhooks/psp", processing=100, copies=2, shuffle=200
     )
     order, declined = ann.order(sale), bob.order(sale)
-    assert ann.post(f"orders/{order}/payment").status_code in {200, 202, 503}
-    wait_for(lambda: status_of(order) == Order.Status.PAID)
-    ann.post(f"orders/{order}/refund")
-    wait_for(lambda: status_of(order) == Order.Status.REFUNDED)
+    for act, status in (("payment", "paid"), ("refund", "refunded")):
+        assert ann.post(f"orders/{order}/{act}").status_code in {200, 202, 503}
+        wait_for(Order.objects.filter(pk=order, status=status).exists)
     wait_for(psp.quiet)
     assert Refund.objects.get(payment__order=order).amount == 99_900
     assert psp.ledger(order, declined) == [(order, "capture", 99900), (order, "refund", 99900)]

@@ -61,18 +61,17 @@ def event(pk: str, kind: str = "payment_intent.captured") -> bytes:
     return json.dumps({"id": pk, "type": kind, "data": data}).encode()
 
 
-def post(body: bytes, signature: str | None = None) -> int:
-    signature = signed(body) if signature is None else signature
-    headers = {"PSP-Signature": signature} if signature else {}
+def post(body: bytes, signature: str) -> int:
+    headers = {"PSP-Signature": signature}
     with closing(connection):  # also in a test's thread
         answer = Client().post(PATH, body, content_type="application/json", headers=headers)
     return answer.status_code
 
 
-def signed(body: bytes, *, ago: float = 0, secret: str = SECRET) -> str:
+def signed(body: bytes, *, ago: float = 0) -> str:
     """Sign as documented, without the provider's code."""
     at = str(int(time.time() - ago))
-    digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+    digest = hmac.new(SECRET.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"
 
 
@@ -141,21 +140,11 @@ def test_thirty_copies_at_once_have_one_effect(done, settings):
     assert done() == {("captured", "pi_1"): 1}
 
 
-def test_an_event_of_an_unknown_type_is_accepted(done, settings):
-    settings.PSP_WEBHOOK_SECRET = SECRET
-    assert post(event("evt_new", "payout.paid")) == 200
-    assert not done()
-
-
 FORGED = {
-    "other secret": lambda body: signed(body, secret="a wrong secret"),
-    "other body": lambda body: signed(body + b" "),
-    "old": lambda body: signed(body, ago=301),
-    "of the future": lambda body: signed(body, ago=-310),
     "other time": lambda body: signed(body).replace("t=", "t=1"),
     "nonsense": lambda body: "t=1,v1=é",
-    "none": lambda body: "",
 }
+"""What stories do not send; another secret or body, and old or no signatures, they do."""
 NOT_UNDERSTOOD = [b"[]", b"{}", b"x", b'{"id": 1, "type": "refund.failed", "data": 1}']
 HELD_BY_NO_TABLE = {
     "NUL in id": event("evt\0"),
@@ -174,7 +163,7 @@ HELD_BY_NO_TABLE = {
         *(pytest.param(body, signed, 400, id=name) for name, body in HELD_BY_NO_TABLE.items()),
     ],
 )
-def test_what_is_forged_late_or_malformed_is_refused_and_not_remembered(
+def test_what_is_forged_or_malformed_is_refused_and_not_remembered(
     done, settings, body, sign, status
 ):
     settings.PSP_WEBHOOK_SECRET = SECRET
