@@ -1,7 +1,8 @@
-"""Names, passwords and tokens: one normal form of a name, and guessing is slowed down."""
+"""Names, passwords, sessions and resets: one normal form of a name, and guessing is slowed down."""
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -15,11 +16,12 @@ from django.core.management import call_command
 from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test import Client, RequestFactory
 
+from inventory.models import OutboxMessage
 from inventory.redis import client as redis
 from shop.accounts import models, throttle, tokens
 from shop.accounts.models import User
-from shop.conftest import Buyer
-from shop.tests.catalogue import PASSWORD
+from shop.background import follow_up
+from shop.tests.catalogue import PASSWORD, a_buyer, a_sale, an_order
 from shop.tests.openapi import refused
 
 pytestmark = pytest.mark.django_db
@@ -31,12 +33,10 @@ SPELLINGS = (
 )
 """All are `strasse`."""
 
-COMPOSED, DECOMPOSED = "zoë", "ZOE\N{COMBINING DIAERESIS}"
-
 
 def test_marks_are_composed_and_distinguish_names() -> None:
-    assert models.normal(DECOMPOSED) == models.normal(COMPOSED) == COMPOSED
-    assert models.normal("zoe") != COMPOSED
+    assert models.normal("ZOE\N{COMBINING DIAERESIS}") == models.normal("zoë") == "zoë"
+    assert models.normal("zoe") != "zoë"
 
 
 def characters() -> list[str]:
@@ -120,11 +120,8 @@ def jessica(db: None) -> Iterator[User]:
 
 
 def ask_token(client: Client, password: str, name: str = "jessica") -> tuple[int, str]:
-    answer = client.post(
-        "/api/v1/tokens",
-        {"username": name, "password": password},
-        content_type="application/json",
-    )
+    given = {"username": name, "password": password}
+    answer = client.post("/api/v1/tokens", given, content_type="application/json")
     return answer.status_code, answer.json().get("code", "")
 
 
@@ -198,13 +195,11 @@ JESSICAS = ("jessica", "JESSICA", "jeßica", "JEẞICA", "ｊｅｓｓｉｃａ"
 
 
 def guess_by_token(name: str, password: str) -> bool:
-    """Guess through the API; return whether it was throttled."""
     status, code = ask_token(Client(), password, name)
     return (status, code) == (429, "login_throttled")
 
 
 def guess_by_page(name: str, password: str) -> bool:
-    """Guess on the page; return whether it was throttled."""
     answer = Client().post("/sign-in/", {"username": name, "password": password})
     return b"Too many failed attempts" in answer.content
 
@@ -241,29 +236,114 @@ WRONG, NONE = (401, "wrong_credentials"), (422, "invalid_request")
 
 
 @pytest.mark.parametrize(
-    ("username", "password", "answer"),
+    ("given", "answer"),
     [
-        ("jessica", "wrong", WRONG),
-        ("nobody", GOOD, WRONG),
-        ("of a closed account", GOOD, WRONG),
-        ("jessica' OR 1=1 --", "x", WRONG),
-        (1, "x", NONE),
-        (["jessica"], "x", NONE),
-        (None, None, NONE),
-        ("", "x", NONE),
-        ("jess\0ica", "x", NONE),
-        ("jessica", "x\0", NONE),
-        ("x" * 1001, "x", NONE),
-        ("jessica", "half a character: \udfff", (400, "malformed")),
+        ({"username": "jessica", "password": "wrong"}, WRONG),
+        ({"username": "nobody", "password": GOOD}, WRONG),
+        ({"username": "closed", "password": GOOD}, WRONG),
+        ({"username": "jessica' OR 1=1 --", "password": "x"}, WRONG),
+        ({}, NONE),
+        ({"username": "jessica"}, NONE),
+        ({"password": GOOD}, NONE),
+        ({"username": 1, "password": "x"}, NONE),
+        ({"username": ["jessica"], "password": "x"}, NONE),
+        ({"username": None, "password": None}, NONE),
+        ({"username": "", "password": "x"}, NONE),
+        ({"username": "jess\0ica", "password": "x"}, NONE),
+        ({"username": "jessica", "password": "x\0"}, NONE),
+        ({"username": "x" * 1001, "password": "x"}, NONE),
+        ({"username": "jessica", "password": "half a character: \udfff"}, (400, "malformed")),
     ],
     ids=lambda value: ascii(value)[:40],
 )
-def test_wrong_credentials_get_no_token(username, password, answer, jessica):
-    User.objects.create_user("of a closed account", password=GOOD, is_active=False)
-    given = {"username": username, "password": password}
-    refused(Buyer("ann").call("POST", "tokens", given), *answer)
+def test_wrong_credentials_get_no_token(given, answer, ann, jessica):
+    User.objects.create_user("closed", password=GOOD, is_active=False)
+    refused(ann.call("POST", "tokens", given), *answer)
 
 
-@pytest.mark.parametrize("given", [{}, {"username": "jessica"}, {"password": GOOD}], ids=str)
-def test_credentials_are_a_name_and_a_password(given, ann):
-    refused(ann.call("POST", "tokens", given), *NONE)
+def test_signing_in_or_up_leads_nowhere_else(client):
+    buyer = a_buyer(PASSWORD)
+    form = {"username": "new", "password1": PASSWORD, "password2": PASSWORD}
+    assert client.post("/sign-up/?next=//evil.example/", form).headers["Location"] == "/"
+    login = {"username": buyer.username, "password": PASSWORD}
+    away = Client().post("/sign-in/?next=https://evil.example/", login)
+    assert away.headers["Location"] == "/"
+
+
+def test_my_orders_are_mine_the_newest_first_twenty_a_page(browser, buyer):
+    sale = a_sale(stock=30, limit=25)
+    mine = [an_order(sale, buyer).pk for _ in range(21)]
+    other = an_order(sale)
+    first, second = (browser.get(f"/orders/?page={n}").text for n in (1, 2))
+    shown = re.compile(r'<th scope="row"><a href="/orders/(\d+)/">')
+    assert [int(pk) for pk in shown.findall(first)] == mine[:0:-1]
+    assert [int(pk) for pk in shown.findall(second)] == mine[:1]
+    assert f"/orders/{other.pk}/" not in first + second
+
+
+ADDRESS = "eve@example.org"
+
+
+@pytest.fixture
+def eve() -> Iterator[User]:
+    keys = throttle._key(ADDRESS, "reset"), throttle._key("eve")
+    redis().delete(*keys)
+    yield User.objects.create_user("eve", ADDRESS, PASSWORD)
+    redis().delete(*keys)
+
+
+def ask(address: str = ADDRESS) -> str:
+    """Ask for a mail; return the page that answers."""
+    answer = Client().post("/password-reset/", {"email": address}, follow=True)
+    assert answer.redirect_chain == [("/password-reset/sent/", 302)]
+    return answer.text
+
+
+def test_the_answer_never_tells_whether_an_address_is_known_or_throttled(eve, mailoutbox):
+    known = {re.sub(r'value="\w+"', "", ask()) for _ in range(throttle.RESETS + 2)}
+    unknown = re.sub(r'value="\w+"', "", ask("nobody@example.org"))
+    assert known == {unknown}
+    assert OutboxMessage.objects.count() == throttle.RESETS
+    assert {str(message.payload) for message in OutboxMessage.objects.all()} == {
+        f"{{'user': {eve.pk}}}"
+    }
+    follow_up.follow_up()
+    assert len(mailoutbox) == throttle.RESETS
+
+
+@pytest.mark.parametrize("change", [{"is_active": False}, {"email": ""}])
+def test_an_account_that_is_closed_or_without_address_meanwhile_gets_no_mail(
+    eve, mailoutbox, change
+):
+    ask()
+    User.objects.filter(pk=eve.pk).update(**change)
+    follow_up.follow_up()
+    assert mailoutbox == []
+    assert OutboxMessage.objects.get().done is not None
+
+
+def test_without_a_public_address_no_link_could_be_trusted(eve, settings):
+    settings.PUBLIC_URL = ""
+    assert Client().get("/password-reset/").status_code == 404
+    assert Client().post("/password-reset/", {"email": ADDRESS}).status_code == 404
+    assert not OutboxMessage.objects.exists()
+
+
+def test_signing_in_changes_the_sessions_key_and_keeps_its_cart(eve):
+    sale, browser = a_sale(), Client()
+    browser.post(f"/cart/{sale.pk}/", {"quantity": 1})
+    cart, before = dict(browser.session.items()), browser.session.session_key
+    assert cart
+    browser.post("/sign-in/", {"username": "eve", "password": PASSWORD})
+    assert browser.session.session_key != before
+    assert cart.items() <= dict(browser.session.items()).items()
+
+
+def test_signing_out_ends_the_session_for_copies_of_its_cookie_too(eve):
+    browser, copy = Client(), Client()
+    browser.post("/sign-in/", {"username": "eve", "password": PASSWORD})
+    copy.cookies["sessionid"] = browser.cookies["sessionid"].value
+    assert browser.get("/sign-out/").status_code == 405, "a link must not do it"
+    assert copy.get("/orders/").status_code == 200
+    assert browser.post("/sign-out/").headers["Location"] == "/"
+    assert copy.get("/orders/").status_code == 302
