@@ -30,7 +30,6 @@ from inventory.models import OutboxMessage
 from inventory.redis import ITEM_LOCK, client
 from inventory.tests.helpers import in_thread
 from locking.backends.redis import RedisLock
-from shop import environment
 from shop.api.handler import ApiHandler
 from shop.background import tasks
 from shop.catalogue.models import Sale
@@ -38,7 +37,7 @@ from shop.celery import app
 from shop.conftest import Buyer
 from shop.operating import logs, telemetry
 from shop.orders.models import Order
-from shop.tests.processes import run_python, wait_for
+from shop.tests.processes import run, run_python, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -132,10 +131,8 @@ def test_production_logs_json_and_the_demo_lines(monkeypatch: pytest.MonkeyPatch
 def test_gunicorns_own_lines_are_json_too() -> None:
     variables = {**os.environ, "SHOP_DEMO": "0", "LOG_FORMAT": "json", "SHOP_PORT": "0"}
     # An application that cannot be found ends it once it has said so.
-    command = [sys.executable, "-m", "gunicorn", "-c", "gunicorn.conf.py", "nowhere:application"]
-    result = subprocess.run(
-        command, cwd=environment.PROJECT, env=variables, capture_output=True, text=True, timeout=60
-    )
+    words = ("-m", "gunicorn", "-c", "gunicorn.conf.py", "nowhere:application")
+    result = run(sys.executable, *words, env=variables)
     lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
     assert result.returncode != 0
     assert result.stdout == ""

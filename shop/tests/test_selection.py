@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from shop import environment
+from shop.tests.processes import run
+
 TESTS = """
 import pytest
 from locking.tests.needs import Need, needs, require
@@ -51,20 +54,14 @@ def plant(folder: Path, *, fails: bool) -> None:
     (folder / "test_planted.py").write_text(f"FAILS = {fails}\n{TESTS}")
 
 
-def run(folder: Path, *options: str, ci: str = "") -> subprocess.CompletedProcess[str]:
-    words = ["-p", "shop.tests.selection", "-p", "no:django", "-q"]
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *words, "--rootdir", str(folder), *options, "."],
-        cwd=folder,
-        env={**os.environ, "CI": ci, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def run_tests(folder: Path, *options: str, ci: str = "") -> subprocess.CompletedProcess[str]:
+    words = ["-p", "shop.tests.selection", "-p", "no:django", "-q", "--rootdir", folder]
+    env = {**os.environ, "CI": ci, "PYTHONPATH": str(environment.PROJECT)}
+    return run(sys.executable, "-m", "pytest", *words, *options, ".", cwd=folder, env=env)
 
 
 def test_each_reason_is_told_once_with_the_number_of_tests(planted: Path) -> None:
-    done = run(planted, "-k", "not broken", "-n", "2")
+    done = run_tests(planted, "-k", "not broken", "-n", "2")
     assert done.returncode == 0, done.stdout
     assert "\n     4 tests: needs the moon: apt-get install moon\n" in done.stdout
     assert "\n     1 long tests: " in done.stdout
@@ -72,7 +69,7 @@ def test_each_reason_is_told_once_with_the_number_of_tests(planted: Path) -> Non
 
 
 def test_on_ci_a_skipped_test_counts_as_failed_and_long_ones_run(planted: Path) -> None:
-    done = run(planted, "-k", "not broken", ci="true")
+    done = run_tests(planted, "-k", "not broken", ci="true")
     assert done.returncode == 1
     assert "left out, which fails on CI" in done.stdout
     assert "3 passed, 4 skipped" in done.stdout
@@ -83,16 +80,16 @@ def test_what_the_first_run_did_not_pass_is_in_the_second_and_nothing_else(
 ) -> None:
     plant(planted, fails=True)
     file = tmp_path / "passed"
-    run(planted, "--passed-to", str(file), "-n", "2")
+    run_tests(planted, "--passed-to", str(file), "-n", "2")
     assert file.read_text() == "test_planted.py::test_short\n"
     plant(planted, fails=False)
-    done = run(planted, "--passed-in", str(file), "--long", "-v", "-n", "2")
+    done = run_tests(planted, "--passed-in", str(file), "--long", "-v", "-n", "2")
     assert "test_short" not in done.stdout
     assert "3 passed, 4 skipped" in done.stdout
 
 
 def test_a_test_that_passed_and_is_gone_is_named(planted: Path, tmp_path: Path) -> None:
     (tmp_path / "passed").write_text("test_planted.py::test_gone\n")
-    done = run(planted, "--passed-in", str(tmp_path / "passed"))
+    done = run_tests(planted, "--passed-in", str(tmp_path / "passed"))
     assert done.returncode == 4
     assert "passed before, but not among the tests: ['test_planted.py::test_gone']" in done.stderr

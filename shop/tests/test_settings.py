@@ -14,7 +14,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from shop import environment
-from shop.tests.processes import run_python
+from shop.tests.processes import run, run_python
 
 
 def manage(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -22,15 +22,7 @@ def manage(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
     ours = {variable.name for variable in environment.VARIABLES}
     ours |= {"DJANGO_SETTINGS_MODULE", "SHOP_DEMO"}
     inherited = {name: value for name, value in os.environ.items() if name not in ours}
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=environment.PROJECT,
-        env={**inherited, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return run(sys.executable, "manage.py", *arguments, env={**inherited, **variables})
 
 
 @pytest.mark.parametrize(
@@ -173,7 +165,7 @@ print(json.dumps({name: getattr(module, name) for name in json.load(sys.stdin)})
 """
 
 
-def run(code: str, given: object, *arguments: str, **variables: str) -> Any:
+def printed(code: str, given: object, *arguments: str, **variables: str) -> Any:
     """Run code in a process that has only these variables; return what it prints."""
     done = run_python(code, *arguments, given=json.dumps(given), **variables)
     assert done.returncode == 0, done.stderr
@@ -202,7 +194,7 @@ print(json.dumps(found))
 
 def says(*given: dict[str, str]) -> list[str]:
     """Start production with each of these values besides those it needs; return what it says."""
-    return run(WALK, given, DJANGO_SETTINGS_MODULE=environment.SETTINGS, **PRODUCTION)  # type: ignore[no-any-return]
+    return printed(WALK, given, DJANGO_SETTINGS_MODULE=environment.SETTINGS, **PRODUCTION)  # type: ignore[no-any-return]
 
 
 def test_production_names_each_unsafe_value() -> None:
@@ -243,5 +235,5 @@ def test_production_starts_without_any_setting_but_those_that_it_needs() -> None
 @pytest.mark.parametrize("demo", [False, True])
 def test_a_demonstration_is_open_and_production_is_careful(demo: bool, tmp_path: Path) -> None:
     module = "development.settings" if demo else environment.SETTINGS
-    found = run(READ, [*DEFAULTS], module, SHOP_DATA=str(tmp_path))
+    found = printed(READ, [*DEFAULTS], module, SHOP_DATA=str(tmp_path))
     assert found == {name: default[demo] for name, default in DEFAULTS.items()}
