@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import SimpleNamespace
 
@@ -25,7 +24,16 @@ from inventory.selling.hint import (
     register_of,
 )
 from inventory.selling.seller import Seller, seller
-from inventory.tests.helpers import at_once, book, crowd, kinds, new_purchase, sell
+from inventory.tests.helpers import (
+    TIMEOUT,
+    at_once,
+    book,
+    crowd,
+    in_thread,
+    kinds,
+    new_purchase,
+    sell,
+)
 from inventory.tests.processes import workers
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -259,7 +267,7 @@ def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(s
 
     def slow(self: Hint, item: int):
         asked.set()
-        assert answered.wait(30)
+        assert answered.wait(TIMEOUT)
         return look(self, item)
 
     monkeypatch.setattr(Hint, "look", slow)
@@ -267,13 +275,11 @@ def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(s
     selling = seller()
     assert isinstance(selling, Seller)
     selling._sold_out._refusing[item].due = 0.0
-    with ThreadPoolExecutor() as pool:
-        asks = pool.submit(sell, new_purchase(item, 3))
-        assert asked.wait(30)
+    with in_thread(lambda: sell(new_purchase(item, 3))) as asks:
+        assert asked.wait(TIMEOUT)
         assert [sell(new_purchase(item, buyer)) for buyer in (4, 5)] == [SoldOut(0)] * 2
-        assert not asks.done()
         answered.set()
-        assert asks.result(30) == SoldOut(0)
+        assert asks() == SoldOut(0)
 
 
 def test_a_change_that_ends_a_hint_waits_until_nobody_trusts_it(register, monkeypatch):

@@ -45,28 +45,18 @@ def deliver(fake_provider: FakeProvider, times: int = 1) -> None:
     taken, given = fake_provider.finish()
     for _ in range(times):
         for refund in given:
-            calls_in_transaction(settlement.refunded, refund)
+            with transaction.atomic():  # as the webhook does
+                settlement.refunded(refund)
         for intent in taken:
             paying.record(intent)
-
-
-def deliver_what_is_known(fake_provider: FakeProvider, times: int = 1) -> None:
-    """Finish the provider's work; lose the events that come before the answer to our call."""
-    with suppress(settlement.NotYet):
-        deliver(fake_provider, times)
-
-
-def calls_in_transaction(effect, news) -> None:
-    """Apply an event as the webhook does."""
-    with transaction.atomic():
-        effect(news)
 
 
 def come_to_rest(fake_provider: FakeProvider) -> None:
     """Deliver and sweep until no payment or refund is pending."""
     fake_provider.before = fake_provider.after = lambda call: None
     for _ in range(4):
-        deliver_what_is_known(fake_provider)
+        with suppress(settlement.NotYet):  # an event that comes before the answer to our call
+            deliver(fake_provider)
         sweep()
     assert not Payment.objects.filter(state=Payment.State.PENDING).exists()
     assert not Refund.objects.filter(state=Refund.State.PENDING).exists()

@@ -18,7 +18,7 @@ from inventory.services import restock
 from locking.tests.needs import Need, find, require
 from shop.orders.models import Order
 from shop.pages.docs import description
-from shop.tests.catalogue import a_buyer, a_sale, a_sold_out_sale, an_order, an_upcoming_sale
+from shop.tests.catalogue import a_sale, a_sold_out_sale, an_order, an_upcoming_sale
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
@@ -49,11 +49,6 @@ def chromium() -> Iterator[Browser]:
         yield browser
     if before is None:
         del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
-
-
-@pytest.fixture
-def buyer():
-    return a_buyer()
 
 
 @pytest.fixture
