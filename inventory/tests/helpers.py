@@ -130,7 +130,6 @@ def in_thread(call: Callable[[], T]) -> Iterator[Callable[[], T]]:
 
 
 def kinds(answers: Sequence[object]) -> Counter[str]:
-    """Count the answers by class name."""
     return Counter(type(answer).__name__ for answer in answers)
 
 
@@ -142,17 +141,14 @@ def book(item: int) -> Book:
 
 
 def problems(item: int) -> list[str]:
-    """Return the audit's findings on an item."""
     return audit([item]).problems
 
 
 def reserved(item: int) -> int:
-    """Return the number of an item's reservations."""
     return Reservation.objects.filter(item=item).count()
 
 
 def keys_of(item: int) -> set[UUID]:
-    """Return the idempotency keys that were granted."""
     return set(Reservation.objects.filter(item=item).values_list("key", flat=True))
 
 

@@ -68,7 +68,6 @@ class _Shop:
             return crowd(partial(services.reserve, on_granted=on_granted), purchases, threads)
 
     def metrics(self) -> dict[str, float]:
-        """Return the counters of this process."""
         return metrics.read()
 
     def deliver(self, stop: str) -> int:
@@ -128,12 +127,10 @@ class Worker:
         theirs.close()
 
     def hear(self) -> Any:
-        """Return its next message."""
         # The test's own timeout bounds the wait.
         return self._pipe.recv()
 
     def tell(self, command: str, **arguments: Any) -> None:
-        """Send it a command."""
         self._pipe.send((command, arguments))
 
     def start(self, purchases: Sequence[Purchase], *, threads: int = 1, stop: str = "") -> None:
@@ -145,26 +142,21 @@ class Worker:
         self.tell("sell", purchases=purchases, by=by, threads=threads, stop=stop)
 
     def go_on(self) -> None:
-        """Let it go on from where it stopped."""
         self.tell("go on")
 
     def kinds(self) -> Counter[str]:
-        """Count the answers by kind."""
         return kinds(self.hear())
 
     def metrics(self) -> dict[str, float]:
-        """Return its counters."""
         self.tell("metrics")
         counters: dict[str, float] = self.hear()
         return counters
 
     def kill(self) -> None:
-        """Kill it like the kernel's OOM killer, without cleanup."""
         self._process.kill()
         self._process.join(TIMEOUT)
 
     def close(self) -> None:
-        """End it if it is still running."""
         self.kill()
         self._pipe.close()
 
@@ -206,7 +198,6 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Cut all connections."""
         self._listener.close()
         for side in self._open:
             _cut(side)
@@ -284,7 +275,6 @@ def _cut(side: socket.socket) -> None:
 
 @contextmanager
 def proxy() -> Iterator[Proxy]:
-    """A proxy in front of the test's database."""
     between = Proxy()
     try:
         yield between

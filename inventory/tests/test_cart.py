@@ -246,7 +246,6 @@ def test_two_processes_at_many_items_sell_exactly_what_there_is(stock):
 
 
 def test_without_the_guards_condition_two_transactions_would_oversell(stock, monkeypatch):
-    """The negative control of the guard in the message that commits."""
     item, other = stock(1), stock(1)
 
     def open_while_another_buys(granted: Sequence[Granted]) -> list[str]:

@@ -19,7 +19,6 @@ METHODS = ("get", "post", "put", "patch", "delete")
 
 @cache
 def document() -> Any:
-    """Return the OpenAPI document."""
     return json.loads(description())
 
 

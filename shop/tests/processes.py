@@ -121,7 +121,6 @@ def request(method: str, path: str, *headers: str, body: bytes = b"", length: in
 
 
 def connect(port: int) -> socket.socket:
-    """Open a connection."""
     return socket.create_connection((HOST, port), SECONDS)
 
 

@@ -41,7 +41,6 @@ def queries(db: None, django_assert_num_queries: Queries) -> Queries:
 
 @pytest.fixture
 def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The process's clock."""
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now

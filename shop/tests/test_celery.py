@@ -42,14 +42,12 @@ ON_RABBITMQ = [pytest.mark.long, needs(RabbitMQ.need)]  # it takes seconds to st
 
 @pytest.fixture(scope="module")
 def rabbitmq() -> Iterator[str]:
-    """RabbitMQ's address."""
     with RabbitMQ() as server:
         yield server.endpoint
 
 
 @pytest.fixture(params=["redis", pytest.param("rabbitmq", marks=ON_RABBITMQ)])
 def broker(request: pytest.FixtureRequest) -> str:
-    """The broker's address."""
     if request.param == "rabbitmq":
         return str(request.getfixturevalue("rabbitmq"))
     address = os.environ["CELERY_BROKER_URL"]

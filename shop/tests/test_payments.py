@@ -199,7 +199,6 @@ def test_a_payment_whose_order_ended_in_a_crash_takes_nothing_or_gives_it_back(
 
 
 def returns(sale: Sale) -> list[int]:
-    """Return the movements that returned stock."""
     found = StockMovement.objects.filter(item=sale.item_id, reason="release")
     return list(found.order_by("pk").values_list("delta", flat=True))
 

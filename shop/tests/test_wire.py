@@ -78,7 +78,6 @@ def truncated(path: str, headers: list[str], body: bytes) -> list[bytes]:
 
 
 def tables() -> dict[str, list[Any]]:
-    """Return all rows of the database."""
     return {
         model._meta.label: sorted(model._base_manager.values_list(), key=repr)
         for model in apps.get_models()

@@ -115,7 +115,6 @@ class RabbitMQ(Server):
         return True
 
     def command(self) -> list[str]:
-        """Return the command of the server, in the foreground."""
         return [PROGRAM]
 
     def environment(self) -> Mapping[str, str]:
@@ -139,7 +138,6 @@ class RabbitMQ(Server):
 
     @property
     def endpoint(self) -> str:
-        """Return the value for CELERY_BROKER_URL."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}//"
 
     def ping(self) -> None:
