@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from loadtest.checker import snapshot as s
 from loadtest.tests.model_shop import clock
 from loadtest.tests.simulated_run import Simulation
-from loadtest.tests.simulated_world import Line, World
+from loadtest.tests.simulated_world import SALE, Line, World
 
 SECOND = 1_000_000
 
@@ -26,6 +26,16 @@ def plants_of(module: Mapping[str, Any]) -> dict[str, Plant]:
     """The functions that are named for a property: `p14_sold_late` is "P14: sold late"."""
     named = {re.sub(r"^p(\d+)_", r"P\1: ", name): value for name, value in module.items()}
     return {name.replace("_", " "): plant for name, plant in named.items() if ": " in name}
+
+
+def orders_with(**values: Any) -> Plant:
+    """Give all orders these values."""
+
+    def plant(world: World) -> None:
+        for order in world.of(s.Order):
+            world.change(order, **values)
+
+    return plant
 
 
 @cache
@@ -67,6 +77,11 @@ def order_in(world: World, *statuses: str, **wanted: Any) -> s.Order:
         and len(lines_of(world, each.id)) == 1
         and all(getattr(each, name) == value for name, value in wanted.items())
     )
+
+
+def sold_in(world: World) -> s.Order:
+    """An order of one line that holds units of the first sale."""
+    return order_in(world, "paid", "awaiting_payment", sale=SALE)
 
 
 def cart_in(world: World, *statuses: str) -> list[s.Order]:

@@ -16,8 +16,10 @@ from loadtest.tests.busy_run import (
     event,
     lines_of,
     order_in,
+    orders_with,
     plants_of,
     reservation_of,
+    sold_in,
 )
 from loadtest.tests.simulated_world import ITEM, SALE, World
 
@@ -66,20 +68,16 @@ def refund_never_said_done(world: World) -> None:
 
 
 STOCK_PLANTS: dict[str, Plant] = {
-    "P1: more live than total": lambda w: w.change(w.item, held=w.item.held + 1),
+    "P1: more live than total": lambda w: w.add(w.item, held=1),
     "P1: below zero during the run": lambda w: w.during.append(
         (1, [s.Item(ITEM, 4, -1, 4, 1, -1)])
     ),
-    "P2: ledger forgotten": lambda w: w.change(w.item, ledger_sum=w.item.ledger_sum + 1),
-    "P2: restock without movement": lambda w: w.change(
-        w.item, total=w.item.total + 5, available=w.item.available + 5
-    ),
-    "P2: stock restored twice": lambda w: w.change(
-        w.item, available=w.item.available + 1, ledger_sum=w.item.ledger_sum + 1
-    ),
+    "P2: ledger forgotten": lambda w: w.add(w.item, ledger_sum=1),
+    "P2: restock without movement": lambda w: w.add(w.item, total=5, available=5),
+    "P2: stock restored twice": lambda w: w.add(w.item, available=1, ledger_sum=1),
     "P2: reservation lost": lambda w: w.rows.remove(w.of(s.Reservation)[0]),
     "P3: order lost": lambda w: w.rows.remove(w.order),
-    "P3: order for another quantity": lambda w: w.change(w.order, quantity=w.order.quantity + 1),
+    "P3: order for another quantity": lambda w: w.add(w.order, quantity=1),
     "P4: order nobody sent": lambda w: w.copy(w.order, id="o99", key="k99", reservation="99"),
     "P4: order of a refused key": order_of_a_refused_key,
     "P4: reservation without an order": lambda w: w.copy(
@@ -125,43 +123,22 @@ STOCK_PLANTS: dict[str, Plant] = {
 }
 
 
-def p14_wrong_amount_for_some_quantities(world: World) -> None:
-    order = next(o for o in world.of(s.Order) if o.quantity > 1)
-    world.change(order, amount=order.amount - 1)
-
-
 def p14_wrong_amount_for_all(world: World) -> None:
     for order in world.of(s.Order):
         world.change(order, amount=2 * order.amount, to_pay=2 * order.to_pay)
 
 
 def p14_price_of_before_the_change(world: World) -> None:
-    order = order_in(world, "paid", "awaiting_payment", sale=SALE)
+    order = sold_in(world)
     (first,) = [each for each in world.terms if each.sale == SALE]
     before = order.created - 5 * SECOND
     world.terms.append(replace(first, asked=before, done=before + SECOND, price=first.price + 1))
 
 
-def p14_order_in_another_currency(world: World) -> None:
-    for order in world.of(s.Order):
-        world.change(order, currency="EUR")
-
-
 def p14_nothing_taken_off_for_a_part(world: World) -> None:
     part = event(world, "part_cancelled")
     for line in lines_of(world, part.order):
-        world.change(line, to_pay=line.to_pay + part.amount)
-
-
-def p14_part_returned_for_a_wrong_amount(world: World) -> None:
-    part = event(world, "part_returned")
-    world.change(part, amount=part.amount - 1)
-
-
-def p14_refund_of_a_wrong_amount(world: World) -> None:
-    paid = {each.order for each in world.of(s.Event) if each.name == "part_returned"}
-    refund = next(p for p in world.ledger if p.operation == "refund" and p.order in paid)
-    change_ledger(world, refund, amount=refund.amount - 1)
+        world.add(line, to_pay=part.amount)
 
 
 def p14_refund_that_never_comes(world: World) -> None:
@@ -179,17 +156,12 @@ def p14_late_payment_kept(world: World) -> None:
     world.ledger.append(s.Payment("c-planted", order.id, "capture", order.to_pay, "CNY"))
 
 
-def p14_told_more_is_back_than_is(world: World) -> None:
-    order = order_in(world, "refunded")
-    world.change(order, refunded=order.refunded + 1)
-
-
 # Window and pause.
 
 
 def closed_for(world: World, **terms: Any) -> s.Order:
     """Let a sale have been closed while an order was opened in it."""
-    order = order_in(world, "paid", "awaiting_payment", sale=SALE)
+    order = sold_in(world)
     (first,) = [each for each in world.terms if each.sale == SALE]
     closed, opened = order.created - 2 * SECOND, order.created + 200 * SECOND
     world.terms += [
@@ -200,18 +172,13 @@ def closed_for(world: World, **terms: Any) -> s.Order:
 
 
 def p15_sold_after_the_end(world: World) -> None:
-    order = order_in(world, "paid", "awaiting_payment", sale=SALE)
+    order = sold_in(world)
     closed_for(world, ends_at=order.created - SECOND)
 
 
 def p15_sold_before_a_reopening(world: World) -> None:
-    order = order_in(world, "paid", "awaiting_payment", sale=SALE)
+    order = sold_in(world)
     closed_for(world, starts_at=order.created + SECOND)
-
-
-def p15_order_dated_back(world: World) -> None:
-    order = order_in(world, "paid", "awaiting_payment", sale=SALE)
-    world.change(order, created=order.created - 100 * SECOND)
 
 
 # Hold and expiry.
@@ -222,11 +189,6 @@ def p16_hold_far_too_short(world: World) -> None:
         world.change(order, pay_before=order.created + (order.pay_before - order.created) // 10)
     for each in world.of(s.Reservation):
         world.change(each, deadline=0)
-
-
-def p16_reservation_held_for_another_time(world: World) -> None:
-    each = world.of(s.Reservation)[0]
-    world.change(each, deadline=each.deadline + SECOND)
 
 
 def p16_expired_too_early(world: World) -> None:
@@ -265,6 +227,16 @@ def p16_part_released_twice(world: World) -> None:
 
 
 PLANTS = plants_of(vars()) | {
+    "P14: wrong amount for some quantities": lambda w: w.add(
+        next(order for order in w.of(s.Order) if order.quantity > 1), amount=-1
+    ),
+    "P14: part returned for a wrong amount": lambda w: w.add(event(w, "part_returned"), amount=-1),
+    "P14: order in another currency": orders_with(currency="EUR"),
+    "P14: told more is back than is": lambda w: w.add(order_in(w, "refunded"), refunded=1),
+    "P15: order dated back": lambda w: w.add(sold_in(w), created=-100 * SECOND),
+    "P16: reservation held for another time": lambda w: w.add(
+        w.of(s.Reservation)[0], deadline=SECOND
+    ),
     "P14: refund of too much": lambda w: w.ledger.append(
         s.Payment("r-planted", order_in(w, "paid").id, "refund", 1, "CNY")
     ),

@@ -55,6 +55,11 @@ class World:
     def change(self, row: s.Row, **values: Any) -> None:
         self.rows[self.rows.index(row)] = replace(row, **values)
 
+    def add(self, row: s.Row, **differences: int) -> None:
+        """Change numbers of a row by so much."""
+        new = {name: getattr(row, name) + more for name, more in differences.items()}
+        self.change(row, **new)
+
     @property
     def item(self) -> s.Item:
         """The item, in a run of one."""
@@ -81,9 +86,6 @@ class World:
         pairs = [(invoked[each.call], each) for each in ends]
         return [pair for pair in pairs if pair[0].values["op"] in ops]
 
-    def answers(self, event: str, op: str = "order") -> list[Line]:
-        return [end for _, end in self.calls(op) if end.values["event"] == event]
-
     def buyer_of(self, order: s.Order) -> str:
         """The client's name of an order's buyer."""
         asked = (each.values for each in self.lines if each.values.get("key") == order.key)
@@ -97,17 +99,19 @@ class World:
         status: int,
         code: str = "",
         *,
+        call: str = "",
         shown: dict[str, Any] | None = None,
+        told: dict[str, Any] | None = None,
         orders: Sequence[str] = (),
         **values: Any,
     ) -> str:
         """Add a call that nobody made, by default for one unit where it buys; returns its key."""
-        call, buys = f"planted#{len(self.lines)}", op in ("order", "restock")
+        call, buys = call or f"planted#{len(self.lines)}", op in ("order", "restock")
         key = f"planted-{len(self.lines)}" if buys else ""
         asked = {"order": None, "buyer": call, "key": key, "quantity": int(buys), **values}
         self.lines.append(Line(start, call, invocation(op, 1, asked)))
-        told = ending(op, status, code, asked["order"], shown) | {"orders": orders}
-        self.lines.append(Line(end, call, told))
+        last = ending(op, status, code, asked["order"], shown) | {"orders": orders, "told": told}
+        self.lines.append(Line(end, call, last))
         return str(asked["key"])
 
     def write(self, folder: Path) -> RunFiles:

@@ -19,7 +19,7 @@ from loadtest.checker.evidence import ALLOWED
 from loadtest.checker.verdict import overall
 from loadtest.files import RunFiles
 from loadtest.tests import planted_answers, planted_orders
-from loadtest.tests.busy_run import SEEDS, busy_run, sold_out_run
+from loadtest.tests.busy_run import SEEDS, busy_run, orders_with, sold_out_run
 from loadtest.tests.model_shop import clock
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import ITEM, SALE, World
@@ -249,21 +249,11 @@ def test_a_mail_that_was_sent_twice_under_one_number_is_right_under_faults() -> 
     assert judged(world, faults=FAULT, properties=["P19"]).verdict == FAIL
 
 
-def without(*kinds: type) -> Callable[[World], None]:
+def without(kind: type) -> Callable[[World], None]:
     def forget(world: World) -> None:
-        world.rows = [row for row in world.rows if not isinstance(row, kinds)]
+        world.rows = [row for row in world.rows if not isinstance(row, kind)]
 
     return forget
-
-
-def no_deadlines(world: World) -> None:
-    for order in world.of(s.Order):
-        world.change(order, pay_before=0)
-
-
-def strange_statuses(world: World) -> None:
-    for order in world.of(s.Order):
-        world.change(order, status="unheard of")
 
 
 def no_peeping(world: World) -> None:
@@ -279,13 +269,13 @@ def no_carts(world: World) -> None:
 @pytest.mark.parametrize(
     ("identity", "forget"),
     [
-        ("P11", strange_statuses),
+        ("P11", orders_with(status="unheard of")),
         ("P14", without(s.Event)),
-        ("P14", strange_statuses),
-        ("P14", no_deadlines),
+        ("P14", orders_with(status="unheard of")),
+        ("P14", orders_with(pay_before=0)),
         ("P15", lambda world: world.terms.clear()),
         ("P16", without(s.Event)),
-        ("P16", no_deadlines),
+        ("P16", orders_with(pay_before=0)),
         ("P17", no_carts),
         ("P18", no_peeping),
         ("P19", without(s.Event)),

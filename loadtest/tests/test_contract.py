@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ import pytest
 from loadtest.checker import FAIL, PASS, UNKNOWN, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.verdict import Finding
-from loadtest.files import RunFiles
-from loadtest.shops.flash_sale.answers import classify
 from loadtest.shops.flash_sale.specification import Promises
+from loadtest.tests.simulated_world import World
 
 SECOND = 10**9
 
@@ -126,29 +124,17 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-def finding(folder: Path, calls: dict[str, dict[str, Any]], **more: Any) -> Finding:
-    """Judge the calls; what each lasts and how long after the one before it begins are ticks."""
-    now, lines = 0, []
-    for number, values in enumerate(calls.values()):
-        answer: dict[str, Any] = {"status": 200, "code": "", "order": None}
-        answer |= {"shown": None, "told": None}
-        asked = {"buyer": "a", "key": "", "sale": None, "quantity": 0, "attempt": 1} | values
-        answer = {what: asked.pop(what, default) for what, default in answer.items()}
-        now += asked.pop("after", 2 * SECOND)
-        about = answer["order"] if asked["op"] != "order" else None
-        name = asked.pop("call", f"{asked['buyer']}#{number}")
-        begun = {"event": "invoke", "time": now, "call": name, "client": asked["buyer"]}
-        begun |= {"item": None, "order": about, "walk": "one+other/a"}
-        outcome = classify(answer["status"], answer["code"], answer["order"], op=asked["op"])
-        now += SECOND // 10
-        lines.append(begun | asked)
-        lines.append({"event": outcome, "time": now, "call": name} | answer)
-    files = RunFiles(folder)
-    (folder / "h.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    s.write(files.final, s.Header(now), ROWS)
-    more = {"properties": ["P21"], "specification": Promises(), **more}
-    (judged,) = judge(files, **more).properties
-    return judged
+def finding(folder: Path, calls: dict[str, dict[str, Any]]) -> Finding:
+    """Judge the calls; `after` says how long after the end of the one before it one begins."""
+    world, now = World(rows=list(ROWS), tick=1), 0
+    for values in calls.values():
+        asked: dict[str, Any] = {"buyer": "a", "key": "", "quantity": 0, "sale": None, "item": None}
+        asked |= {"status": 200, "walk": "one+other/a", **values}
+        start = now + asked.pop("after", 2 * SECOND)
+        now = start + SECOND // 10
+        world.call(start, now, **asked)
+    files = world.write(folder)
+    return judge(files, properties=["P21"], specification=Promises())["P21"]
 
 
 def test_answers_that_the_contract_allows_pass(tmp_path: Path) -> None:

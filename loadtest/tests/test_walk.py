@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 
-import pytest
 from msgspec.structs import replace
 
 from loadtest import purchases
-from loadtest.checker import FAIL, PASS, Verdict, judge
+from loadtest.checker import FAIL, PASS, judge
 from loadtest.checker import snapshot as s
+from loadtest.checker.verdict import Finding
 from loadtest.client import Connection
 from loadtest.crowd import Crowd, OwnSales
 from loadtest.files import RunFiles
@@ -46,54 +46,43 @@ class Direct(Connection):
         return read(status, json.dumps(body).encode())
 
 
-class Still(Shopper):
-    """A buyer who waits for nothing."""
-
+class Hasty(Shopper):
     sleep = staticmethod(lambda _: None)
 
 
 def a_shop(limits: Sequence[int] = (2, 3)) -> FakeShop:
     """A shop with these sales, but for their limits."""
-    about = [(name, stock, price) for name, (stock, _, price) in OFFERS.items()]
+    terms = zip(OFFERS.items(), limits, strict=True)
     return FakeShop(
         *(
-            Sale(*each, CURRENCY, limit, -1, FOREVER, FOREVER)
-            for each, limit in zip(about, limits, strict=True)
+            Sale(name, stock, price, CURRENCY, limit, -1, FOREVER, FOREVER)
+            for (name, (stock, _, price)), limit in terms
         )
     )
 
 
-@pytest.fixture
-def walked(tmp_path: Path) -> Callable[[FakeShop], Verdict]:
+def walked(shop: FakeShop, folder: Path) -> Finding:
     """Walk through a shop, and judge that by what its sales should be."""
-
-    def judged(shop: FakeShop) -> Verdict:
-        recorder = Recorder(tmp_path / "h.jsonl")
-        sales = {MAIN: purchases.Sale("9", None, 1, 0.0)}
-        for role, (sale, (_, limit, _)) in zip(OWN[0], OFFERS.items(), strict=True):
-            sales[role] = purchases.Sale(sale, sale, limit, 0.0)
-
-        crowd = Crowd(sales, recorder, lambda name: name.replace(".", ""), own=OwnSales(sales))
-        shopper = Still(crowd, "b0", Direct(shop))
-        walk(shopper, Random(7))
-        recorder.close()
-        rows = [
-            replace(row, limit=OFFERS[row.id][1]) if isinstance(row, s.Sale) else row
-            for row in shop.rows()
-        ]
-        files = RunFiles(tmp_path)
-        s.write(files.final, s.Header(1), rows)
-        return judge(files, properties=["P21"], specification=Promises())
-
-    return judged
+    recorder = Recorder(folder / "h.jsonl")
+    sales = {MAIN: purchases.Sale("9", None, 1, 0.0)}
+    for role, (sale, (_, limit, _)) in zip(OWN[0], OFFERS.items(), strict=True):
+        sales[role] = purchases.Sale(sale, sale, limit, 0.0)
+    crowd = Crowd(sales, recorder, lambda name: name.replace(".", ""), own=OwnSales(sales))
+    walk(Hasty(crowd, "b0", Direct(shop)), Random(7))
+    recorder.close()
+    rows = [
+        replace(row, limit=OFFERS[row.id][1]) if isinstance(row, s.Sale) else row
+        for row in shop.rows()
+    ]
+    files = RunFiles(folder)
+    s.write(files.final, s.Header(1), rows)
+    return judge(files, properties=["P21"], specification=Promises())["P21"]
 
 
-def test_a_walk_meets_every_edge_and_gives_everything_back(
-    walked: Callable[[FakeShop], Verdict], tmp_path: Path
-) -> None:
+def test_a_walk_meets_every_edge_and_gives_everything_back(tmp_path: Path) -> None:
     shop = a_shop()
-    verdict = walked(shop)
-    assert verdict["P21"].verdict == PASS, verdict
+    finding = walked(shop, tmp_path)
+    assert finding.verdict == PASS, finding
     assert [shop.held(sale, shop.orders) for sale in shop.sales] == [0, 0]
     calls = list(operations(tmp_path / "h.jsonl"))
     assert {each.must for each in calls} == {0, 400, 401, 404, 409, 422}
@@ -109,9 +98,7 @@ def test_a_walk_meets_every_edge_and_gives_everything_back(
     assert len({each.buyer for each in calls}) == 3
 
 
-def test_a_shop_with_another_limit_than_it_says_is_found(
-    walked: Callable[[FakeShop], Verdict],
-) -> None:
-    verdict = walked(a_shop(limits=(2, 4)))
-    assert verdict["P21"].verdict == FAIL
-    assert "of sale 2" in verdict["P21"].detail
+def test_a_shop_with_another_limit_than_it_says_is_found(tmp_path: Path) -> None:
+    finding = walked(a_shop(limits=(2, 4)), tmp_path)
+    assert finding.verdict == FAIL
+    assert "of sale 2" in finding.detail
