@@ -8,18 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
-
-import redis.asyncio
-from redis import Redis
 
 from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import Script
 from locking.base import Lock
 from locking.leases import LeaseState
 from locking.redis_client import connect_async
-from locking.renewal import Renewer
-from locking.tests.servers import RedisLike
 
 # A child of the test's process would inherit its connections and locks. These are forked from a
 # process that has imported what they need, but has no connection and runs no thread.
@@ -92,32 +88,17 @@ def most_inside(locks: Sequence[Lock], rounds: int) -> int:
     return max(seen)
 
 
-def run(
-    server: RedisLike,
-    scenario: Callable[[Any], Coroutine[Any, Any, Any]],
-    *,
-    flush: bool = False,
-    **options: Any,
-) -> Any:
+def in_loop(url: str, scenario: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
     """Run the scenario in a loop, with an asyncio client of the server."""
 
     async def main() -> Any:
-        client = connect_async(server.endpoint, **options)
-        assert isinstance(client, redis.asyncio.Redis)
-        async with client:
-            if flush:
-                await client.flushall()
+        client = connect_async(url)
+        try:
             return await asyncio.wait_for(scenario(client), 60)
+        finally:
+            await client.aclose()
 
     return asyncio.run(main())
-
-
-def lock_on(
-    client: Redis, name: str = "phone", *, renewer: Renewer | None = None, **options: Any
-) -> RedisLock:
-    lock = RedisLock(client, name, **options)
-    lock.remote.renewer = renewer or lock.remote.renewer
-    return lock
 
 
 def fence(lease: LeaseState) -> int:
@@ -131,13 +112,14 @@ def ask(lock: RedisLock, script: Script, *args: str) -> Any:
 
 
 class Around:
-    """A transport that does what another does; subclasses change one thing."""
+    """An object that does what another does, but for some methods."""
 
-    def __init__(self, transport: Any) -> None:
-        self.transport = transport
+    def __init__(self, inner: Any, **methods: Callable[..., Any]) -> None:
+        self.inner = inner
+        vars(self).update(methods)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.transport, name)
+        return getattr(self.inner, name)
 
 
 class Interrupted(BaseException):
@@ -148,34 +130,25 @@ def before_answer(lock: RedisLock, call: Callable[[], object], *, sent: bool = T
     """Have something called between the lock's next command and its answer, or instead of both."""
     transport = lock.remote.transport
 
-    class Overtaken(Around):
-        def run(self, *args: Any) -> Any:
-            answer = transport.run(*args) if sent else None
-            lock.remote.transport = transport
-            call()
-            return answer
+    def run(*args: Any) -> Any:
+        answer = transport.run(*args) if sent else None
+        lock.remote.transport = transport
+        call()
+        return answer
 
-    lock.remote.transport = Overtaken(transport)
-
-
-def interrupt_next(lock: RedisLock, error: BaseException, *, sent: bool) -> None:
-    """Let the lock's next command fail, after it was sent or before."""
-
-    def fail() -> None:
-        raise error
-
-    before_answer(lock, fail, sent=sent)
+    lock.remote.transport = Around(transport, run=run)
 
 
-class TransportWithPop(Around):
-    """A transport whose blocking pop is another."""
+def on_pop(lock: RedisLock) -> Callable[[Callable[..., bytes | None]], None]:
+    """Decorate a function that replaces the lock's blocking pop, its first argument."""
+    transport = lock.remote.transport
 
-    def __init__(self, transport: Any, pop: Callable[[str, float], bytes | None]) -> None:
-        super().__init__(transport)
-        self._pop = pop
+    def decorate(function: Callable[..., bytes | None]) -> None:
+        pop = partial(function, transport.pop)
+        around = Around(transport, pop=lambda key, seconds, patience: pop(key, seconds))
+        lock.remote.transport = around
 
-    def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
-        return self._pop(key, seconds)
+    return decorate
 
 
 @contextmanager

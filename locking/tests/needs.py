@@ -29,13 +29,7 @@ def find(program: str) -> str | None:
 
 @dataclass(frozen=True)
 class Need:
-    """Something that a test needs.
-
-    Attributes:
-        name: of it.
-        how: to get it.
-        is_here: whether this machine has it.
-    """
+    """Something that a test needs, how to get it, and whether this machine has it."""
 
     name: str
     how: str
@@ -48,13 +42,9 @@ class Need:
 
 
 def programs(name: str, *names: str, package: str, module: str = "") -> Need:
-    """Return the need for programs, and for the Python module that talks to them.
+    """Return the need for programs of Debian's `package`, and for the module that talks to them.
 
-    Args:
-        name: what the need is called.
-        names: of the programs; all of them must be found.
-        package: Debian's packages that have them.
-        module: its name on the package index, and in Python.
+    The module has the same name on the package index and in Python.
     """
     return Need(
         name,

@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from locking.redis_client import connect
 from locking.tests.needs import Need, find, programs, wheel
 
 START_TIMEOUT = 60.0  # s; a cold JVM beside a busy test run
@@ -132,11 +133,6 @@ class Server:
         finally:
             self.process.send_signal(signal.SIGCONT)
 
-    def restart(self) -> None:
-        """Crash and come back, on the same port, with what was on the disk."""
-        self.kill()
-        self.start()
-
     def __enter__(self) -> Self:
         try:
             self.prepare()
@@ -169,11 +165,8 @@ class RedisLike(Server):
         ]
 
     def ping(self) -> None:
-        with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
-            connection.sendall(b"PING\r\n")
-            answer = connection.recv(64)
-        if not answer.startswith(b"+PONG"):
-            raise ServerFailed(repr(answer))
+        with connect(self.endpoint) as client:
+            client.ping()
 
     @property
     def endpoint(self) -> str:

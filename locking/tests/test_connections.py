@@ -1,12 +1,12 @@
-"""The tasks of a loop share connections, however many wait, give up or are cancelled."""
+"""Connections: those that tasks share, those that are closed, and those of greenlets."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import socket
 import subprocess
 import sys
+import textwrap
 import time
 from unittest.mock import Mock
 
@@ -14,13 +14,13 @@ import pytest
 import redis.asyncio
 from redis import Redis
 
-from locking import Lease, LockTimeout
+from locking import LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_line import LISTEN, Line
-from locking.backends.redis_transport import MAX_SKIPPED, Spinner, is_cooperative
+from locking.backends.redis_transport import MAX_SKIPPED, Spinner
 from locking.redis_client import connect_async
-from locking.tests.helpers import until_waiting
+from locking.tests.helpers import eventually, until_waiting
 from locking.tests.needs import GEVENT, needs
 from locking.tests.servers import Valkey
 
@@ -92,34 +92,18 @@ async def test_a_waiter_that_joins_others_is_woken_at_once(valkey: Redis, valkey
     assert time.monotonic() - began < 20 * LISTEN
 
 
-async def test_a_revoked_grant_that_was_read_before_the_answer_grants_nothing(
-    valkey: Redis, valkey_async
+async def test_closing_the_client_closes_the_connections_of_its_locks(
+    valkey, valkey_server, valkey_async
 ):
-    holder = RedisLock(valkey, "phone").acquire()
-    heir = AsyncRedisLock(valkey_async, "phone")
-    transport = heir.remote.transport
-    revoked: list[bytes] = []
-    others: list[Lease] = []
-
-    class Revoking:
-        def __getattr__(self, name):
-            return getattr(transport, name)
-
-        async def pop(self, key, seconds, patience=None):
-            if others:
-                return revoked.pop() if revoked else await transport.pop(key, seconds, patience)
-            holder.release()
-            message = await transport.pop(key, seconds, patience)
-            RedisLock(valkey, "phone").force_release("the test wants it")
-            others.append(RedisLock(valkey, "phone").acquire(timeout=0))
-            revoked.append(message)
-            return None  # the slice is over, and it asks; the message is read after the answer
-
-    heir.remote.transport = Revoking()
-    with pytest.raises(LockTimeout):
-        await heir.acquire(timeout=1)
-    others[0].check()
-    others[0].release()
+    eventually(lambda: connections(valkey) == 0)  # those of other tests are closed
+    with Redis.from_url(valkey_server.endpoint, client_name=NAME) as client:
+        RedisLock(client, "phone").acquire().release()
+        assert connections(valkey) == 1
+    eventually(lambda: connections(valkey) == 0)
+    await (await AsyncRedisLock(valkey_async, "phone").acquire()).release()
+    assert connections(valkey) == 1
+    await valkey_async.aclose()
+    eventually(lambda: connections(valkey) == 0)
 
 
 class Broken:
@@ -150,44 +134,101 @@ async def test_a_broken_connection_leaves_no_error_that_nobody_looks_at():
     assert unseen == []
 
 
-# -- spinning: an answer is looked for a moment before the thread sleeps, where that pays
-
-
-def looks(spinner: Spinner, answer: Mock, commands: int) -> int:
-    """In how many of these commands the answer was looked for."""
-    spun = 0
-    for _ in range(commands):
-        before = answer.call_count
-        spinner.spin()
-        spun += answer.call_count > before
-    return spun
-
-
-def test_a_thread_spins_as_long_as_answers_come_in_time():
+def test_a_thread_looks_for_an_answer_before_it_sleeps_as_long_as_answers_come_in_time():
     answer = Mock(return_value=True)
     spinner = Spinner(answer)
-    assert looks(spinner, answer, 10) == answer.call_count == 10
+
+    def looks(commands: int) -> int:
+        """In how many of these commands the answer was looked for."""
+        spun = 0
+        for _ in range(commands):
+            before = answer.call_count
+            spinner.spin()
+            spun += answer.call_count > before
+        return spun
+
+    assert looks(10) == answer.call_count == 10
     for _ in range(3):  # each of them late once, after many in time
         answer.return_value = False
         spinner.spin()
         answer.return_value = True
-        assert looks(spinner, answer, 100) == 98
+        assert looks(100) == 98
     answer.return_value = False
-    assert looks(spinner, answer, 10 * MAX_SKIPPED) < 20
+    assert looks(10 * MAX_SKIPPED) < 20
     answer.return_value = True
     spinner.suspend()
-    assert looks(spinner, answer, MAX_SKIPPED) == 0
-    assert looks(spinner, answer, 10) == 10
+    assert looks(MAX_SKIPPED) == 0
+    assert looks(10) == 10
+
+
+# -- greenlets
+
+
+PATCH = "from gevent import monkey\nmonkey.patch_all()\n"
+WARNINGS = {"at first": ("-W", "error", "-W", "ignore:the lease:ResourceWarning"), "late": ()}
+WITH_GEVENT = """
+    from gevent import monkey
+    monkey.patch_all()
+    import sys, gevent, threading, time
+    from locking import LockLost, LockTimeout
+    from locking.backends.redis import RedisLock
+    from locking.redis_client import connect
+
+    client = connect(sys.argv[1])
+    lock = RedisLock(client, "phone", lease=1)
+    inside = entered = ticks = 0
+
+    def enter():
+        global inside, entered
+        with lock.acquire(timeout=90):
+            inside += 1
+            assert inside == 1, inside
+            gevent.sleep(0)
+            inside -= 1
+            entered += 1
+
+    def tick():
+        global ticks
+        while True:
+            gevent.sleep(0.01)
+            ticks += 1
+
+    ticker = gevent.spawn(tick)
+    with lock.acquire() as lease:
+        jobs = [gevent.spawn(enter) for _ in range(50)]
+        while lock.waiters() < 50:
+            gevent.sleep(0.01)
+        assert not lease.lost.wait(2.0)       # renewed past its lease, and nobody blocked the hub
+        assert ticks > 20, ticks
+    gevent.joinall(jobs, raise_error=True)
+    assert entered == 50
+
+    with lock.acquire():
+        killed = gevent.spawn(enter)
+        while lock.waiters() < 1:
+            gevent.sleep(0.01)
+        killed.kill()
+        assert lock.waiters() == 0
+
+    assert lock.remote.transport._idle[0].spinner is None  # a spin would block the hub
+    gevent.spawn(lambda: lock.acquire() and None).join()   # a greenlet that dies as holder
+    RedisLock(client, "phone").acquire(timeout=10).release()
+    print("done")
+"""
 
 
 @needs(GEVENT)
-def test_a_greenlet_does_not_spin():
-    with socket.socket() as plain:
-        assert not is_cooperative(plain)
-    code = (
-        "import gevent.monkey; gevent.monkey.patch_all()\n"
-        "import socket\n"
-        "from locking.backends.redis_transport import is_cooperative\n"
-        "assert is_cooperative(socket.socket())\n"
+@pytest.mark.parametrize("patched", ["at first", "late"])
+def test_greenlets_exclude_each_other_and_never_block_the_hub(valkey, valkey_server, patched):
+    """Late: as in gunicorn with `--preload`, imported in the master and patched in the worker."""
+    code = textwrap.dedent(WITH_GEVENT)
+    if patched == "late":
+        code = code.replace(PATCH, "", 1).replace("inside =", f"{PATCH}inside =", 1)
+    done = subprocess.run(
+        [sys.executable, *WARNINGS[patched], "-c", code, valkey_server.endpoint],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

@@ -12,40 +12,41 @@ from locking import LockError, LockLost, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_shared import RedisWriteLock
 from locking.tests.helpers import (
-    Around,
     Task,
-    TransportWithPop,
     ask,
+    before_answer,
     eventually,
     fence,
-    lock_on,
     most_inside,
+    on_pop,
 )
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
 
 
+def script_calls(store):
+    return store.info("commandstats")["cmdstat_evalsha"]["calls"]
+
+
 def test_an_uncontended_pass_costs_two_commands_and_leaves_only_the_fence(store):
-    lock = lock_on(store)
+    lock = RedisLock(store, "phone")
     lock.acquire().release()
-    before = store.info("commandstats")["cmdstat_evalsha"]["calls"]
+    before = script_calls(store)
     lock.acquire().release()
-    assert store.info("commandstats")["cmdstat_evalsha"]["calls"] == before + 2
+    assert script_calls(store) == before + 2
     assert store.keys() == [b"lock:{phone}:fence"]
     assert 0 < store.ttl("lock:{phone}:fence") <= 3600
 
 
-def test_a_hand_over_costs_the_next_holder_two_commands(store):
-    lock_on(store).acquire().release()
-    holder = lock_on(store).acquire()
-    heir = Task(lambda: lock_on(store).acquire(timeout=10))
+def test_a_hand_over_costs_the_next_holder_no_command(store):
+    holder = RedisLock(store, "phone").acquire()
+    heir = Task(lambda: RedisLock(store, "phone").acquire(timeout=10))
     eventually(lambda: store.info("clients")["blocked_clients"] == 1)
-    before = store.info("commandstats")["cmdstat_evalsha"]["calls"]
+    before = script_calls(store)
     holder.release()
     lease = heir.result()
-    calls = store.info("commandstats")["cmdstat_evalsha"]["calls"]
-    assert calls == before + 1  # the release alone
+    assert script_calls(store) == before + 1  # the release alone
     assert lease.token > holder.token
     lease.release()
     assert store.keys() == [b"lock:{phone}:fence"]
@@ -69,27 +70,28 @@ def test_the_fence_grows_also_when_the_server_lost_everything_or_its_clock_stepp
 
 @pytest.mark.parametrize("fair", [True, False])
 def test_newcomers_overtake_waiters_only_where_the_lock_is_not_fair(store, fair):
-    lock = lock_on(store, fair=fair)
+    lock = RedisLock(store, "phone", fair=fair)
     holder = lock.acquire()
-    waiting = Task(lambda: lock_on(store, fair=fair).acquire(timeout=20))
+    waiting = Task(lambda: RedisLock(store, "phone", fair=fair).acquire(timeout=20))
     eventually(lambda: lock.waiters() == 1)
     store.delete("lock:{phone}")  # free, and nobody has been told yet
     if fair:
         with pytest.raises(LockTimeout):
-            lock_on(store).acquire(timeout=0)  # it hands the lock to the first in line
+            RedisLock(store, "phone").acquire(timeout=0)  # it hands the lock to the first in line
     else:
-        lock_on(store, fair=False).acquire(timeout=0).release()
+        RedisLock(store, "phone", fair=False).acquire(timeout=0).release()
     waiting.result(within=5).release()
     with pytest.raises(LockLost):
         holder.release()
-    assert store.keys() == [b"lock:{phone}:fence"]
+    # A message that came too late for its reader expires.
+    eventually(lambda: store.keys() == [b"lock:{phone}:fence"])
 
 
 @pytest.mark.parametrize(
     "modes", [(True,), (False,), (True, False)], ids=["fair", "unfair", "mixed"]
 )
 def test_only_one_of_many_threads_is_inside_whatever_their_modes(store, modes):
-    locks = [lock_on(store, fair=fair) for fair in modes]
+    locks = [RedisLock(store, "phone", fair=fair) for fair in modes]
     assert most_inside([locks[number % len(locks)] for number in range(8)], rounds=50) == 1
     assert store.keys() == [b"lock:{phone}:fence"]
 
@@ -116,90 +118,65 @@ def test_a_foreign_value_at_the_locks_name_has_a_readable_owner(store):
         RedisLock(store, "phone").acquire(timeout=0)
 
 
-# -- leases
-
-
 @pytest.mark.parametrize(
     ("lease", "max_hold"),
     [(0, None), (-1, None), (10, 0), (inf, None), (nan, None), (10, nan), (1e300, None)],
 )
 def test_a_lease_without_length_is_refused(store, lease, max_hold):
     with pytest.raises(ValueError, match="above zero"):
-        lock_on(store, lease=lease, max_hold=max_hold)
+        RedisLock(store, "phone", lease=lease, max_hold=max_hold)
 
 
 def test_a_handed_over_lease_counts_from_the_hand_over_not_from_the_wake_up(store):
     """A process that is paused after its predecessor let go must not trust the lease for longer."""
-    holder = lock_on(store).acquire()
-    lock = lock_on(store, lease=1, renew=False)
-    transport = lock.remote.transport
+    holder = RedisLock(store, "phone").acquire()
+    lock = RedisLock(store, "phone", lease=1, renew=False)
 
-    def slow_pop(key: str, seconds: float):
+    @on_pop(lock)
+    def slow_pop(pop, key, seconds):
         holder.release()
         handed_over = time.monotonic()
         eventually(lambda: time.monotonic() > handed_over + 0.4)
-        return transport.pop(key, seconds)
+        return pop(key, seconds)
 
-    lock.remote.transport = TransportWithPop(transport, slow_pop)
     lease = lock.acquire(timeout=10)
-    assert lease.remaining() <= 0.6
-    assert lease.remaining() * 1000 <= store.pttl("lock:{phone}") + 5
+    left = store.pttl("lock:{phone}") / 1000
+    assert lease.remaining() <= min(0.6, left + 0.005)
     lease.release()
 
 
 def test_a_hand_over_that_expired_before_its_wake_up_grants_nothing(store):
-    holder = lock_on(store).acquire()
-    lock = lock_on(store, lease=0.2, renew=False)
-    transport = lock.remote.transport
+    holder = RedisLock(store, "phone").acquire()
+    lock = RedisLock(store, "phone", lease=0.2, renew=False)
     handed_over: list[bytes] = []
 
-    def too_slow_once(key: str, seconds: float):
+    @on_pop(lock)
+    def too_slow_once(pop, key, seconds):
         if handed_over:
-            return transport.pop(key, seconds)
+            return pop(key, seconds)
         holder.release()
         handed_over.append(store.get("lock:{phone}:fence"))
-        message = transport.pop(key, seconds)
+        message = pop(key, seconds)
         eventually(lambda: not store.exists("lock:{phone}"))
         return message
 
-    lock.remote.transport = TransportWithPop(transport, too_slow_once)
     lease = lock.acquire(timeout=10)
     assert fence(lease) > int(handed_over[0]) > fence(holder)
     lease.release()
 
 
-# -- grants whose answer takes longer than the lease
-
-
-LEASE = 0.3
-
-
-class Slow(Around):
-    """A transport that keeps the answers to the first calls back."""
-
-    def __init__(self, transport, late: int, seconds: float) -> None:
-        super().__init__(transport)
-        self._late, self._seconds = late, seconds
-
-    def run(self, *args):
-        answer = self.transport.run(*args)
-        if self._late:
-            self._late -= 1
-            time.sleep(self._seconds)
-        return answer
-
-
-def test_acquire_never_returns_an_expired_lease(valkey):
-    lock = RedisLock(valkey, "phone", lease=LEASE, renew=False)
-    lock.remote.transport = Slow(lock.remote.transport, late=1, seconds=2 * LEASE)
+def test_acquire_never_returns_a_lease_that_expired_before_its_answer(valkey):
+    lock = RedisLock(valkey, "phone", lease=0.3, renew=False)
+    before_answer(lock, lambda: time.sleep(0.6))
     with lock.acquire(timeout=5) as lease:
-        assert 0 < lease.remaining() <= valkey.pttl("lock:{phone}") / 1000 + 0.005
+        left = valkey.pttl("lock:{phone}") / 1000
+        assert 0 < lease.remaining() <= left + 0.005
 
 
 def test_a_grant_that_came_too_late_is_released(valkey):
     lock = RedisLock(valkey, "phone", lease=60, renew=False)
-    lock.lease_seconds = LEASE
-    lock.remote.transport = Slow(lock.remote.transport, late=1, seconds=LEASE)
+    lock.lease_seconds = 0.3
+    before_answer(lock, lambda: time.sleep(0.3))
     with pytest.raises(LockTimeout):
         lock.acquire(timeout=0)
     assert lock.owner() is None

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from math import inf
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from redis import Redis
 
-from locking import Hooks, LockLost, LockTimeout
-from locking.backends.redis import RedisLock
+from locking import Hooks, LockLost, LockTimeout, LockUnavailable
+from locking.backends.redis import RedisLease, RedisLock
 from locking.redis_client import connect
 from locking.renewal import MAX_SLEEP, Renewal, Renewer
 from locking.terms import Clock
-from locking.tests.helpers import PROCESSES, Task, before_answer, eventually, lock_on
+from locking.tests.helpers import PROCESSES, Task, before_answer, eventually
 from locking.tests.servers import Valkey
 
 # Some of these tests drop a lease on purpose.
@@ -37,58 +40,54 @@ class Manual(Renewer):
 
 
 class FakeLease:
-    server = "one"
+    """A lease whose renewal is a call."""
 
-    def __init__(self, renewer: Manual, *outcomes: tuple[Renewal, float]) -> None:
-        self.renewer = renewer
-        self.outcomes = list(outcomes)
-        self.renewed_at: list[float] = []
-
-    def renew(self) -> tuple[Renewal, float]:
-        self.renewed_at.append(self.renewer.now)
-        outcome, after = self.outcomes.pop(0)
-        return outcome, self.renewer.now + after
+    def __init__(self, renew: Callable[[], tuple[Renewal, float]], server: str = "one") -> None:
+        self.renew, self.server = renew, server
 
 
 def test_a_lease_is_renewed_when_due_and_not_before():
-    renewer = Manual()
-    lease = FakeLease(renewer, (Renewal.RENEWED, 5), (Renewal.RENEWED, 5))
+    renewer, renewed_at = Manual(), list[float]()
+
+    def renew() -> tuple[Renewal, float]:
+        renewed_at.append(renewer.now)
+        return Renewal.RENEWED, renewer.now + 5
+
+    lease, later = FakeLease(renew), FakeLease(Mock())
     renewer.register("a", lease, due=1003)
     assert renewer.run_round() == 1000 + MAX_SLEEP
     for _ in range(10):
         renewer.run_round()
         renewer.now += 1
-    assert lease.renewed_at == [1003, 1008]
-    later = FakeLease(renewer)
+    assert renewed_at == [1003, 1008]
     renewer.register("b", later, due=1010.25)
     assert renewer.run_round() == 1010.25
 
 
 def test_an_unresponsive_server_is_asked_once_per_round():
-    renewer = Manual()
-    leases = [FakeLease(renewer, (Renewal.UNKNOWN, 1)) for _ in range(5)]
+    renewer, renew = Manual(), Mock(return_value=(Renewal.UNKNOWN, 1001))
+    leases = [FakeLease(renew) for _ in range(5)]
     for number, lease in enumerate(leases):
         renewer.register(number, lease, due=1000)
     renewer.run_round()
-    assert sum(len(lease.renewed_at) for lease in leases) == 1
+    renew.assert_called_once()
 
 
 def test_a_silent_server_does_not_delay_the_renewal_on_another():
     """It is asked in its own thread; the other server's leases are renewed meanwhile."""
-    renewer, silent = Renewer(), threading.Event()
-    renewed = threading.Event()
+    renewer, silent, renewed = Renewer(), threading.Event(), threading.Event()
 
-    class Lease:
-        def __init__(self, server: str, act) -> None:
-            self.server, self.act = server, act
+    def stuck() -> tuple[Renewal, float]:
+        silent.wait(20)
+        return Renewal.LOST, inf
 
-        def renew(self) -> tuple[Renewal, float]:
-            self.act()
-            return Renewal.RENEWED, inf
+    def healthy() -> tuple[Renewal, float]:
+        renewed.set()
+        return Renewal.LOST, inf
 
-    stuck, healthy = Lease("A", lambda: silent.wait(20)), Lease("B", renewed.set)
-    renewer.register("stuck", stuck, due=0)
-    renewer.register("healthy", healthy, due=0)
+    leases = FakeLease(stuck, "A"), FakeLease(healthy, "B")
+    for number, lease in enumerate(leases):
+        renewer.register(number, lease, due=0)
     assert renewed.wait(5)
     assert not silent.is_set()
     silent.set()
@@ -96,42 +95,27 @@ def test_a_silent_server_does_not_delay_the_renewal_on_another():
 
 def test_a_servers_thread_ends_without_leases_and_starts_again(monkeypatch):
     monkeypatch.setattr("locking.renewal.MAX_IDLE", -1.0)
-    renewer, renewed = Renewer(), threading.Event()
-
-    class Lease:
-        server = "A"
-
-        def renew(self) -> tuple[Renewal, float]:
-            renewed.set()
-            return Renewal.LOST, inf
-
+    renewer = Renewer()
     for _ in range(3):
-        lease = Lease()
-        renewed.clear()
+        lease = FakeLease(renew := Mock(return_value=(Renewal.LOST, inf)))
         renewer.register("a", lease, due=0)
-        assert renewed.wait(5)
         eventually(lambda: not renewer._servers)
+        renew.assert_called_once()
 
 
-def redis_lease(store: Redis, renewer: Manual, **options):
-    clock = Clock(monotonic=lambda: renewer.now)
-    lock = lock_on(store, "phone", lease=9, renewer=renewer, clock=clock, **options)
-    return lock.acquire()
+def lock_with(store: Any, renewer: Renewer, **options: Any) -> RedisLock:
+    lock = RedisLock(store, "phone", **options)
+    lock.remote.renewer = renewer
+    return lock
 
 
-def test_a_renewal_moves_the_expiry(store: Redis):
-    renewer = Manual()
-    lease = redis_lease(store, renewer)
-    store.pexpire("lock:{phone}", 4000)
-    renewer.now += 5
-    assert lease.renew() == (Renewal.RENEWED, renewer.now + 3)
-    assert lease.remaining() == 9
-    assert 8000 < store.pttl("lock:{phone}") <= 9000
+def manual_lock(store: Any, renewer: Manual, **options: Any) -> RedisLock:
+    return lock_with(store, renewer, lease=9, clock=renewer.clock, **options)
 
 
 @pytest.mark.parametrize("seconds", [90, 3])
 def test_an_extended_lease_is_renewed_for_as_long_and_in_time(store: Redis, seconds: int):
-    lease = redis_lease(store, renewer := Manual())
+    lease = manual_lock(store, renewer := Manual()).acquire()
     lease.extend(seconds)
     assert renewer.run_round() <= renewer.now + seconds / 3
     for _ in range(4):
@@ -143,7 +127,7 @@ def test_an_extended_lease_is_renewed_for_as_long_and_in_time(store: Redis, seco
 
 
 def test_a_renewal_does_not_shorten_what_the_server_keeps_longer(store: Redis):
-    lease = redis_lease(store, renewer := Manual())
+    lease = manual_lock(store, renewer := Manual()).acquire()
     store.pexpire("lock:{phone}", 100_000)
     renewer.now += 3
     assert lease.renew() == (Renewal.HELD, renewer.now + 3)
@@ -151,7 +135,7 @@ def test_a_renewal_does_not_shorten_what_the_server_keeps_longer(store: Redis):
 
 
 def test_a_renewal_that_was_sent_before_an_extension_does_not_move_its_end(store: Redis):
-    lock = lock_on(store, "phone", lease=9, renewer=Manual())
+    lock = lock_with(store, Manual(), lease=9)
     lease = lock.acquire()
     before_answer(lock, lambda: lease.extend(2))
     assert lease.renew()[0] is Renewal.RENEWED
@@ -168,7 +152,7 @@ def test_a_renewal_that_its_release_overtakes_is_no_loss(store: Redis):
 
 
 def test_a_renewal_does_not_exceed_max_hold(store: Redis):
-    lease = redis_lease(store, renewer := Manual(), max_hold=20)
+    lease = manual_lock(store, renewer := Manual(), max_hold=20).acquire()
     for _ in range(2):
         renewer.now += 6.5
         store.pexpire("lock:{phone}", 2500)  # the server's clock follows ours
@@ -180,7 +164,7 @@ def test_a_renewal_does_not_exceed_max_hold(store: Redis):
 
 
 def test_an_extension_does_not_exceed_max_hold(store: Redis):
-    lease = redis_lease(store, renewer := Manual(), max_hold=20)
+    lease = manual_lock(store, renewer := Manual(), max_hold=20).acquire()
     renewer.now += 5
     lease.extend(90)
     assert lease.remaining() == 15
@@ -191,9 +175,7 @@ def test_an_extension_does_not_exceed_max_hold(store: Redis):
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_lease_outlives_its_thread_only_if_somebody_has_it(store: Redis, kept: bool):
-    renewer = Manual()
-    clock = Clock(monotonic=lambda: renewer.now)
-    lock = lock_on(store, "phone", lease=9, renewer=renewer, clock=clock)
+    lock = manual_lock(store, renewer := Manual())
     thread = Task(lambda: lock.acquire() if kept else lock.acquire() and None)  # it stays as well
     lease = thread.result()
     for _ in range(4):
@@ -207,60 +189,80 @@ def test_a_lease_outlives_its_thread_only_if_somebody_has_it(store: Redis, kept:
 
 
 def test_an_unanswered_renewal_is_unknown_until_the_lease_expires(own_valkey: Valkey):
-    failures = []
-
-    class Watch(Hooks):
-        def renewal_failed(self, name: str, error: Exception) -> None:
-            failures.append(type(error).__name__)
-
-    client = connect(own_valkey.endpoint, timeout=0.1)
-    assert isinstance(client, Redis)
-    lease = redis_lease(client, renewer := Manual(), hooks=Watch())
+    client, hooks = connect(own_valkey.endpoint, timeout=0.1), Mock(Hooks)
+    lease = manual_lock(client, renewer := Manual(), hooks=hooks).acquire()
     with own_valkey.stopped():
         renewer.now += 3
         assert lease.renew() == (Renewal.UNKNOWN, renewer.now + 1)
-        assert failures == ["LockUnavailable"]
+        [failed] = hooks.renewal_failed.mock_calls
+        assert isinstance(failed.args[1], LockUnavailable)
         assert lease.remaining() == 6
         renewer.now += 6
         assert lease.renew() == (Renewal.LOST, inf)
 
 
-def test_a_renewal_detects_that_the_server_lost_the_lease(store: Redis):
-    lease = redis_lease(store, renewer := Manual())
-    store.set("lock:{phone}", "9:another:one")
-    renewer.now += 3
-    assert lease.renew() == (Renewal.LOST, inf)
-    assert store.get("lock:{phone}") == b"9:another:one"
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_python_redis_lock_renewal_thread_dies_and_the_body_never_learns(valkey: Redis):
+    class FragileOnce(Renewer):
+        failures = 1
+
+        def renew_due(self, server) -> float:
+            if self.failures:
+                self.failures -= 1
+                raise SystemExit  # whatever may end a thread
+            return super().renew_due(server)
+
+    lock = lock_with(valkey, FragileOnce(), lease=0.3)
+    lease = lock.acquire()
+    assert lease.lost.wait(5)
     with pytest.raises(LockLost):
-        lease.check()
-
-
-def in_forked_child(store: Redis, lock: RedisLock, lease, answers) -> None:
-    answers.put(lease.lost.is_set())
-    try:
         lease.release()
-    except LockLost:
-        answers.put("LockLost")
-    try:
+    with lock.acquire(timeout=5) as later:  # starts another thread
+        assert not later.lost.wait(0.7)
+
+
+def test_python_redis_lock_a_hook_that_raises_does_not_end_the_renewal(valkey: Redis, caplog):
+    hooks = Mock(Hooks)
+    hooks.lost.side_effect = RuntimeError("the metrics are broken")
+    lock = RedisLock(valkey, "broken", lease=0.3, hooks=hooks)
+    broken = lock.acquire()
+    with RedisLock(valkey, "phone", lease=0.3).acquire() as lease:
+        lock.force_release("so that its hook raises")
+        eventually(lambda: "the metrics are broken" in caplog.text)
+        assert not lease.lost.wait(0.7)
+    with pytest.raises(LockLost):
+        broken.release()
+
+
+def test_redisson_7272_watchdog_outlives_the_unlock(valkey: Redis):
+    renewer = Renewer()
+    lock = lock_with(valkey, renewer, lease=0.3)
+    lock.acquire().release()
+    assert not renewer._servers[id(lock.remote.transport)].entries
+    valkey.set("lock:{phone}", "1:a-token:another", px=200)
+    eventually(lambda: not valkey.exists("lock:{phone}"), within=2)
+
+
+def use_after_fork(store: Redis, lock: RedisLock, lease: RedisLease) -> None:
+    assert lease.lost.is_set()
+    with pytest.raises(LockLost):
+        lease.release()
+    with pytest.raises(LockTimeout):
         lock.acquire(timeout=0)
-    except LockTimeout:
-        answers.put("LockTimeout")
-    answers.put({link.connection.pid for link in lock.remote.transport._idle} == {os.getpid()})
+    assert {link.connection.pid for link in lock.remote.transport._idle} == {os.getpid()}
     with RedisLock(store, "child", lease=0.3).acquire() as own:
-        answers.put(own.lost.wait(0.7))
+        assert not own.lost.wait(0.7)
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_does_not_own_its_parents_lease_and_renews_its_own(store: Redis):
-    context = PROCESSES.get_context("fork")
-    answers = context.SimpleQueue()
     lock = RedisLock(store, "phone", lease=0.5)
     with lock.acquire() as lease:
-        child = context.Process(target=in_forked_child, args=(store, lock, lease, answers))
+        fork = PROCESSES.get_context("fork")
+        child = fork.Process(target=use_after_fork, args=(store, lock, lease))
         child.start()
         child.join(20)
         assert child.exitcode == 0
-        assert [answers.get() for _ in range(5)] == [True, "LockLost", "LockTimeout", True, False]
         lease.check()
-        assert lock.owner() is not None
-    eventually(lambda: lock.owner() is None)
+        assert lock.locked()
+    eventually(lambda: not lock.locked())
