@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import psycopg
 import redis
 
 from locking.base import Lock
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 class Backend:
     """One strategy on one kind of server."""
 
-    name: ClassVar[str]
     servers: ClassVar[Sequence[type[Server]]]
     lease: ClassVar[float] = 0.6  # s; what the tests take as a short lease or session
     # s after which the lock of a killed holder must be free: long on a busy machine, but shorter
@@ -31,7 +31,6 @@ class Backend:
     # s by which a lease may end later on the server than its holder was told.
     late_end: ClassVar[float] = 0.1
     heavy: ClassVar[bool] = False  # its server takes seconds to start: the tests are long ones
-    rounds: ClassVar[int] = 25  # acquisitions of each process in the exclusion test
 
     lock_class: ClassVar[str]  # as "module:class" of `locking.backends`
     leased: ClassVar[bool] = True
@@ -73,8 +72,12 @@ class Backend:
         return lock.waiters() if lock.capabilities.counts_waiters else None
 
 
+def keys_of(client: redis.Redis, name: str) -> list[str]:
+    """Return the keys of a lock."""
+    return [key.decode() for key in client.scan_iter(count=1000) if name.encode() in key]
+
+
 class RedisOnValkey(Backend):
-    name = "redis-valkey"
     servers: ClassVar[Sequence[type[Server]]] = (servers.Valkey,)
     lock_class = "redis:RedisLock"
     lease = 0.8  # renewed three times in it, on a busy machine too
@@ -83,18 +86,19 @@ class RedisOnValkey(Backend):
         return redis.Redis.from_url(self.endpoints[0], socket_timeout=5)
 
     def traces(self, name: str) -> list[str]:
-        keys = [key.decode() for key in self.client.scan_iter(count=1000) if name.encode() in key]
         # The counter of the fencing tokens may stay for a while, but must be volatile.
-        return [key for key in keys if not (key.endswith("fence") and self.client.pttl(key) > 0)]
+        return [
+            key
+            for key in keys_of(self.client, name)
+            if not (key.endswith("fence") and self.client.pttl(key) > 0)
+        ]
 
 
 class RedisOnRedis(RedisOnValkey):
-    name = "redis-redis"
     servers = (servers.Redis,)
 
 
 class RedlockOnValkey(Backend):
-    name = "redlock"
     servers = (servers.Valkey,) * 5
     lock_class = "redlock:RedLock"
 
@@ -107,16 +111,10 @@ class RedlockOnValkey(Backend):
             client.close()
 
     def traces(self, name: str) -> list[str]:
-        return [
-            key.decode()
-            for client in self.client
-            for key in client.scan_iter(count=1000)
-            if name.encode() in key
-        ]
+        return [key for client in self.client for key in keys_of(client, name)]
 
 
 class PostgresAdvisory(Backend):
-    name = "postgres-advisory"
     servers = (servers.Postgres,)
     lock_class = "database:AdvisoryLock"
     leased = False
@@ -135,8 +133,6 @@ class PostgresAdvisory(Backend):
 
     @classmethod
     def prepare(cls, endpoints: Sequence[Any]) -> None:
-        import psycopg
-
         from locking.backends import database, database_lease
 
         with psycopg.connect(endpoints[0], autocommit=True) as connection:
@@ -144,30 +140,24 @@ class PostgresAdvisory(Backend):
             connection.execute(database_lease.SCHEMA)
 
     def traces(self, name: str) -> list[str]:
-        import psycopg
-
         with psycopg.connect(self.endpoints[0], autocommit=True) as connection:
             return [row[0] for row in connection.execute(self.activity, (name,))]
 
 
 class PostgresTransaction(PostgresAdvisory):
-    name = "postgres-transaction"
     lock_class = "database:TransactionLock"
 
 
 class PostgresRow(PostgresAdvisory):
-    name = "postgres-row"
     lock_class = "database:RowLock"
 
 
 class PostgresLease(PostgresAdvisory):
-    name = "postgres-lease"
     lock_class = "database_lease:LeaseRowLock"
     leased = True
 
 
 class MariaDB(Backend):
-    name = "mariadb"
     servers = (other_servers.MariaDB,)
     lock_class = "mysql:MySQLLock"
     leased = False
@@ -212,7 +202,6 @@ class MariaDB(Backend):
 
 
 class Memcached(Backend):
-    name = "memcached"
     servers = (other_servers.Memcached,)
     lock_class = "memcached:MemcachedLock"
     lease = 1.0
@@ -227,7 +216,6 @@ class Memcached(Backend):
 
 
 class ZooKeeper(Backend):
-    name = "zookeeper"
     servers = (other_servers.ZooKeeper,)
     lock_class = "zookeeper:ZooKeeperLock"
     heavy = True
@@ -264,7 +252,6 @@ class ZooKeeper(Backend):
 
 
 class Etcd(Backend):
-    name = "etcd"
     servers = (other_servers.Etcd,)
     lock_class = "etcd:EtcdLock"
     heavy = True
@@ -300,4 +287,3 @@ ALL: tuple[type[Backend], ...] = (
     ZooKeeper,
     Etcd,
 )
-BY_NAME = {backend.name: backend for backend in ALL}

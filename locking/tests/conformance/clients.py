@@ -14,7 +14,7 @@ from typing import Any, Self
 import locking
 from locking import LockTimeout
 from locking.base import Lease, Lock
-from locking.tests.conformance.backends import ALL, BY_NAME
+from locking.tests.conformance.backends import ALL, Backend
 from locking.tests.helpers import PROCESSES, import_before_forking
 
 import_before_forking(
@@ -35,9 +35,11 @@ class Client:
     process is about to execute it, `answer` collects.
     """
 
-    def __init__(self, backend: str, endpoints: Sequence[Any], name: str, **options: Any) -> None:
+    def __init__(
+        self, kind: type[Backend], endpoints: Sequence[Any], name: str, **options: Any
+    ) -> None:
         self.pipe, theirs = PROCESSES.Pipe()
-        arguments = (theirs, backend, endpoints, name, options)
+        arguments = (theirs, kind, endpoints, name, options)
         self.process = PROCESSES.Process(target=_serve, args=arguments, daemon=True)
         self.process.start()
         theirs.close()
@@ -50,9 +52,6 @@ class Client:
     def call(self, command: str, *arguments: Any) -> Any:
         self.begin(command, *arguments)
         return self.answer()
-
-    def answered(self) -> bool:
-        return self.pipe.poll()
 
     def answer(self, within: float = ANSWER_TIMEOUT) -> Any:
         kind, value, detail = self._receive(within)
@@ -110,11 +109,6 @@ class _Worker:
         assert self.lease is not None
         self.lease.release()
 
-    def extend(self, seconds: float) -> float:
-        assert self.lease is not None
-        self.lease.extend(seconds)
-        return self.lease.remaining()
-
     def check(self) -> None:
         assert self.lease is not None
         self.lease.check()
@@ -143,16 +137,18 @@ class _Worker:
 
 
 def _serve(
-    pipe: Connection, backend: str, endpoints: Sequence[Any], name: str, options: dict[str, Any]
+    pipe: Connection,
+    kind: type[Backend],
+    endpoints: Sequence[Any],
+    name: str,
+    options: dict[str, Any],
 ) -> None:
-    worker = _Worker(BY_NAME[backend](endpoints).lock(name, **options))
+    worker = _Worker(kind(endpoints).lock(name, **options))
     pipe.send(("begun",))
-    while True:
-        try:
+    with suppress(EOFError):  # the test has ended
+        while True:
             command, *arguments = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(_outcome(pipe, getattr(worker, command), arguments))
+            pipe.send(_outcome(pipe, getattr(worker, command), arguments))
 
 
 def _outcome(

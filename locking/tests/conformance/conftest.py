@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -44,34 +44,41 @@ class Deployment:
         self.here = kind(self.endpoints)  # for the test's own process
         self.capabilities = self.here.lock("any").capabilities
 
-    def down(self) -> None:
-        for server in self.servers:
+    @contextmanager
+    def down(self, count: int | None = None) -> Iterator[None]:
+        """Kill the servers, or so many; afterwards wait until this process has found them again."""
+        killed = self.servers[:count]
+        for server in killed:
             server.kill()
+        try:
+            yield
+        finally:
+            for server in killed:
+                server.start()
+            when_up(self.here.lock("probe").acquire, 10).release()
 
-    def up(self) -> None:
-        """Start the servers again, and wait until the test's own process has found them."""
-        for server in self.servers:
-            server.start()
-        when_up(self.here.lock("probe").acquire, 10).release()
+
+def each(*kinds: type[Backend]) -> list[Any]:
+    return [
+        pytest.param(kind, id=kind.__name__, marks=[pytest.mark.long] if kind.heavy else [])
+        for kind in kinds
+    ]
 
 
-def deploy(kind: type[Backend]) -> Iterator[Deployment]:
-    """Start the servers of a backend for a fixture."""
+def only(*kinds: type[Backend]) -> pytest.MarkDecorator:
+    """Have a test run on these backends only."""
+    return pytest.mark.parametrize("deployment", each(*kinds), indirect=True)
+
+
+@pytest.fixture(scope="session", params=each(*ALL))
+def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
+    """The backend with its servers, which all of its tests share."""
+    kind: type[Backend] = request.param
     require(*(server.need for server in kind.servers))
     with ExitStack() as running:
         deployment = Deployment(kind, [running.enter_context(server()) for server in kind.servers])
         running.callback(deployment.here.close)
         yield deployment
-
-
-EACH = [
-    pytest.param(kind, id=kind.name, marks=[pytest.mark.long] if kind.heavy else []) for kind in ALL
-]
-
-
-@pytest.fixture(scope="session", params=EACH)
-def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
-    yield from deploy(request.param)
 
 
 @pytest.fixture
@@ -91,7 +98,7 @@ def client(deployment: Deployment, name: str) -> Iterator[Callable[..., Client]]
     """Make processes that use the test's lock; options go to the lock."""
     with ExitStack() as running:
         yield lambda **options: running.enter_context(
-            Client(deployment.kind.name, deployment.endpoints, name, **options)
+            Client(deployment.kind, deployment.endpoints, name, **options)
         )
 
 

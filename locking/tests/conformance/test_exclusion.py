@@ -1,35 +1,32 @@
-"""One client at a time, whatever the others do, and it alone can let go."""
+"""One client at a time, in its turn, whatever the others do; and it alone can let go."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+import time
 from contextlib import ExitStack
-from pathlib import Path
+from multiprocessing.connection import wait
 
 import pytest
 
-from locking.base import Lock
 from locking.terms import LockLost, LockTimeout, LockUnsupported
 from locking.tests.conformance.backends import RedisOnValkey
-from locking.tests.conformance.clients import Client
-from locking.tests.conformance.conftest import Deployment
+from locking.tests.conformance.clients import ANSWER_TIMEOUT, Cancelled, Client
 from locking.tests.helpers import eventually, most_inside
 
-MakeClient = Callable[..., Client]
+# s that an answer may come late on a machine that runs other tests too.
+MARGIN = 10
 
 
 @pytest.fixture
-def counter(tmp_path: Path) -> Path:
+def counter(tmp_path):
     path = tmp_path / "counter"
     path.write_text("0")
     return path
 
 
-def test_many_processes_count_exactly(
-    deployment: Deployment, client: MakeClient, counter: Path
-) -> None:
-    processes, rounds = 6, deployment.kind.rounds
+def test_many_processes_count_exactly(deployment, client, counter):
+    processes, rounds = 6, 25
     clients = [client() for _ in range(processes)]
     for one in clients:
         one.begin("count", rounds, str(counter))
@@ -46,13 +43,42 @@ def test_many_processes_count_exactly(
         assert set(tokens) == {None}
 
 
-def test_only_one_of_many_threads_of_one_handle_is_inside(lock: Lock) -> None:
+def test_processes_without_a_lock_lose_counts_and_meet_each_other(counter):
+    """A control."""
+    with ExitStack() as running:
+        # The lock's handle connects to nothing before it is used.
+        clients = [
+            running.enter_context(Client(RedisOnValkey, ["redis://127.0.0.1:1"], "unused"))
+            for _ in range(4)
+        ]
+        for one in clients:
+            one.begin("count", 500, str(counter), False)
+        intruders = sum(one.answer()[0] for one in clients)
+    assert intruders > 0
+    assert int(counter.read_text()) < 4 * 500
+
+
+def test_only_one_of_many_threads_of_one_handle_is_inside(lock):
     assert most_inside([lock] * 5, rounds=10) == 1
 
 
+def test_locks_of_different_names_do_not_exclude_each_other(deployment, name):
+    endings = ["", " ", "/é", "/锁", "%", "{tag}", "\\n", "\n", "'\"", "x" * 300, "x" * 301]
+    names = [name.upper(), *(f"{name}{ending}" for ending in endings)]
+    leases = [deployment.here.lock(one).acquire(0) for one in names]
+    assert len({lease.name for lease in leases}) == len(names)
+    for one in names:
+        with pytest.raises(LockTimeout):
+            deployment.here.lock(one).acquire(0)
+    for lease in leases:
+        lease.release()
+    for one in names:
+        deployment.here.lock(one).acquire(0).release()
+
+
 def test_a_stopped_holder_that_comes_back_late_cannot_release_the_next_ones_lock(
-    deployment: Deployment, lock: Lock, client: MakeClient
-) -> None:
+    deployment, lock, client
+):
     holder, successor = client(lease=deployment.kind.lease), client()
     token = holder.call("acquire", 0)
     holder.signal(signal.SIGSTOP)
@@ -71,12 +97,11 @@ def test_a_stopped_holder_that_comes_back_late_cannot_release_the_next_ones_lock
         lock.acquire(0)
     if deployment.capabilities.fence:
         assert later > token
-    successor.call("release")
 
 
 def test_a_lease_that_was_taken_away_is_lost_and_its_release_frees_nobody_elses(
-    deployment: Deployment, lock: Lock, client: MakeClient
-) -> None:
+    deployment, lock, client
+):
     if not deployment.capabilities.force_release:
         with pytest.raises(LockUnsupported):
             lock.force_release("nobody can")
@@ -95,36 +120,82 @@ def test_a_lease_that_was_taken_away_is_lost_and_its_release_frees_nobody_elses(
     assert eventually(lambda: client().call("try_for", 0)[0])
 
 
-def test_locks_of_different_names_do_not_exclude_each_other(
-    deployment: Deployment, name: str
-) -> None:
-    endings = ["", " ", "/é", "/锁", "%", "{tag}", "\\n", "\n", "'\"", "x" * 300, "x" * 301]
-    names = [name.upper(), *(f"{name}{ending}" for ending in endings)]
-    leases = [deployment.here.lock(one).acquire(0) for one in names]
-    assert len({lease.name for lease in leases}) == len(names)
-    for one in names:
-        with pytest.raises(LockTimeout):
-            deployment.here.lock(one).acquire(0)
-    for lease in leases:
-        lease.release()
-    for one in names:
-        deployment.here.lock(one).acquire(0).release()
+def test_time_outs_of_none_short_and_long_are_kept(lock, client):
+    timeouts = [0.0, 0.3, 2.2]  # 2.2 s is more than any backend waits in one piece
+    clients = [client() for _ in timeouts]
+    with lock.acquire(0):
+        for one, timeout in zip(clients, timeouts, strict=True):
+            one.begin("try_for", timeout)
+        answers = [one.answer() for one in clients]
+    for (acquired, took), timeout in zip(answers, timeouts, strict=True):
+        assert not acquired
+        # Servers count in whole milliseconds, and clocks tick.
+        assert timeout - 0.01 <= took <= timeout + MARGIN
 
 
-# -- a control
+def test_a_release_wakes_the_waiters_one_after_the_other_and_in_order_where_that_is_declared(
+    deployment, lock, client, until_in_line
+):
+    waiters = [client() for _ in range(4)]
+    lease = lock.acquire(0)
+    for count, waiter in enumerate(waiters, 1):
+        waiter.begin("acquire", ANSWER_TIMEOUT)
+        until_in_line(count)
+    began = time.monotonic()
+    lease.release()
+    order, tokens = list[Client](), []
+    while len(order) < len(waiters):
+        wait([waiter.pipe for waiter in waiters], timeout=ANSWER_TIMEOUT)
+        [entered] = [waiter for waiter in waiters if waiter.pipe.poll()]  # one at a time
+        order.append(entered)
+        tokens.append(entered.answer())
+        assert not any(waiter.pipe.poll() for waiter in waiters)
+        entered.call("release")
+    # The lease lasts 30 s: they were woken by the release, not by its end.
+    assert time.monotonic() - began < 25
+    if deployment.capabilities.fair:
+        assert order == waiters
+    if deployment.capabilities.fence:
+        assert tokens == sorted(set(tokens))
 
 
-def test_processes_without_a_lock_lose_counts_and_meet_each_other(tmp_path: Path) -> None:
-    counter = tmp_path / "counter"
-    counter.write_text("0")
-    with ExitStack() as running:
-        # The lock's handle connects to nothing before it is used.
-        clients = [
-            running.enter_context(Client(RedisOnValkey.name, ["redis://127.0.0.1:1"], "unused"))
-            for _ in range(4)
-        ]
-        for one in clients:
-            one.begin("count", 500, str(counter), False)
-        intruders = sum(one.answer()[0] for one in clients)
-    assert intruders > 0
-    assert int(counter.read_text()) < 4 * 500
+def test_a_cancelled_waiter_leaves_nothing_behind(deployment, lock, client, until_in_line):
+    waiter = client()
+    lease = lock.acquire(0)
+    waiter.begin("acquire", ANSWER_TIMEOUT)
+    until_in_line(1)
+    waiter.signal(signal.SIGINT)
+    with pytest.raises(Cancelled):
+        waiter.answer()
+    until_in_line(0)
+    lease.release()
+    lock.acquire(0).release()
+    eventually(lambda: deployment.here.traces(lock.name) == [], within=10)
+    # The client itself is as good as before.
+    waiter.call("acquire", 10)
+    with pytest.raises(LockTimeout):
+        lock.acquire(0)
+    waiter.call("release")
+
+
+def test_a_killed_waiter_does_not_hold_up_those_behind_it(lock, client, until_in_line):
+    ghost, behind = client(lease=1.0), client()
+    lease = lock.acquire(0)
+    ghost.begin("acquire", ANSWER_TIMEOUT)
+    until_in_line(1)
+    behind.begin("acquire", ANSWER_TIMEOUT)
+    until_in_line(2)
+    ghost.kill()
+    lease.release()
+    behind.answer(within=10)
+
+
+def test_nothing_is_left_on_the_server_after_use(deployment, lock, client):
+    other = client()
+    for _ in range(3):
+        with lock.acquire(0):
+            assert deployment.here.traces(lock.name) != []  # the search can find some
+            assert not other.call("try_for", 0.05)[0]
+        assert other.call("try_for", 5)[0]
+        other.call("release")
+    eventually(lambda: deployment.here.traces(lock.name) == [], within=10)

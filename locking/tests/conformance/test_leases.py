@@ -1,44 +1,24 @@
-"""What a lease says about itself: its end, its loss, its extension."""
+"""What a lease says about itself, and what becomes of it when its holder or its server dies."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
+from unittest.mock import ANY, Mock, call
 
 import pytest
 
-from locking.base import Lock
-from locking.terms import Hooks, LockLost, LockTimeout, LockUnsupported
-from locking.tests.conformance.clients import Client
-from locking.tests.conformance.conftest import Deployment
+from locking.terms import Hooks, LockLost, LockTimeout, LockUnavailable, LockUnsupported
+from locking.tests.conformance.clients import ANSWER_TIMEOUT
+from locking.tests.conformance.conftest import when_up
 from locking.tests.helpers import eventually
 
-MakeClient = Callable[..., Client]
+MAX_LEASE = 100.0
+"""Seconds: more than any backend's lease or session here."""
 
 
-class Recorder(Hooks):
-    """Remembers what happened."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[Any, ...]] = []
-
-    def waited(self, name: str, seconds: float, acquired: bool) -> None:
-        assert seconds >= 0
-        self.seen.append(("waited", acquired))
-
-    def held(self, name: str, seconds: float) -> None:
-        assert seconds >= 0
-        self.seen.append(("held",))
-
-    def lost(self, name: str, reason: str) -> None:
-        assert reason
-        self.seen.append(("lost",))
-
-
-def test_a_living_holder_keeps_the_lock_or_learns_that_its_lease_ended(
-    deployment: Deployment, lock: Lock, client: MakeClient
-) -> None:
+def test_a_living_holder_keeps_the_lock_or_learns_that_its_lease_ended(deployment, lock, client):
     holder = client(lease=deployment.kind.lease)
     holder.call("acquire", 0)
     if deployment.capabilities.renewal:
@@ -58,7 +38,7 @@ def test_a_living_holder_keeps_the_lock_or_learns_that_its_lease_ended(
             client().call("acquire", 0)
 
 
-def test_an_extended_lease_outlasts_its_first_end(deployment: Deployment, name: str) -> None:
+def test_an_extended_lease_outlasts_its_first_end(deployment, name):
     lease = deployment.here.lock(name, lease=deployment.kind.lease).acquire(0)
     if not deployment.capabilities.extend:
         with pytest.raises(LockUnsupported):
@@ -76,62 +56,39 @@ def test_an_extended_lease_outlasts_its_first_end(deployment: Deployment, name: 
     other.acquire(1).release()
 
 
-def test_a_lost_lease_cannot_be_extended(
-    deployment: Deployment, name: str, client: MakeClient
-) -> None:
+def test_a_lost_lease_cannot_be_extended(deployment, lock, client):
     if not deployment.capabilities.extend:
-        with deployment.here.lock(name).acquire(0) as lease, pytest.raises(LockUnsupported):
-            lease.extend(5)
-        return
-    lease = deployment.here.lock(name).acquire(0)
-    successor = client()
-    assert deployment.here.lock(name).force_release("for the test")
+        return  # neither can another one
+    lease = lock.acquire(0)
+    assert lock.force_release("for the test")
     with pytest.raises(LockLost):
         lease.extend(30)
     assert lease.remaining() == 0.0
     # The extension has not re-created the lost lock.
-    successor.call("acquire", 5)
-    with pytest.raises(LockLost):
-        lease.extend(30)
-    successor.call("release")
+    client().call("acquire", 5)
 
 
-def test_hooks_hear_of_waits_holds_and_losses(deployment: Deployment, name: str) -> None:
-    hooks = Recorder()
+def test_hooks_hear_of_waits_holds_and_losses(deployment, name):
+    hooks = Mock(Hooks)
     lock = deployment.here.lock(name, hooks=hooks)
     with lock.acquire(5), pytest.raises(LockTimeout):
-        deployment.here.lock(name, hooks=hooks).acquire(0)
-    assert hooks.seen == [("waited", True), ("waited", False), ("held",)]
-    if deployment.capabilities.force_release:
-        with pytest.raises(LockLost), lock.acquire(0):
-            assert deployment.here.lock(name).force_release("for the test")
-        assert sorted(hooks.seen[3:]) == [("held",), ("lost",), ("waited", True)]
-
-
-def test_a_released_lease_has_no_time_left(lock: Lock) -> None:
-    lease = lock.acquire(0)
-    assert lease.remaining() > 0
-    lease.check()
-    lease.release()
-    assert lease.released
-    assert lease.remaining() == 0.0
-    lease.release()
-    with pytest.raises(LockLost):
-        lease.check()
-
-
-def test_the_same_handle_enters_twice_only_if_it_was_made_to(
-    deployment: Deployment, lock: Lock, client: MakeClient
-) -> None:
-    once = lock.acquire(0)
-    with pytest.raises(LockTimeout):
         lock.acquire(0)
-    once.release()
+    waited, held = call.waited, call.held(name, ANY)
+    assert hooks.mock_calls == [waited(name, ANY, True), waited(name, ANY, False), held]
+    if deployment.capabilities.force_release:
+        hooks.reset_mock()
+        with pytest.raises(LockLost), lock.acquire(0):
+            assert lock.force_release("for the test")
+        assert sorted(called for called, *_ in hooks.mock_calls) == ["held", "lost", "waited"]
+
+
+def test_the_same_handle_enters_twice_only_if_it_was_made_to(deployment, lock, client):
+    with lock.acquire(0), pytest.raises(LockTimeout):
+        lock.acquire(0)
     if not deployment.capabilities.reentrant:
         return
     lock, other = deployment.here.lock(lock.name, reentrant=True, owner="till-7"), client()
-    outer = lock.acquire(0)
-    inner = lock.acquire(0)
+    outer, inner = lock.acquire(0), lock.acquire(0)
     assert inner.token == outer.token
     inner.release()
     assert not other.call("try_for", 0)[0]
@@ -140,11 +97,9 @@ def test_the_same_handle_enters_twice_only_if_it_was_made_to(
 
 
 def test_operators_see_who_holds_and_how_many_wait_as_far_as_declared(
-    deployment: Deployment, lock: Lock, client: MakeClient, until_in_line: Callable[[int], None]
-) -> None:
+    deployment, lock, client, until_in_line
+):
     holder, waiter = client(owner="till-7"), client()
-    if deployment.capabilities.knows_owner:
-        assert lock.owner() is None
     holder.call("acquire", 0)
     waiter.begin("acquire", 30)
     until_in_line(1)
@@ -163,4 +118,105 @@ def test_operators_see_who_holds_and_how_many_wait_as_far_as_declared(
     if deployment.capabilities.counts_waiters:
         assert lock.waiters() == 0
     if deployment.capabilities.knows_owner:
-        assert eventually(lambda: lock.owner() is None)
+        eventually(lambda: lock.owner() is None)
+
+
+# -- crashes
+
+
+def test_a_killed_holders_lock_goes_to_the_one_who_waits(deployment, client, until_in_line):
+    holder, waiter = client(lease=deployment.kind.lease), client()
+    token = holder.call("acquire", 0)
+    waiter.begin("acquire", ANSWER_TIMEOUT)
+    until_in_line(1)
+    holder.kill()
+    killed = time.monotonic()
+    later = waiter.answer()
+    assert time.monotonic() - killed < deployment.kind.crash_release
+    if deployment.capabilities.fence:
+        assert later > token
+
+
+def test_a_killed_holders_lock_can_be_had_by_one_who_comes_later(deployment, lock, client):
+    holder = client(lease=deployment.kind.lease)
+    holder.call("acquire", 0)
+    holder.kill()
+    lock.acquire(deployment.kind.crash_release).release()
+    eventually(lambda: deployment.here.traces(lock.name) == [], within=10)
+
+
+def test_a_restart_of_the_server_never_lets_two_in_unnoticed(deployment, lock, client):
+    holder = client()
+    token = holder.call("acquire", 0)
+    with deployment.down():
+        pass
+    if deployment.capabilities.survives_server_restart:
+        with pytest.raises(LockTimeout):
+            when_up(lock.acquire, 0.2)
+        holder.call("check")
+        when_up(holder.call, "release")
+        when_up(lock.acquire, 10).release()
+        return
+    later = when_up(lock.acquire, 10)
+    with pytest.raises(LockLost):
+        when_up(holder.call, "release")
+    with pytest.raises(LockTimeout):
+        client().call("acquire", 0)
+    if deployment.capabilities.fence:
+        assert later.token > token
+    later.release()
+
+
+@pytest.mark.timeout(300)
+def test_a_waiter_survives_a_restart_of_the_server_or_learns_of_it(
+    deployment, lock, client, until_in_line
+):
+    holder, waiter = client(), client()
+    holder.call("acquire", 0)
+    waiter.begin("acquire", 60)
+    until_in_line(1)
+    with deployment.down():
+        pass
+    with suppress(LockLost):
+        when_up(holder.call, "release")
+    try:
+        waiter.answer(within=70)
+    except LockUnavailable:
+        waiter.kill()
+    else:
+        with pytest.raises(LockTimeout):
+            when_up(lock.acquire, 0)
+        waiter.call("release")
+    # The place of a killed waiter is free when its session has ended.
+    when_up(lock.acquire, 120).release()
+
+
+def test_without_a_server_the_lock_is_unavailable_at_once_and_not_granted_later(
+    deployment, lock, client
+):
+    lock.acquire(0).release()  # connected, so that the client goes on trying
+    with deployment.down():
+        began = time.monotonic()
+        with pytest.raises(LockUnavailable):
+            lock.acquire(timeout=60)
+        assert time.monotonic() - began < 40
+    when_up(client().call, "acquire", 10)
+
+
+@pytest.mark.timeout(300)
+def test_a_release_that_no_server_hears_can_be_repeated(deployment, client):
+    holder, other = client(), client()
+    token = holder.call("acquire", 0)
+    with deployment.down(), pytest.raises((LockUnavailable, LockLost)) as first:
+        holder.call("release")
+    if first.type is LockUnavailable:
+        with suppress(LockLost):
+            when_up(holder.call, "release")
+
+    # A lease that the client has given up ends on the server only by itself: a ZooKeeper that is
+    # starting may take a connection and not answer until then.
+    def acquired() -> Any:
+        other.begin("acquire", MAX_LEASE)
+        return other.answer(MAX_LEASE + ANSWER_TIMEOUT)
+
+    assert when_up(acquired) != token or not deployment.capabilities.fence
