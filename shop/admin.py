@@ -56,7 +56,8 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
                 self.add_error(self.priced, str(error))
         if self.instance.pk:
             # A form shows times without their microseconds: saving it would move a sale's window.
-            same = cleaned.keys() - set(self.changed_data)
+            # The price is the same in another currency too, and so another number of minor units.
+            same = cleaned.keys() - {self.priced, *self.changed_data}
             cleaned |= {name: getattr(self.instance, name) for name in same}
         return cleaned
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from django.test import override_settings
 from hypothesis import strategies as st
 
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
+from inventory.outcomes import OutcomeUnknown
 from shop.checkout import limiter
 from shop.specification.order import Part, Refused, Sale
 from shop.tests.specification import rest, shown
 from shop.tests.specification.acts import NUMBER, PEOPLE, SOME, Acts, act
+from shop.tests.specification.doors import UNKNOWN
 from shop.tests.specification.newcomer import Newcomer
 from shop.tests.specification.odd import ask_oddly, buy_elsewhere, visit_oddly
 from shop.tests.specification.page import Form, forms
@@ -19,6 +24,22 @@ CALLS = {"payment": "pays", "cancel": "cancels", "refund": "returns"}
 ODD = st.sampled_from([1] * 8 + [2] * 6 + [3, 4, 0, 1001])
 TYPED = st.sampled_from([None, None, None, 1, 2, 3, 0, 1001])
 POINTS = (LOCKED, BEFORE_COMMIT, AFTER_COMMIT)
+TOO_MANY = Refused("rate_limited")
+
+
+@contextmanager
+def failing(point: str, error: BaseException) -> Iterator[None]:
+    """Raise the error where a purchase reaches that point."""
+
+    def hook(name: str) -> None:
+        if name == point:
+            raise error
+
+    before, hooks.failpoint = hooks.failpoint, hook
+    try:
+        yield
+    finally:
+        hooks.failpoint = before
 
 
 class BuyersActs(Acts):
@@ -51,7 +72,7 @@ class BuyersActs(Acts):
 
     @act(1, needs="a purchase", who=PEOPLE)
     def hurries(self, who: str) -> str:
-        """Send the last purchase three times in a second, where one is allowed and a spare one."""
+        """Repeat the last purchase too often, where one a second is allowed and a spare one."""
         if not self.keys[who] or not set(self.keys[who][-1][1].values()) <= {1, 2, 3, 4}:
             return ""  # nonsense comes to no purchase, and so does not count
         for row in self.world.rows.values():
@@ -59,22 +80,28 @@ class BuyersActs(Acts):
             if form and not self.model.carts.get(who):
                 self.doors.send(self.world.people[who], self.world.people[who].tabs[-1], form, None)
         self.world.forget()
+        person, (key, wanted, cart) = self.world.people[who], self.keys[who][-1]
         with override_settings(SHOP_RATE_LIMIT=1):
             limiter.cache_clear()
-            for _ in range(2):
-                self.repeats_the_purchase.__wrapped__(self, who)  # type: ignore[attr-defined]
-            key, wanted, cart = self.keys[who][-1]
-            refused = Refused("rate_limited")
-            person = self.world.people[who]
-            self.doors.buy_by_api(person, key, wanted, cart=cart, expected=refused)
-            for where in ("/cart/", f"/sales/{self.world.rows[self.sales[0]].pk}/"):
-                self.doors.send_in_vain(person, where, 429)
-            self.world.pass_time(1)  # as long as they were told to wait
-            self.repeats_the_purchase.__wrapped__(self, who)  # type: ignore[attr-defined]
+            for seconds, allowed in ((0, 2), (1, 1), (5, 2)):  # which are two at most
+                self.world.pass_time(seconds)
+                for _ in range(allowed):
+                    self.quietly("repeats_the_purchase", who=who)
+                self.doors.buy_by_api(person, key, wanted, cart=cart, expected=TOO_MANY)
+                for where in ("/cart/", f"/sales/{self.world.rows[self.sales[0]].pk}/"):
+                    self.doors.send_in_vain(person, where, 429)
         limiter.cache_clear()
-        return f"{who} sends the purchase three times in a hurry, and again a second later"
+        return f"{who} sends the purchase again and again in a hurry"
 
-    def _buy(self, who: str, wanted: dict[Sale, int], *, again: bool, cart: bool) -> str:
+    def _buy(
+        self,
+        who: str,
+        wanted: dict[Sale, int],
+        *,
+        again: bool,
+        cart: bool,
+        expected: Refused | None = None,
+    ) -> str:
         known = self.keys[who][-1][1] if self.keys[who] else {}
         # A larger cart may be refused for its other lines before its key is looked at.
         again = again and bool(known) and (len(wanted) == 1 or len(known) > 1)
@@ -83,7 +110,8 @@ class BuyersActs(Acts):
         if not again:
             self.keys[who].append((key, wanted, cart))
         what = " and ".join(f"{n} of {sale.name}" for sale, n in wanted.items())
-        self.doors.buy_by_api(self.world.people[who], key, wanted, cart=cart)
+        person = self.world.people[who]
+        self.doors.buy_by_api(person, key, wanted, cart=cart, expected=expected)
         return f"{who} buys {what}{' under the last key' if again else ''}"
 
     @act(
@@ -98,17 +126,24 @@ class BuyersActs(Acts):
         self, point: str, who: str, sale: int, units: int, cart: bool
     ) -> str:
         """End the process at a failpoint; the purchase was done or not, and a repeat tells."""
-
-        def hook(name: str) -> None:
-            if name == point:
-                raise Crash
-
-        before, hooks.failpoint = hooks.failpoint, hook
-        try:
+        with failing(point, Crash()):
             said = self._buy(who, {self.sales[sale % 3]: units}, again=False, cart=cart)
-        finally:
-            hooks.failpoint = before
         return f"{said}, and the process ends {point}"
+
+    @act(1, point=st.sampled_from(POINTS[1:]), who=PEOPLE, sale=NUMBER, cart=st.booleans())
+    def gets_no_answer(self, point: str, who: str, sale: int, cart: bool) -> str:
+        """Buy by the API and by pages, and hear that nobody knows; asking once more tells."""
+        person, chosen = self.world.people[who], self.sales[sale % 3]
+        with failing(point, OutcomeUnknown("no answer")):
+            said = self._buy(who, {chosen: 1}, again=False, cart=cart, expected=UNKNOWN)
+        self.quietly("repeats_the_purchase", who=who)
+        for where in ("/cart/", f"/sales/{self.world.rows[chosen].pk}/"):
+            page = person.visit(where)
+            for form in [form for form in forms(page, where) if "key" in form.values]:
+                with failing(point, OutcomeUnknown("no answer")):
+                    self.doors.send(person, person.tabs[-1], form, None, unknown=True)
+                self.doors.send(person, person.tabs[-1], form, None)
+        return f"{said}, also by pages, and nobody knows what came of it {point}"
 
     @act(
         6,

@@ -13,6 +13,7 @@ from shop.tests.specification.world import Crash, Person, Tab, World, key_of, st
 
 T = TypeVar("T")
 FIGURES = ("available", "left", "may_come_back")
+UNKNOWN = Refused("outcome_unknown")
 CHANGES = {"payment": "pay", "cancel": "cancel", "refund": "refund"}
 WHOLE: tuple[Any, ...] = (None, {}, {"all": True})
 """Bodies of calls that cancel or return a whole order."""
@@ -69,7 +70,7 @@ class Doors:
         cart: bool,
         expected: Refused | None = None,
     ) -> None:
-        """Buy by a call, which must be refused if `expected` is given."""
+        """Buy by a call, which is refused if one is `expected`; it may be done all the same."""
         lines = [{"sale": self.world.rows[s].pk, "quantity": n} for s, n in wanted.items()]
         path = "orders"
         body: Any = {"lines": lines}
@@ -79,9 +80,11 @@ class Doors:
             sent = {"idempotency_key": key_of(key), "accept_language": person.language}
             answer = person.buyer.call("POST", path, body, **sent)
         except Crash:
-            return self._after_a_crash(person, key, wanted, cart=cart)
+            return self._learn(person, key_of(key), wanted, cart=cart)
+        if expected:
+            self._learn(person, key_of(key), wanted, cart=cart)
+            return self.refused(person, expected, answer, cart=cart)
         said = asked(lambda: self.model.buy(person.name, key_of(key), wanted, cart=cart))
-        said = expected or said
         if isinstance(said, Refused):
             return self.refused(person, said, answer, cart=cart)
         order, replayed = said
@@ -89,16 +92,14 @@ class Doors:
         self.world.learn(order, answer.json()["id"])
         return self.same_document(order, answer.json())
 
-    def _after_a_crash(
-        self, person: Person, key: int, wanted: Mapping[Sale, int], *, cart: bool
-    ) -> None:
+    def _learn(self, person: Person, key: str, wanted: Mapping[Sale, int], *, cart: bool) -> None:
         """Let the model do what was done: all of it, or nothing."""
         from shop.orders.models import Order as Row
 
         known = [self.world.orders[order] for order in self.model.of(person.name)]
         new = Row.objects.filter(buyer=person.buyer.user).exclude(pk__in=known)
         if (row := new.first()) is not None:
-            order, _ = self.model.buy(person.name, key_of(key), wanted, cart=cart)
+            order, _ = self.model.buy(person.name, key, wanted, cart=cart)
             self.world.learn(order, row.pk)
 
     def same_document(self, order: Order, said: dict[str, Any]) -> None:
@@ -172,8 +173,19 @@ class Doors:
 
     # --- the pages --------------------------------------------------------------------------
 
-    def send(self, person: Person, tab: Tab, form: Form, units: int | None) -> str:
-        """Send a form of a page that may be an old one; return what it was."""
+    def send(
+        self,
+        person: Person,
+        tab: Tab,
+        form: Form,
+        units: int | None,
+        *,
+        unknown: bool = False,
+    ) -> str:
+        """Send a form of a page that may be an old one; return what it was.
+
+        If its outcome is `unknown`, the model does what was done: all of it, or nothing.
+        """
         self.world.forget()
         values = dict(form.values)
         if units is not None and "quantity" in values:
@@ -189,11 +201,11 @@ class Doors:
             return "a form of before, in vain"
         kind, _, number = form.action.strip("/").partition("/")
         if kind == "sales":
-            return self._bought(person, answer, int(number), values)
+            return self._bought(person, answer, int(number), values, unknown=unknown)
         if kind == "cart" and number:
             return self._put_into_cart(person, answer, int(number), int(values["quantity"]))
         if kind == "cart":
-            return self._checked_out(person, answer, values)
+            return self._checked_out(person, answer, values, unknown=unknown)
         return self._changed(person, tab, answer, form.action, values)
 
     def send_in_vain(self, person: Person, where: str, status: int) -> None:
@@ -230,9 +242,15 @@ class Doors:
         [sale] = [sale for sale, row in self.world.rows.items() if row.pk == number]
         return sale
 
-    def _bought(self, person: Person, answer: Any, number: int, values: dict[str, str]) -> str:
+    def _bought(
+        self, person: Person, answer: Any, number: int, values: dict[str, str], *, unknown: bool
+    ) -> str:
         sale, units, key = self._sale(number), int(values["quantity"]), values["key"]
-        expected = asked(lambda: self.model.buy(person.name, key, {sale: units}))
+        expected: Any = UNKNOWN
+        if unknown:
+            self._learn(person, key, {sale: units}, cart=False)
+        else:
+            expected = asked(lambda: self.model.buy(person.name, key, {sale: units}))
         if isinstance(expected, Refused):
             again = self._refused_page(person, answer, expected)
             [kept, *_] = forms(again, "")
@@ -251,6 +269,8 @@ class Doors:
         texts = [words.REFUSED[code] for code in codes]
         if expected.figures.get("may_come_back"):
             texts = [words.MAY_COME_BACK]
+        if expected is UNKNOWN:
+            texts = [words.BOUGHT_OR_NOT]
         notice = page.one("p", css="notice").text
         assert any(notice.startswith(person.says(text)) for text in texts), notice
         return page
@@ -275,8 +295,14 @@ class Doors:
         for notice in notices:
             assert notice in [person.says(words.REFUSED[code]) for code in codes]
 
-    def _checked_out(self, person: Person, answer: Any, values: dict[str, str]) -> str:
-        expected = asked(lambda: self.model.check_out(person.name, values["key"]))
+    def _checked_out(
+        self, person: Person, answer: Any, values: dict[str, str], *, unknown: bool
+    ) -> str:
+        expected: Any = UNKNOWN
+        if unknown:
+            self._learn(person, values["key"], self.model.carts[person.name], cart=True)
+        else:
+            expected = asked(lambda: self.model.check_out(person.name, values["key"]))
         if isinstance(expected, Refused):
             page = self._refused_page(person, answer, expected)
             kept = [form.values["key"] for form in forms(page, "") if "key" in form.values]

@@ -295,7 +295,9 @@ TOURS: dict[str, Steps] = {
         WATCHES,
         waits(98),
         bought("Ann", 1),
+        ("buys_a_cart", {"who": "Bob", "units": (1, 1, 0), "again": False}),
         waits(1),  # Phone ends
+        ("repeats_the_purchase", {"who": "Bob"}),
         ("looks", {"who": "Ann", "order": 0}),
         bought("Ann", 1),
         waits(500),
@@ -323,6 +325,21 @@ TOURS: dict[str, Steps] = {
         ASKS,
         provider("answers"),
         ASKS,
+    ],
+    "purchases of which nobody knows what came": [
+        opening(stock=9, limit=9),
+        *(
+            step
+            for number, point in enumerate(("before-commit", "after-commit"))
+            for step in (
+                page("Ann", 0, 0),  # into the cart
+                (
+                    "gets_no_answer",
+                    {"point": point, "who": "Ann", "sale": number, "cart": number == 1},
+                ),
+            )
+        ),
+        *LOOKS,
     ],
     "a shop that takes no payments": [
         opening(payments=False, eyes=True),

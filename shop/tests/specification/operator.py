@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -152,14 +153,17 @@ class Operator(Commands):
         assert "was changed successfully" in self.sends(where, values)
 
     def edit_product(self, sale: Sale, list_price: int) -> None:
-        """Save the form of a sale's product as it is shown, but for the list price."""
+        """Save the form of a sale's product with another list price, then with other currencies."""
         where = reverse("admin:shop_product_change", args=[self.world.rows[sale].product_id])
-        page = read(self.browser.get(where).content.decode())
-        [form] = [f for f in forms(page, where) if "list_price" in f.values]
-        before = figure(sale.list_price, listed_in(sale), grouped=False)
-        assert form.values["list_price"] == before
-        price = figure(list_price, listed_in(sale), grouped=False)
-        assert "was changed successfully" in self.sends(where, {**form.values, "list_price": price})
+        currency = listed_in(sale)
+        shown = figure(sale.list_price, currency, grouped=False)
+        wanted = figure(list_price, currency, grouped=False)
+        for change in ({"list_price": wanted}, {"currency": "KWD"}, {"currency": currency}):
+            page = read(self.browser.get(where).content.decode())
+            [form] = [f for f in forms(page, where) if "list_price" in f.values]
+            assert Decimal(form.values["list_price"]) == Decimal(shown)
+            assert "was changed successfully" in self.sends(where, {**form.values, **change})
+            shown = wanted
         sale.list_price = list_price
 
     # --- what the admin shows ---------------------------------------------------------------

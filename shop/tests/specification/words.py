@@ -241,6 +241,10 @@ MAY_COME_BACK = (
     "There are not enough items left right now. Some orders are still unpaid; "
     "items that are not paid for in time go back on sale."
 )
+BOUGHT_OR_NOT = (
+    "We cannot tell yet whether your order was placed. Press the button again to check; "
+    "it cannot place a second order."
+)
 MAILS = {
     "confirmation": (
         "Reserved for you: {contents}",
