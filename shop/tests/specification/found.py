@@ -296,6 +296,7 @@ TOURS: dict[str, Steps] = {
         waits(98),
         bought("Ann", 1),
         ("buys_a_cart", {"who": "Bob", "units": (1, 1, 0), "again": False}),
+        ("buys_a_cart", {"who": "Bob", "units": (2, 1, 3), "again": True}),  # with more lines
         waits(1),  # Phone ends
         ("repeats_the_purchase", {"who": "Bob"}),
         ("looks", {"who": "Ann", "order": 0}),
@@ -326,7 +327,7 @@ TOURS: dict[str, Steps] = {
         provider("answers"),
         ASKS,
     ],
-    "purchases of which nobody knows what came": [
+    "purchases of which nobody knows what came, and while an operator changes the sale": [
         opening(stock=9, limit=9),
         *(
             step
@@ -340,6 +341,10 @@ TOURS: dict[str, Steps] = {
             )
         ),
         *LOOKS,
+        *(
+            ("buys_just_after_a_change", {"who": "Bob", "sale": sale, "what": what})
+            for sale, what in enumerate(("price", "end", "pause"))
+        ),
     ],
     "a shop that takes no payments": [
         opening(payments=False, eyes=True),
