@@ -295,8 +295,9 @@ TOURS: dict[str, Steps] = {
         WATCHES,
         waits(98),
         bought("Ann", 1),
-        ("buys_a_cart", {"who": "Bob", "units": (1, 1, 0), "again": False}),
-        ("buys_a_cart", {"who": "Bob", "units": (2, 1, 3), "again": True}),  # with more lines
+        operator("restock", 0, 3),
+        ("buys_a_cart", {"who": "Bob", "units": (2, 1, 0), "again": False}),
+        ("buys_a_cart", {"who": "Bob", "units": (2, 1, 3), "again": True}),  # with a line more
         waits(1),  # Phone ends
         ("repeats_the_purchase", {"who": "Bob"}),
         ("looks", {"who": "Ann", "order": 0}),
@@ -341,9 +342,10 @@ TOURS: dict[str, Steps] = {
             )
         ),
         *LOOKS,
+        waits(1),
         *(
-            ("buys_just_after_a_change", {"who": "Bob", "sale": sale, "what": what})
-            for sale, what in enumerate(("price", "end", "pause"))
+            ("buys_just_after_a_change", {"who": "Bob", "sale": sale, "what": what, "cart": cart})
+            for sale, what, cart in ((0, "price", False), (1, "end", False), (0, "pause", True))
         ),
     ],
     "a shop that takes no payments": [
