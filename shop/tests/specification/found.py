@@ -245,6 +245,24 @@ TOURS: dict[str, Steps] = {
         ("the_provider_finishes", {"which": 0, "well": True}),
         ("news_arrive", {"which": 0, "times": 1, "age": 0, "other": False}),
         ("visits", {"who": "Ann", "where": 7}),
+        provider("answers"),
+        # Line by line, until nothing is left; the last one comes again.
+        *(
+            step
+            for what in ("cancel", "refund")
+            for step in (
+                ("buys_a_cart", {"who": "Bob", "units": (1, 1, 0), "again": False}),
+                *([changed("payment")] if what == "refund" else []),
+                *(
+                    (
+                        "changes_a_part",
+                        {"order": 0, "what": what, "units": 1, "line": n, "key": n},
+                    )
+                    for n in (0, 1, 1)
+                ),
+                ("visits", {"who": "Bob", "where": 7}),
+            )
+        ),
     ],
     "paid late, when another has bought the units, or the buyer others": [
         opening(hold=30, stock=4),
