@@ -14,6 +14,7 @@ from django.core.mail.backends.locmem import EmailBackend
 from django.test import Client
 
 from inventory.models import OutboxMessage
+from inventory.redis import client
 from shop.accounts import throttle, tokens
 from shop.accounts.models import User
 from shop.background import tasks
@@ -69,8 +70,11 @@ class Newcomer(Person):
             429,  # which the last one is told too
             429,
         ]
+        redis: Any = client()
+        redis.expire(throttle._key(self._login), 60)  # four minutes go by
         elsewhere = Client(enforce_csrf_checks=True)
         assert self._signs_in(elsewhere, FIRST).status_code == 200
+        assert redis.ttl(throttle._key(self._login)) <= 60, "who goes on guessing prolongs it"
         link = self._link()
         forged = re.sub(r"-\w+/$", f"-{'0' * 32}/", link)
         assert not forms(read(elsewhere.get(forged).content.decode()), forged)
