@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from django.test import override_settings
@@ -93,6 +93,14 @@ class BuyersActs(Acts):
         limiter.cache_clear()
         return f"{who} sends the purchase again and again in a hurry"
 
+    def _can_buy(self, who: str, wanted: Mapping[Sale, int]) -> bool:
+        model = self.model
+        return all(
+            model.status(sale) == "open"
+            and units <= min(model.available(sale), model.left_for(who, sale))
+            for sale, units in wanted.items()
+        )
+
     @act(
         1,
         who=PEOPLE,
@@ -154,15 +162,19 @@ class BuyersActs(Acts):
     def gets_no_answer(self, point: str, who: str, sale: int, cart: bool) -> str:
         """Buy by the API and by pages, and hear that nobody knows; asking once more tells."""
         person, chosen = self.world.people[who], self.sales[sale % 3]
+        if not self._can_buy(who, {chosen: 1}):
+            return ""
         with failing(point, OutcomeUnknown("no answer")):
             said = self._buy(who, {chosen: 1}, again=False, cart=cart, expected=UNKNOWN)
         self.quietly("repeats_the_purchase", who=who)
         for where in ("/cart/", f"/sales/{self.world.rows[chosen].pk}/"):
             page = person.visit(where)
+            wanted = self.model.carts.get(who, {}) if where == "/cart/" else {chosen: 1}
             for form in [form for form in forms(page, where) if "key" in form.values]:
-                with failing(point, OutcomeUnknown("no answer")):
-                    self.doors.send(person, person.tabs[-1], form, None, unknown=True)
-                self.doors.send(person, person.tabs[-1], form, None)
+                if self._can_buy(who, wanted):
+                    with failing(point, OutcomeUnknown("no answer")):
+                        self.doors.send(person, person.tabs[-1], form, None, unknown=True)
+                    self.doors.send(person, person.tabs[-1], form, None)
         return f"{said}, also by pages, and nobody knows what came of it {point}"
 
     @act(

@@ -348,6 +348,7 @@ TOURS: dict[str, Steps] = {
     ],
     "purchases of which nobody knows what came, and while an operator changes the sale": [
         opening(stock=9, limit=9),
+        reads("Ann"),
         *(
             step
             for number, point in enumerate(("before-commit", "after-commit"))

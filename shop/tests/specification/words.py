@@ -8,6 +8,10 @@ from typing import NamedTuple
 from shop.specification.order import AWAITING, Money, Order, Sale
 from shop.specification.shop import Shop
 
+BOUGHT_OR_NOT = (
+    "We cannot tell yet whether your order was placed. Press the button again to check; "
+    "it cannot place a second order."
+)
 CHINESE = {
     "Alpha": "甲",
     "Gamma": "丙",
@@ -120,6 +124,7 @@ CHINESE = {
     "You have reached the purchase limit for this sale.": "您已达到本活动的限购数量。",
     "This sale has ended.": "活动已结束。",
     "Too many requests. Please wait a moment and try again.": "请求过于频繁，请稍后再试。",
+    BOUGHT_OR_NOT: "暂时无法确认是否下单成功。请再次点击按钮查询，不会重复下单。",
     "This order has not been paid yet.": "订单尚未付款。",
     "This order has already been paid.": "订单已付款。",
     "The payment deadline for this order has passed.": "订单已超过付款时限。",
@@ -240,10 +245,6 @@ REFUSED = {
 MAY_COME_BACK = (
     "There are not enough items left right now. Some orders are still unpaid; "
     "items that are not paid for in time go back on sale."
-)
-BOUGHT_OR_NOT = (
-    "We cannot tell yet whether your order was placed. Press the button again to check; "
-    "it cannot place a second order."
 )
 MAILS = {
     "confirmation": (
