@@ -29,6 +29,8 @@ from locking.terms import (
 
 T = TypeVar("T")
 
+MAX_PAUSE = 0.1  # s; between tries of a waiter that polls
+
 
 def watch(fileno: int) -> Callable[[float], object]:
     """Return a function that tells whether a socket has data to read within some milliseconds.
@@ -58,16 +60,10 @@ def started(call: Callable[[], T]) -> Future[T]:
     return outcome
 
 
-def default_owner() -> str:
-    """Return a name that shows operators where a holder runs: `host:process:random`."""
-    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-
-
 class Deadline:
-    """The deadline of one `acquire`, and the pauses between its tries if it must poll."""
+    """The deadline of an `acquire` that may take `timeout` seconds, and the pauses of its polls."""
 
     def __init__(self, timeout: float | None, clock: Clock) -> None:
-        """Start the clock of an acquire that may take `timeout` seconds; None: no limit."""
         self._clock = clock
         self.began = clock.monotonic()
         self._end = inf if timeout is None else self.began + timeout
@@ -87,19 +83,23 @@ class Deadline:
         """Return the seconds since the acquire began."""
         return self._clock.monotonic() - self.began
 
-    def pause(self, longest: float) -> None:
-        """Sleep for a jittered, growing time of at most `longest` seconds, not past the deadline.
+    def pause(self) -> None:
+        """Sleep for a jittered, growing time of at most `MAX_PAUSE`, not past the deadline.
 
         Raises `LockTimeout` if no time is left, so the last try happens *at* the deadline.  The
         jitter (half to all of the pause) keeps clients that failed together from retrying
         together; see "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
         """
         self._clock.sleep(min(self.time_left(), random.uniform(self._pause / 2, self._pause)))
-        self._pause = min(longest, self._pause * 2)
+        self._pause = min(MAX_PAUSE, self._pause * 2)
 
 
 class WaitingLock(Lock):
-    """A `Lock` that reports the time of each `acquire`; a backend implements the last methods."""
+    """A `Lock` that reports the time of each `acquire`; a backend implements the last methods.
+
+    `owner` is the name that others see for its holder, by default `host:process:random`.
+    `timeout` is that of every acquire without one, in seconds.
+    """
 
     server: ClassVar[str] = ""
     failures: ClassVar[tuple[type[Exception], ...]] = ()
@@ -116,13 +116,10 @@ class WaitingLock(Lock):
         hooks: Hooks = NO_HOOKS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Make a handle of the lock `name`; `owner` is the name that others see for its holder.
-
-        `timeout` is that of every acquire without one, in seconds.
-        """
         self.name = name
         self.timeout = time_limit(timeout, True)
-        self.owner_name = owner or default_owner()
+        process = f"{socket.gethostname()}:{os.getpid()}"
+        self.owner_name = owner or f"{process}:{uuid.uuid4().hex[:8]}"
         self.hooks = hooks
         self.clock = clock
         self._held = Held()
@@ -175,6 +172,22 @@ class LeasedLock(WaitingLock):
     def __init__(self, *where: Any, lease: float = 10.0, **options: Any) -> None:
         super().__init__(*where, **options)
         self.lease_seconds = lease_length(lease, self.longest)
+
+
+class PollingLock(LeasedLock):
+    """A lock whose server has no queue: it keeps a value that is unique to each try."""
+
+    def _acquire(self, deadline: Deadline) -> Lease:
+        while True:
+            value, sent_at = f"{self.owner_name}|{uuid.uuid4().hex}", self.clock.monotonic()
+            lease = self._try(value, sent_at)
+            if lease is not None:
+                return lease
+            deadline.pause()
+
+    @abstractmethod
+    def _try(self, value: str, sent_at: float) -> Lease | None:
+        """Return a lease from `sent_at` (monotonic) on if the server now keeps the value."""
 
 
 class BackendLease(Lease):

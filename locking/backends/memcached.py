@@ -18,17 +18,15 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-import uuid
 from typing import Any
 
 from pymemcache import MemcacheError, PooledClient
 
-from locking.backends._waiting import BackendLease, Deadline, LeasedLock
+from locking.backends._waiting import BackendLease, PollingLock
 from locking.base import Lease
 from locking.terms import Capabilities
 
 TIMEOUT = 1.0  # s; a healthy memcached answers in microseconds
-MAX_PAUSE = 0.1  # s; between tries of a waiter
 # s; memcached's clock ticks once per second, so an expiry loses up to one.
 CLOCK_TICK = 1
 # s; memcached takes an expiry of more than 30 days as a date, which in 1970 is long past.
@@ -54,7 +52,7 @@ def expiry(seconds: float) -> int:
     return math.ceil(seconds) + CLOCK_TICK
 
 
-class MemcachedLock(LeasedLock):
+class MemcachedLock(PollingLock):
     """A lock in an item that only one client can add, kept for at least `lease` seconds."""
 
     server = "memcached"
@@ -63,26 +61,16 @@ class MemcachedLock(LeasedLock):
     longest = MAX_LEASE
 
     def __init__(self, client: PooledClient, name: str, **options: Any) -> None:
-        """Make a handle of the lock `name`; `options` are those of `LeasedLock`."""
         super().__init__(name, **options)
         self.client = client
         self._address = str(client.server)
         self.key = item_key("lock", name)
         self.fence_key = item_key("fence", name)
 
-    def _acquire(self, deadline: Deadline) -> Lease:
-        while True:
-            lease = self._try()
-            if lease is not None:
-                return lease
-            deadline.pause(MAX_PAUSE)
-
-    def _try(self) -> Lease | None:
-        value = f"{self.owner_name}|{uuid.uuid4().hex}".encode()
-        sent_at = self.clock.monotonic()
-        if not self.client.add(self.key, value, expire=expiry(self.lease_seconds)):
+    def _try(self, value: str, sent_at: float) -> Lease | None:
+        if not self.client.add(self.key, value.encode(), expire=expiry(self.lease_seconds)):
             return None
-        lease = BackendLease(self, value, sent_at=sent_at)
+        lease = BackendLease(self, value.encode(), sent_at=sent_at)
         lease.token = self._mint()
         # A token minted after the lease has expired could exceed the next holder's; discard it.
         if lease.remaining() > 0:

@@ -17,22 +17,20 @@ distributed locking", 2016.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import redis
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
 from locking.backends._drivers import address_of
-from locking.backends._waiting import BackendLease, Deadline, LeasedLock
+from locking.backends._waiting import BackendLease, PollingLock
 from locking.backends.in_thread import ThreadLock
 from locking.backends.redis_protocol import text
 from locking.base import Lease
+from locking.redis_client import connect
 from locking.terms import Capabilities, LockUnavailable
 
 logger = logging.getLogger(__name__)
@@ -42,7 +40,6 @@ TIMEOUT = 0.1
 # A share of the lease, for clocks of different rates, plus 2 ms for Redis's resolution of 1 ms.
 DRIFT = 0.01
 RESOLUTION = 0.002
-MAX_PAUSE = 0.1  # s; between tries of a waiter
 
 # KEYS[1] lock, ARGV[1] our value.  Returns 1 deleted; 0 not ours and unchanged.
 RELEASE = """
@@ -60,15 +57,7 @@ return 0
 
 def redlock_clients(urls: Sequence[str]) -> list[redis.Redis]:
     """Return clients for Redlock: with short time-outs and without retries."""
-    return [
-        redis.Redis.from_url(
-            url,
-            socket_timeout=TIMEOUT,
-            socket_connect_timeout=TIMEOUT,
-            retry=Retry(NoBackoff(), 0),
-        )
-        for url in urls
-    ]
+    return [cast("redis.Redis", connect(url, timeout=TIMEOUT)) for url in urls]
 
 
 def with_drift(seconds: float) -> int:
@@ -86,13 +75,12 @@ class RedLockLease(BackendLease):
         self.gone_from: set[int] = set()  # servers that have confirmed our release
 
 
-class RedLock(LeasedLock):
+class RedLock(PollingLock):
     """A lock on a majority of `clients`, each of an independent server."""
 
     capabilities = Capabilities()
 
     def __init__(self, clients: Sequence[redis.Redis], name: str, **options: Any) -> None:
-        """Make a handle of the lock `name`; `options` are those of `LeasedLock`."""
         if len(clients) < 3 or len(clients) % 2 == 0:
             raise ValueError("Redlock needs an odd number of servers, and at least three")
         super().__init__(name, **options)
@@ -101,23 +89,19 @@ class RedLock(LeasedLock):
         self.key = f"redlock:{name}"
         self._address = ",".join(sorted(address_of(client.connection_pool) for client in clients))
 
-    def _acquire(self, deadline: Deadline) -> Lease:
+    def _try(self, value: str, sent_at: float) -> Lease | None:
         keep = with_drift(self.lease_seconds)
-        while True:
-            value = f"{self.owner_name}|{uuid.uuid4().hex}"
-            lease = RedLockLease(self, value, sent_at=self.clock.monotonic())
-            granted = False
-            try:
-                answers = self.ask(lambda client: client.set(self.key, value, nx=True, px=keep))  # noqa: B023
-                agreed = self.majority_of(sum(map(bool, answers.values())), answers)
-                granted = agreed and lease.remaining() > 0
-            finally:
-                # Also on servers that seemed to refuse: the answer may be lost, not the command.
-                if not granted:
-                    self.release_everywhere(value)
-            if granted:
-                return lease
-            deadline.pause(MAX_PAUSE)
+        lease = RedLockLease(self, value, sent_at=sent_at)
+        granted = False
+        try:
+            answers = self.ask(lambda client: client.set(self.key, value, nx=True, px=keep))
+            agreed = self.majority_of(sum(map(bool, answers.values())), answers)
+            granted = agreed and lease.remaining() > 0
+        finally:
+            # Also on servers that seemed to refuse: the answer may be lost, not the command.
+            if not granted:
+                self.release_everywhere(value)
+        return lease if granted else None
 
     def _let_go(self, lease: RedLockLease) -> bool:
         answers = self.release_everywhere(lease.grant)
@@ -177,5 +161,4 @@ class AsyncRedLock(ThreadLock):
     """The asyncio version of `RedLock`, on the same blocking clients; both exclude each other."""
 
     def __init__(self, clients: Sequence[redis.Redis], name: str, **options: Any) -> None:
-        """Make a handle of the lock `name`; `options` are those of `RedLock`."""
         super().__init__(RedLock(clients, name, **options))
