@@ -68,13 +68,12 @@ class Sessions:
 
 
 class SessionLock(WaitingLock):
-    """A lock on the database of `sessions`."""
+    """A lock on the database of `sessions`; `options` are those of `WaitingLock`."""
 
     refusals: ClassVar[tuple[type[Exception], ...]] = ()
     """The errors of a statement that has waited in vain for a lock."""
 
     def __init__(self, sessions: Sessions, name: str, **options: Any) -> None:
-        """Make a handle of the lock `name`; `options` are those of `WaitingLock`."""
         super().__init__(name, **options)
         self.sessions = sessions
         self._address = sessions.address
@@ -108,7 +107,6 @@ class SessionLock(WaitingLock):
             self.sessions.give_back(connection)
 
     def _ping(self, connection: Any) -> None:
-        """Ask the server whether the connection still exists."""
         raise NotImplementedError
 
     def _unlock(self, connection: Any) -> bool:

@@ -22,7 +22,7 @@ import hashlib
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
-from typing import Any, LiteralString
+from typing import Any, LiteralString, cast
 
 import psycopg
 from psycopg import errors
@@ -53,6 +53,7 @@ EVICT = f"SELECT pg_terminate_backend(l.pid) {_LOCKS} AND l.granted"
 # PostgreSQL logs a sequence every 32 values and flushes the log only at that transaction's commit,
 # so a crash could reset it below tokens in use.  The empty message makes our commit flush the log.
 MINT = "SELECT nextval('lock_fence'), pg_logical_emit_message(true, 'lock_fence', '')"
+SET = "SELECT set_config('application_name', %s, false), set_config('lock_timeout', %s, false)"
 
 CONNECT_TIMEOUT = 2  # s; the shortest that libpq accepts
 # ms; without it, a waiter that was killed stays in the queue until it gets the lock.
@@ -112,12 +113,7 @@ class PostgresLock(SessionLock):
     def _acquire(self, deadline: Deadline) -> Lease:
         with self._lent(keep=True) as connection:
             # Operators see the name in pg_stat_activity.
-            settings = {
-                "application_name": self.owner_name[:63],
-                "lock_timeout": wait_limit(deadline),
-            }
-            for setting, value in settings.items():
-                connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
+            connection.execute(SET, (self.owner_name[:63], wait_limit(deadline)))
             self._take(connection)
             token = self._mint(connection)
             # An answer proves that the lock was still held when the token was minted, so no later
@@ -129,8 +125,11 @@ class PostgresLock(SessionLock):
         if connection.info.transaction_status == TransactionStatus.IDLE:
             return int(scalar(connection, MINT))
         # A rollback or a crash could undo our own transaction, even including the sequence.
-        with self._lent() as other:
-            return int(scalar(other, MINT))
+        return int(self._ask(MINT))
+
+    def _ask(self, query: LiteralString, *arguments: object) -> Any:
+        with self._lent() as connection:
+            return scalar(connection, query, *arguments)
 
     def _take(self, connection: Connection) -> None:
         raise NotImplementedError
@@ -164,19 +163,15 @@ class AdvisoryLock(PostgresLock):
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with self._lent() as connection:
-            owner = scalar(connection, OWNER, advisory_key(self.name))
-            return None if owner is None else str(owner)
+        return cast("str | None", self._ask(OWNER, advisory_key(self.name)))
 
     def waiters(self) -> int:
         """See `Lock.waiters`."""
-        with self._lent() as connection:
-            return int(scalar(connection, WAITERS, advisory_key(self.name)))
+        return int(self._ask(WAITERS, advisory_key(self.name)))
 
     def _evict(self) -> bool:
         """End the holder's connection; needs the holder's role or `pg_signal_backend`."""
-        with self._lent() as connection:
-            return bool(scalar(connection, EVICT, advisory_key(self.name)))
+        return bool(self._ask(EVICT, advisory_key(self.name)))
 
 
 class TransactionLock(AdvisoryLock):

@@ -16,7 +16,7 @@ deletes the row; the row of a crashed holder stays until the next holder takes i
 from __future__ import annotations
 
 import uuid
-from typing import LiteralString
+from typing import LiteralString, cast
 
 from psycopg import sql
 
@@ -89,13 +89,10 @@ class LeaseRowLock(LeasedLock, PostgresLock):
         return f"lock_{advisory_key(self.name) & (2**64 - 1):x}"
 
     def _let_go(self, lease: BackendLease) -> bool:
-        with self._lent() as connection:
-            arguments = (self.name, lease.grant, self._channel())
-            return bool(connection.execute(RELEASE, arguments).rowcount == 1)
+        return self._ask(RELEASE, self.name, lease.grant, self._channel()) is not None
 
     def _prolong(self, lease: BackendLease, seconds: float) -> bool:
-        with self._lent() as connection:
-            return scalar(connection, EXTEND, seconds, self.name, lease.grant) is not None
+        return self._ask(EXTEND, seconds, self.name, lease.grant) is not None
 
     def _wait_for_turn(
         self, connection: Connection, holder: uuid.UUID, deadline: Deadline
@@ -125,10 +122,7 @@ class LeaseRowLock(LeasedLock, PostgresLock):
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with self._lent() as connection:
-            owner = scalar(connection, OWNER, self.name)
-            return None if owner is None else str(owner)
+        return cast("str | None", self._ask(OWNER, self.name))
 
     def _evict(self) -> bool:
-        with self._lent() as connection:
-            return bool(connection.execute(EVICT, (self.name, self._channel())).rowcount == 1)
+        return self._ask(EVICT, self.name, self._channel()) is not None

@@ -68,7 +68,6 @@ class MySQLLock(SessionLock):
     capabilities = replace(LASTS_AS_ITS_CONNECTION, fair=True, knows_owner=False)
 
     def __init__(self, sessions: Sessions, name: str, **options: Any) -> None:
-        """Make a handle of the lock `name`; `options` are those of `WaitingLock`."""
         super().__init__(sessions, name, **options)
         self.key = lock_name(name)
 
@@ -89,16 +88,10 @@ class MySQLLock(SessionLock):
     def _unlock(self, connection: Any) -> bool:
         return bool(scalar(connection, "SELECT RELEASE_LOCK(%s)", self.key))
 
-    def _holder(self) -> int | None:
-        with self._lent() as connection:
-            holder = scalar(connection, "SELECT IS_USED_LOCK(%s)", self.key)
-        return None if holder is None else int(holder)
-
     def _evict(self) -> bool:
         """End the holder's connection; needs the same user, or `CONNECTION ADMIN`."""
-        holder = self._holder()
-        if holder is None:
-            return False
         with self._lent() as connection, connection.cursor() as cursor:
-            cursor.execute("KILL %s", (holder,))
-        return True
+            holder = scalar(connection, "SELECT IS_USED_LOCK(%s)", self.key)
+            if holder is not None:
+                cursor.execute("KILL %s", (holder,))
+        return holder is not None
