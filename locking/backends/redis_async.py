@@ -41,19 +41,13 @@ class AsyncRemote(Remote):
         """See `Remote.sleep`."""
         return asyncio.sleep(seconds)
 
-    async def perform(self, steps: Steps[T]) -> T:
-        """Execute the steps; return their result.
+    async def perform(self, steps: Steps[T], step: Any = None) -> T:
+        """Execute the steps, from `step` on if they have begun; return their result.
 
         What they still do after a cancellation is not interrupted by another one.
         """
         try:
-            return await self._perform(steps, next(steps))
-        except StopIteration as done:  # without a step
-            value: T = done.value
-            return value
-
-    async def _perform(self, steps: Steps[T], step: Any) -> T:
-        try:
+            step = step or next(steps)
             while True:
                 try:
                     result = await step[0](*step[1])
@@ -67,7 +61,7 @@ class AsyncRemote(Remote):
         except StopIteration as done:
             value: T = done.value
             return value
-        return await asyncio.shield(in_background(self._perform(steps, step)))
+        return await asyncio.shield(in_background(self.perform(steps, step)))
 
 
 def in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
