@@ -142,7 +142,6 @@ class Handle:
 
     @staticmethod
     def _caller() -> object:
-        """Return the calling thread or task."""
         raise NotImplementedError
 
     def _not_held(self) -> LockNotHeld:
@@ -243,7 +242,6 @@ class Lock(Handle, ABC):
         return held
 
     def _evict(self) -> bool:
-        """Revoke the lock from its holder; return whether it was held."""
         raise LockUnsupported(f"{type(self).__name__} cannot revoke a lock")
 
     def resume(self, ident: str) -> Lease:

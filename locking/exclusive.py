@@ -167,13 +167,11 @@ class _Plan(Generic[H]):
         self.leases: dict[Any, Any] = {}
 
     def left(self) -> float | None:
-        """Return the seconds left for the next one."""
         if self._deadline is None:
             return None
         return max(0.0, self._deadline - self._clock.monotonic())
 
     def note(self, lock: H, lease: Any) -> None:
-        """Record the lease of one of `order`."""
         if self._names[lock.name] == 1:
             self.leases[lock.name] = lease
             return

@@ -92,7 +92,6 @@ class EtcdLock(LeasedLock):
     )
 
     def __init__(self, client: Etcd3Client, name: str, **options: Any) -> None:
-        """Make a handle of the lock `name`; `options` are those of `LeasedLock`."""
         super().__init__(name, **options)
         self.client = client
         self._address = client.base_url

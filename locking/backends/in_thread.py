@@ -45,7 +45,6 @@ class ThreadLock(AsyncLock):
     """An asyncio lock of which another handle, of any backend, does the work."""
 
     def __init__(self, lock: Lock) -> None:
-        """Make the asyncio version of `lock`."""
         self.inner = lock
         self.name, self.strength = lock.name, lock.strength
         self.kind = lock.kind or type(lock).__qualname__

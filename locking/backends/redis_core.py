@@ -86,7 +86,7 @@ class RedisLockSettings(TypedDict, total=False):
 
 
 class RedisHandle(Handle):
-    """A lock's name and settings, and the steps of each of its operations.
+    """A lock's name and settings (see `RedisLock`), and the steps of each of its operations.
 
     A blocking handle answers questions, an asyncio handle returns what to await.
     """
@@ -123,7 +123,6 @@ class RedisHandle(Handle):
         hooks: Hooks = NO_HOOKS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Store the settings; see `RedisLock`."""
         if self.always_fair and not fair:
             raise ValueError(f"{type(self).__name__} has one queue for all: it is always fair")
         if reentrant and (self.several or not owner):

@@ -155,7 +155,6 @@ class Remote:
         return max(ANSWER_GRACE, give_up - self.clock.monotonic() - blocked)
 
     def _may_repeat(self, give_up: float | None) -> bool:
-        """Return whether there is time to send a command again that got no answer."""
         return give_up is None or self.clock.monotonic() < give_up
 
 
@@ -170,7 +169,6 @@ class RedisLeaseState(LeaseState):
     def __init__(
         self, lock: RedisHandle, holder: str, asked_in: tuple[int, CodeType] | None = None
     ) -> None:
-        """Create the state of an acquisition of `lock`; see `RedisHandle._acquiring`."""
         super().__init__(lock.name, clock=lock.remote.clock, hooks=lock.hooks)
         self._remote: Any = lock.remote
         self.holder = holder

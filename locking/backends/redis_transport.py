@@ -145,13 +145,12 @@ class Link:
 
 
 class PoolTransport:
-    """The server of a client's pool, also through Sentinel; subclasses talk to it.
+    """The server of a client's pool, also through Sentinel, with some other `settings`.
 
     The methods of a blocking transport return what those of an asyncio transport let one await.
     """
 
     def __init__(self, pool: Any, **settings: Any) -> None:
-        """Note how the pool connects, and the `settings` that differ."""
         self._pool = pool  # a Sentinel connection refers to it weakly
         self._make, usual = settings_of(pool)
         self._kwargs = usual | settings

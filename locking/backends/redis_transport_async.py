@@ -59,7 +59,6 @@ class AsyncNodeTransport(PoolTransport):
     """
 
     def __init__(self, pool: Any, *, in_cluster: bool = False) -> None:
-        """Make the transport of a pool of connections, or of a cluster's node."""
         super().__init__(pool, retry=Retry(NoBackoff(), 0), socket_timeout=None)
         self._in_cluster = in_cluster
         self._loops: weakref.WeakKeyDictionary[Any, _Loop] = weakref.WeakKeyDictionary()

@@ -72,12 +72,11 @@ def zookeeper_client(hosts: str, session: float = 10.0) -> KazooClient:
 
 
 class NodeLease(BackendLease):
-    """A lease backed by the ephemeral node at the head of the queue."""
+    """A lease backed by the ephemeral node at the head of the queue; it watches for its end."""
 
     __slots__ = ()
 
     def __init__(self, lock: ZooKeeperLock, node: str, czxid: int) -> None:
-        """Create the lease for `node`, now at the head of the queue; watch for its end."""
         super().__init__(lock, node, token=czxid)
         lock.client.add_listener(self.session_changed)
         # Asynchronous: the answer only reports whether the node has been deleted.
@@ -108,7 +107,7 @@ class NodeLease(BackendLease):
 
 
 class ZooKeeperLock(WaitingLock):
-    """A queue of nodes under one path; the first node holds the lock."""
+    """A queue of nodes in the session of `client`; the first node holds the lock."""
 
     capabilities = Capabilities(
         fence=True,
@@ -120,7 +119,6 @@ class ZooKeeperLock(WaitingLock):
     )
 
     def __init__(self, client: KazooClient, name: str, **options: Any) -> None:
-        """Make a handle of the lock `name` in the session of `client`."""
         super().__init__(name, **options)
         self.client = client
         self._address = str(sorted(client.hosts))
