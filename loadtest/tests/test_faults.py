@@ -244,7 +244,7 @@ def proxying(to: int, *options: str) -> Iterator[Proxy]:
         ports = json.loads(process.stdout.readline())
         yield Proxy(ports["port"], Control(ports["control"]))
         process.stdin.close()
-        assert process.wait(10) == 0, "it ends with its standard input"
+        assert process.wait() == 0, "it ends with its standard input"
 
 
 @pytest.fixture
