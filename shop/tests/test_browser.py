@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from inventory.models import Item
 from inventory.services import restock
 from locking.tests.needs import Need, find, require
+from shop.catalogue.models import Sale
 from shop.orders.models import Order
 from shop.pages.docs import description
 from shop.tests.catalogue import a_sale, a_sold_out_sale, an_order, an_upcoming_sale
@@ -120,6 +121,16 @@ def test_a_double_click_is_one_order(open_page, buyer, javascript):
     assert list(Order.objects.filter(buyer=buyer)) == [order]
 
 
+@pytest.mark.parametrize("javascript", [True, False])
+def test_the_chosen_quantity_goes_into_the_cart(open_page, javascript):
+    sale = a_sale(limit=3)
+    page = open_page(sale.get_absolute_url(), javascript=javascript)
+    page.get_by_label("Quantity").fill("2")
+    page.get_by_role("button", name="Or add it to your cart").click()
+    page.wait_for_url("**/cart/")
+    expect(page.get_by_role("spinbutton")).to_have_value("2")
+
+
 def test_the_form_sent_twice_past_the_script_is_one_order(open_page, buyer):
     page = open_page(a_sale(limit=5).get_absolute_url())
     send = """async () => {
@@ -187,6 +198,16 @@ def test_an_open_page_shows_that_the_sale_sells_out_and_becomes_available_again(
     expect(page.locator("[data-left]")).to_have_text("0 of 1 left")
     restock(sale.item_id, 1)
     expect(buy_button(page)).to_be_enabled(timeout=15_000)
+
+
+def test_an_open_page_offers_no_cart_while_the_sale_is_paused(open_page):
+    sale = a_sale()
+    page = open_page(sale.get_absolute_url())
+    to_cart = page.get_by_role("button", name="Or add it to your cart")
+    expect(to_cart).to_be_visible()
+    Sale.objects.update(paused=True)
+    expect(buy_button(page)).to_have_text("Paused")
+    expect(to_cart).to_be_hidden()
 
 
 def test_a_refusal_is_read_out_on_the_page(open_page):

@@ -69,8 +69,8 @@ class Sale {
     const status = forNow ? "may_come_back" : this.status;
     this.parts.badge.textContent = messages[`status_${status}`];
     const { buy, hint, "to-cart": toCart, "sign-in": signIn } = this.parts;
-    const over = ["sold_out", "ended"].includes(this.status);
-    for (const offer of [toCart, signIn]) if (offer) offer.hidden = over;
+    if (toCart) toCart.hidden = !["open", "not_started"].includes(this.status);
+    if (signIn) signIn.hidden = ["sold_out", "ended"].includes(this.status);
     if (buy) {
       buy.disabled = status !== "open";
       buy.textContent = messages[status === "open" ? "buy" : `status_${status}`];
@@ -192,8 +192,8 @@ for (const form of document.querySelectorAll("form[data-once]")) {
   form.addEventListener("submit", (event) => {
     if ("sent" in form.dataset) return event.preventDefault();
     form.dataset.sent = "";
-    const button = form.querySelector("[data-buy]");
-    if (button) button.textContent = messages.buying;
+    const button = event.submitter;
+    if (button?.matches("[data-buy]")) button.textContent = messages.buying;
   });
 }
 addEventListener("pageshow", (event) => {

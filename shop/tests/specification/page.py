@@ -90,10 +90,11 @@ class Form:
 def forms(page: Node, where: str) -> list[Form]:
     """Return the forms of a page at an address, without those in its header."""
     [main] = [*page.all("main"), *page.all("div", id="content")][:1] or [page]
-    return [_form(node, where) for node in main.all("form", method="post")]
+    return [form for node in main.all("form", method="post") for form in _forms(node, where)]
 
 
-def _form(node: Node, where: str) -> Form:
+def _forms(node: Node, where: str) -> Iterator[Form]:
+    """Yield a form, and once more for each button that sends it to another address."""
     values, limits = {}, {}
     for box in node.all("input"):
         name, kind = box.attributes.get("name", ""), box.attributes.get("type", "text")
@@ -105,10 +106,13 @@ def _form(node: Node, where: str) -> Form:
         values[box.attributes["name"]] = chosen[0] if chosen else ""
     for area in node.all("textarea"):
         values[area.attributes["name"]] = area.text
-    buttons = list(node.all("button"))
+    buttons = [button for button in node.all("button") if "formaction" not in button.attributes]
     action = node.attributes.get("action") or where
     text = buttons[0].text if buttons else ""
-    return Form(action, values, limits, text, any("disabled" in b.attributes for b in buttons))
+    yield Form(action, values, limits, text, any("disabled" in b.attributes for b in buttons))
+    for button in node.all("button"):
+        if elsewhere := button.attributes.get("formaction"):
+            yield Form(elsewhere, values, limits, button.text, "disabled" in button.attributes)
 
 
 def rows(page: Node) -> list[dict[str, str]]:
