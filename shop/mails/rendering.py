@@ -99,6 +99,8 @@ def letter(kind: Kind, order: Order) -> Letter:
     context = {
         "order": order,
         "lines": order.lines.all(),
+        # What the total leaves out: a part that was cancelled before the payment.
+        "cancelled": sum(line.amount for line in order.lines.all()) - order.amount,
         "texts": texts,
         "details": _details(order),
         "link": settings.PUBLIC_URL and settings.PUBLIC_URL + order.get_absolute_url(),
@@ -149,6 +151,7 @@ def _texts(language: str, kind: Kind, order: Order) -> dict[str, Any]:
             "body": str(body) % values,
             "shop": gettext(settings.SHOP_NAME),
             "order": gettext("Order"),
+            "cancelled": gettext("Cancelled"),
             "total": gettext("Total"),
             "pay_before": gettext("Pay before"),
             "refunded": gettext("Refunded"),

@@ -210,6 +210,8 @@ def _check_mail(world: World, written: Any, kind: str, order: Order) -> None:
     facts = [
         (f"{line.quantity} × {line.sale.name}", line.price * line.quantity) for line in order.lines
     ]
+    if cancelled := sum(amount for _, amount in facts) - order.amount:
+        facts += [(" · ".join(each("Cancelled")), cancelled)]
     facts += [(" · ".join(each("Total")), order.amount)]
     if order.refunded:
         facts += [(" · ".join(each("Refunded")), order.refunded)]

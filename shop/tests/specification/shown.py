@@ -264,7 +264,7 @@ def _facts(person: Person, order: Order) -> Iterator[tuple[str, str]]:
     for line in order.lines:
         live, units = order.live(line), str(line.quantity)
         if 0 < live < line.quantity:
-            units = said("{}, of which {} returned", units, line.quantity - live)
+            units = said("{}, of which {} cancelled or returned", units, line.quantity - live)
         yield said("Product"), said(line.sale.name)
         yield said("Quantity"), units
     yield said("Amount"), person.money(order.amount, order.currency)

@@ -75,7 +75,7 @@ CHINESE = {
     "Amount refunded": "已退款金额",
     "Ordered on": "下单时间",
     "Pay before": "付款截止",
-    "{}, of which {} returned": "{} 件，其中已退 {} 件",
+    "{}, of which {} cancelled or returned": "{} 件，其中已取消或退货 {} 件",
     "Order placed": "已下单",
     "Paid after the deadline; the items were still available": (
         "超时付款，商品仍有库存，已为您保留"
