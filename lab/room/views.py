@@ -12,6 +12,7 @@ from django.core.signing import TimestampSigner
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.templatetags.static import static
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -46,7 +47,7 @@ def verify(token: str) -> None:
 
 
 def for_staff(view: View) -> View:
-    """Let only staff in: others do not learn that the page exists, visitors may sign in.
+    """Let only staff in: the stage leads everybody here, so visitors and buyers may sign in.
 
     Where no room's process runs, there is no page.
     """
@@ -60,7 +61,7 @@ def for_staff(view: View) -> View:
         if not request.user.is_authenticated:
             return redirect_to_login(request.get_full_path())
         if not request.user.is_staff:
-            raise Http404
+            return redirect_to_login(request.get_full_path(), reverse("admin:login"))
         return view(request)
 
     return checked
