@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.db.models.functions import Now
 
 from inventory import services
 from inventory.hooks import hooks
@@ -64,6 +66,14 @@ def test_stock_and_books_are_those_of_the_database(sale_of, ann, bob):
     assert [(each["id"], each["locked"]) for each in read()["sales"]] == [(newest.pk, False)]
     assert [each["id"] for each in read(first.pk, newest.pk)["sales"]] == [first.pk, newest.pk]
     assert [each["id"] for each in read()["recent"]][:2] == [newest.pk, first.pk]
+
+
+def test_a_sale_that_is_only_announced_does_not_take_the_place_of_the_newest(sale_of):
+    newest, announced = sale_of(stock=10), sale_of(stock=50)
+    Sale.objects.filter(pk=announced.pk).update(starts_at=Now() + timedelta(minutes=5))
+    assert [each["id"] for each in read()["sales"]] == [newest.pk]
+    Sale.objects.filter(pk=announced.pk).update(starts_at=Now() + timedelta(seconds=30))
+    assert [each["id"] for each in read()["sales"]] == [announced.pk]
 
 
 def test_wrong_books_are_told(sale_of, ann):
