@@ -6,12 +6,16 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from loadtest.address import RunImpossible
 from loadtest.scenarios import MIXES
 from loadtest.shops import OURS
 from loadtest.steps import RunPlan
 
 # In place of a sale's id: a fresh one for every run.
 FRESH = "new"
+
+LEAST = {"stock": 1, "limit": 1, "arrivals": 0, "rounds": 0, "seed": 0}
+"""The smallest values of options with a number."""
 
 # The form's users, and how many of them start per second: several for each unit of a fresh sale,
 # all there within seconds.
@@ -91,7 +95,14 @@ def add_options(
 
 
 def plan_of(options: Namespace) -> RunPlan:
-    """Read the plan of a run; its sales are not open yet."""
+    """Read the plan of a run; its sales are not open yet.
+
+    Raises:
+        RunImpossible: a number is too small.
+    """
+    for name, least in LEAST.items():
+        if getattr(options, name) < least:
+            raise RunImpossible(f"{name} must be at least {least}")
     return RunPlan(
         buyers=options.num_users or 1,
         seed=int(options.seed or 0),

@@ -19,12 +19,23 @@ from loadtest.rush.result import Terminal
 from loadtest.rush.run import measure, rush_shop
 from loadtest.shops import load
 
-COMMAND = "python -m loadtest.rush"
+DESCRIPTION = (
+    "Rush a shop through its adapter and judge it by its own books. Exit code: 0 it holds, "
+    "1 a property is broken, 2 it could not be judged."
+)
+MODULE = "python -m loadtest.rush"
+SCRIPT = "flash-sale-loadtest"
+"""What `packaging/loadtest` installs this module as."""
+
+
+def command(program: str) -> str:
+    """Return what a user types to run this module again, from the program's path."""
+    return shlex.quote(program) if Path(program).stem == SCRIPT else MODULE
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Rush a shop and print the result on one screen."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser = argparse.ArgumentParser(prog=(prog := command(sys.argv[0])), description=DESCRIPTION)
     parser.add_argument("--shop", required=True, help="the adapter, as path.to:Adapter")
     parser.add_argument("--host", required=True, help="the shop's address")
     parser.add_argument("--stock", type=int, default=20, help="units (default: 20)")
@@ -53,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
         release=options.release,
         folder=options.folder,
         owned=owned,
-        repeat=f"{COMMAND} {shlex.join(arguments if arguments is not None else sys.argv[1:])}",
+        repeat=f"{prog} {shlex.join(arguments if arguments is not None else sys.argv[1:])}",
         observer=terminal.observer,
     )
     terminal.clear()

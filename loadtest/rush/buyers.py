@@ -12,6 +12,7 @@ from loadtest.checker import snapshot
 from loadtest.finished import Finished, UnexpectedAnswer
 from loadtest.history import CONNECTION_REFUSED, INFO, OK, Operation, Recorder
 from loadtest.history import FAIL as REFUSED
+from loadtest.report.headline import number as counted
 from loadtest.rush.plan import CannotJudge, Observer, Plan, each_within, within
 from loadtest.rush.release import Reply, send, together
 from loadtest.shop import (
@@ -145,7 +146,7 @@ class Buyers:
                 return str(refusal)
             return None
 
-        self.observer.step(f"taking {len(self.buyers):,} buyers to the last step")
+        self.observer.step(f"taking {counted(len(self.buyers), 'buyer')} to the last step")
         seconds = STEP + EACH * len(self.buyers)
         declined = each_within(seconds, "preparing the buyers", self.buyers, prepare)
         for number, reason in enumerate(declined):
@@ -164,7 +165,7 @@ class Buyers:
 
     def _buy(self, asking: Sequence[int], attempt: int) -> None:
         again = f", attempt {attempt} of those without an answer" if attempt > 1 else ""
-        self.observer.step(f"the last step: {len(asking):,} buyers at one moment{again}")
+        self.observer.step(f"the last step: {counted(len(asking), 'buyer')} at one moment{again}")
         knows = Level.REPEATS in self.shop.levels
         clicks = [n for n in asking for _ in range(2 if knows and n % DOUBLE == 0 else 1)]
         requests = within(

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from loadtest.checker import EXIT_CODES, FAIL, PASS, PROPERTIES, UNKNOWN, Verdict
 from loadtest.checker.verdict import overall
 from loadtest.history import NEVER, OK, Operation
+from loadtest.report.headline import number as counted
 from loadtest.rush.plan import Observer
 from loadtest.rush.round import Round
 from loadtest.shop import Level, Refused, Sold, Unknown
@@ -116,7 +117,8 @@ class RushResult:
             yield from _wrapped(text, width, 2)
         if self.smallest is not None:
             plan = self.smallest.plan
-            yield f"The smallest history that shows it ({plan.buyers} buyers, {plan.units} units):"
+            size = f"{counted(plan.buyers, 'buyer')}, {counted(plan.units, 'unit')}"
+            yield f"The smallest history that shows it ({size}):"
             for line in history(self.smallest):
                 yield from _wrapped(f"  {line}", width, 28)
         if self.repeat:
@@ -157,9 +159,9 @@ def summary(played: Round) -> str:
     """Return a round in one line."""
     books = "no figure" if played.final.available is None else f"{played.final.available} left"
     text = (
-        f"{played.plan.scene}, {played.sold} units of {played.final.total} in "
-        f"{len(played.final.orders)} orders ({books} by the shop's books); of "
-        f"{played.plan.buyers} buyers {played.count(Sold)} were answered sold, "
+        f"{played.plan.scene}, {counted(played.sold, 'unit')} of {played.final.total} in "
+        f"{counted(len(played.final.orders), 'order')} ({books} by the shop's books); of "
+        f"{counted(played.plan.buyers, 'buyer')} {played.count(Sold)} were answered sold, "
         f"{played.count(Refused)} refused, {played.count(Unknown)} unknown"
     )
     if played.left:
@@ -176,15 +178,15 @@ def history(played: Round) -> Iterator[str]:
         beyond = accepted[min(played.final.total, len(accepted) - 1)] if accepted else calls[-1]
         overlapping = [each for each in accepted if each.end >= beyond.start]
         before = len(accepted) - len(overlapping)
-        yield f"{before} purchases were accepted before; then, at the same time:"
+        yield f"{counted(before, 'purchase')} accepted before; then, at the same time:"
         calls = overlapping[:CALLS]
     begin = min((each.start for each in calls), default=0)
     for each in calls:
         yield _line(each, begin)
-    available = played.final.available
+    left = "?" if played.final.available is None else played.final.available
     yield (
-        f"The books: {played.sold} units of {played.final.total} sold in "
-        f"{len(played.final.orders)} orders, {'?' if available is None else available} left"
+        f"The books: {counted(played.sold, 'unit')} of {played.final.total} sold in "
+        f"{counted(len(played.final.orders), 'order')}, {left} left"
     )
 
 
@@ -251,7 +253,7 @@ class Terminal:
         """Show the last round."""
         number, last = len(result.rounds), result.rounds[-1]
         outcome = ", ".join(last.broken) or last.outcome
-        units = f"{last.sold} units of {last.final.total} sold"
+        units = f"{counted(last.sold, 'unit')} of {last.final.total} sold"
         self.line(f"round {number}: {last.plan.scene}, {units}; {outcome}")
 
     def _write(self, text: str) -> None:

@@ -11,6 +11,7 @@ from loadtest.conduct import Books as AtRest
 from loadtest.conduct import at_rest
 from loadtest.files import RunFiles
 from loadtest.history import Operation, Recorder, operations
+from loadtest.report.headline import number as counted
 from loadtest.rush.buyers import EACH, STEP, Buyers
 from loadtest.rush.plan import CannotJudge, Observer, Plan, within
 from loadtest.shop import SOLD_OUT, Books, Level, Outcome, Refused, Shop, Sold, Unknown
@@ -101,7 +102,7 @@ class Round:
     def _open(self) -> Buyers:
         """Open a sale, and make its buyers."""
         shop, plan = self._shop, self.plan
-        size = f"{plan.stock:,} units, making {plan.buyers:,} buyers"
+        size = f"{counted(plan.stock, 'unit')}, making {counted(plan.buyers, 'buyer')}"
         self._observer.step(f"opening a sale of {size}")
         sale = within(STEP, "opening a sale", lambda: shop.open(plan.stock))
         seconds = STEP + EACH * plan.buyers

@@ -14,6 +14,7 @@ from statistics import median
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL
 from loadtest.client import file_shortage, raise_file_limit
+from loadtest.report.headline import number as counted
 from loadtest.rush.plan import SCENES, CannotJudge, Observer, Plan
 from loadtest.rush.release import Release
 from loadtest.rush.result import RushResult, violations
@@ -152,7 +153,8 @@ def _smallest(
         if buyers >= first.plan.buyers:
             break
         for _ in range(TRIES):
-            observer.step(f"looking for a smaller history: {buyers} buyers, {units} units")
+            size = f"{counted(buyers, 'buyer')}, {counted(units, 'unit')}"
+            observer.step(f"looking for a smaller history: {size}")
             smaller = replace(first.plan, units=units, buyers=buyers)
             try:
                 played = _play(shop, smaller, folders, NOBODY)

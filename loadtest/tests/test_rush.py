@@ -18,7 +18,7 @@ from loadtest import shops
 from loadtest.checker.snapshot import Status, Step
 from loadtest.rush import Release, RushResult, rush_shop, together
 from loadtest.rush import buyers as rush_buyers
-from loadtest.rush.__main__ import main
+from loadtest.rush.__main__ import command, main
 from loadtest.rush.result import CLEAR, Terminal
 from loadtest.shop import (
     SOLD_OUT,
@@ -119,6 +119,11 @@ def test_a_folder_in_use_cannot_be_judged(guarded: str, tmp_path: Path) -> None:
     assert (result.exit_code, "round-1" in result.reason) == (2, True)
 
 
+def test_the_command_to_repeat_a_rush_is_the_one_that_was_typed() -> None:
+    assert command("rush/bin/flash-sale-loadtest") == "rush/bin/flash-sale-loadtest"
+    assert command("loadtest/rush/__main__.py") == "python -m loadtest.rush"
+
+
 def test_the_command_prints_the_result_and_its_exit_code_says_it(
     unguarded: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +132,7 @@ def test_the_command_prints_the_result_and_its_exit_code_says_it(
     assert main([*arguments, "--json", str(tmp_path / "out.json")]) == 1
     printed = capsys.readouterr().out
     assert f"Again: python -m loadtest.rush {' '.join(arguments)}" in printed
+    assert "1 units" not in printed
     document = json.loads((tmp_path / "out.json").read_text())
     assert document["verdict"] == "fail"
     scenes = [each["scene"] for each in document["rounds"]]

@@ -14,6 +14,7 @@ from msgspec import to_builtins
 from loadtest.address import RunImpossible
 from loadtest.checker import FAIL, Broken
 from loadtest.finished import Tally
+from loadtest.report.headline import number as counted
 from loadtest.shops.flash_sale.demo import ShopRefused
 from loadtest.ui.referee import Referee
 from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
@@ -114,7 +115,7 @@ def _sale(run: PageRun) -> list[dict[str, str]]:
 
 def _shop(run: RushRun) -> list[dict[str, str]]:
     plan = run.plan
-    size = f"each {plan.buyers:,} buyers at one moment, {plan.stock:,} units"
+    size = f"each {counted(plan.buyers, 'buyer')} at one moment, {counted(plan.stock, 'unit')}"
     rounds, wrong = len(run.result.rounds), run.result.broken_rounds
     broken = f"{wrong} broken; " if wrong else ""
     return [

@@ -14,6 +14,7 @@ from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, Broken, judge_so_far
 from loadtest.files import RunFolder
 from loadtest.finished import Report, Tally
 from loadtest.report import Story
+from loadtest.report.headline import number as counted
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.plan import Observer
 from loadtest.rush.result import history, summary
@@ -156,7 +157,8 @@ class RushRun:
     def _conclude(self, result: RushResult) -> None:
         self.result, self.reason = result, result.reason
         shown = result.smallest or (result.rounds[-1] if result.rounds else None)
-        title = f"{self.plan.buyers:,} buyers, {self.plan.stock:,} units, {result.shop}"
+        size = f"{counted(self.plan.buyers, 'buyer')}, {counted(self.plan.stock, 'unit')}"
+        title = f"{size}, {result.shop}"
         self.verdict = {
             **result.judged.to_json(),
             "verdict": result.verdict,
