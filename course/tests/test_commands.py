@@ -57,6 +57,12 @@ def test_a_wrong_name_is_a_clear_error(capsys, run, words):
     assert "no such" in capsys.readouterr().err.replace("no lesson", "no such lesson")
 
 
+@pytest.mark.parametrize("options", [["--mine", "lock.py"], ["--start", "lock.py"], ["--hint"]])
+def test_an_option_about_no_lesson_is_refused(capsys, options):
+    assert lesson(*options) == 2
+    assert f"name the lesson that {options[0]} is about" in capsys.readouterr().err
+
+
 @pytest.mark.long
 def test_a_search_that_finds_something_exits_with_1_and_the_seed_repeats_it(capsys):
     words = ["--no-fence", "--processes", "1"]

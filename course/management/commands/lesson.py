@@ -37,6 +37,9 @@ class Command(BaseCommand):
         """Do what the options ask for."""
         console = Console(highlight=False)
         if options["lesson"] is None:
+            for name in ("scenario", "start", "mine", "hint", "solution"):
+                if options[name]:
+                    raise _refusal(f"name the lesson that --{name} is about")
             _list(console, as_json=options["json"])
             return
         try:
