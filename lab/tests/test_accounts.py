@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ from psycopg.errors import InsufficientPrivilege
 from development import postgres
 from development.embedded import ServerUrls, private_servers
 from lab import environment
+from lab.tests.whole_shop import manage
 from shop.tests.processes import succeed
 
 pytestmark = pytest.mark.long
@@ -61,9 +61,7 @@ class Server:
     def manage(self, url: str, *arguments: str) -> None:
         """Run a command of the shop with an account; it must succeed."""
         # Nobody listens there. On the provider's usual port, another test's may answer the audit.
-        provider = {"PSP_URL": "http://127.0.0.1:9"}
-        variables = {**os.environ, **self.urls.as_environment(), "DATABASE_URL": url, **provider}
-        succeed(sys.executable, "manage.py", *arguments, env=variables)
+        manage(self.urls, *arguments, DATABASE_URL=url, PSP_URL="http://127.0.0.1:9")
 
 
 @pytest.fixture(scope="module")

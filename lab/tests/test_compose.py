@@ -2,7 +2,6 @@
 
 import os
 import re
-import secrets
 import shlex
 import smtplib
 import subprocess
@@ -21,6 +20,7 @@ from development.embedded import private_servers
 from development.ports import next_free
 from lab import environment
 from lab.stack.stack import QUEUES, worker_answers
+from lab.tests.whole_shop import production as production_of
 from shop.tests.processes import run, succeed, wait_for
 
 pytestmark = pytest.mark.long
@@ -37,21 +37,11 @@ OURS = {name for name, service in SERVICES.items() if service["image"].startswit
 @pytest.fixture(scope="module")
 def production(tmp_path_factory):
     """Production's environment as in Compose, with private servers."""
+    data = str(tmp_path_factory.mktemp("data"))
+    as_in_image = {"PYTHONUNBUFFERED": "1", "DJANGO_SETTINGS_MODULE": "shop.settings"}
     with private_servers(durable=False) as servers:
-        yield {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONUNBUFFERED": "1",
-            "DJANGO_SETTINGS_MODULE": "shop.settings",
-            "SHOP_DEMO": "0",
-            "SHOP_HTTPS": "1",
-            "SHOP_DATA": str(tmp_path_factory.mktemp("data")),
-            "SECRET_KEY": secrets.token_hex(),
-            "ALLOWED_HOSTS": "shop.example",
-            "PSP_URL": "http://127.0.0.1:1",
-            "PSP_KEY": "only-for-this-test",
-            "PSP_WEBHOOK_SECRET": secrets.token_hex(),
-            **servers.urls.as_environment(),
-        }
+        more = {"SHOP_DEMO": "0", "SHOP_HTTPS": "1", "SHOP_DATA": data}
+        yield production_of(servers.urls, "shop.example", **as_in_image, **more)
 
 
 def command(service: str) -> list[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -23,7 +22,7 @@ from development.private import private_folder
 from lab.bench import client
 from lab.bench.run import purchases
 from lab.stack.stack import Stack
-from lab.tests.whole_shop import Answer, ask, manage, whole_shop
+from lab.tests.whole_shop import Answer, ask, buy, manage, new_buyers, new_sale, whole_shop
 from shop.tests.processes import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -39,13 +38,6 @@ DO $$ DECLARE name text; BEGIN
     END LOOP;
 END $$
 """
-
-
-def buy(stacks: list[Stack], sale: int, token: str, key: str) -> int:
-    """Buy one unit in the shop that the id names; return the answer's status."""
-    headers = {"Authorization": f"Bearer {token}", "Idempotency_Key": key}
-    path, one = f"/api/v1/sales/{sale}/orders", {"quantity": 1}
-    return ask(stacks[sale % 2].port, "POST", path, one, **headers).status
 
 
 def databases(servers: EmbeddedServers) -> list[ServerUrls]:
@@ -74,54 +66,42 @@ def copy_accounts(here: ServerUrls, there: ServerUrls) -> None:
             copied.write(row)
 
 
-@contextmanager
-def shops(urls: list[ServerUrls]) -> Iterator[list[Stack]]:
-    with private_folder() as folder, ExitStack() as cleanup:
-        stacks = [Stack(folder / f"shop{number}", each) for number, each in enumerate(urls)]
-        for stack in stacks:
-            cleanup.enter_context(stack).start("psp", "web")
-        yield stacks
-
-
-def rush(shop: Stack, sale: int, tokens: list[str]) -> dict[int, int]:
-    found = client.run(
-        "127.0.0.1", shop.port, purchases([sale], tokens), connections=8, count=3 * STOCK
-    )
-    assert found.errors == 0
-    return found.statuses
-
-
 def orders(urls: ServerUrls) -> set[int]:
     with psycopg.connect(urls.database) as connection:
         return {row[0] for row in connection.execute("SELECT id FROM shop_order")}
 
 
 def test_items_on_two_databases_sell_exactly_their_stock() -> None:
-    with private_servers(durable=False) as servers:
+    with (
+        private_servers(durable=False) as servers,
+        private_folder() as folder,
+        ExitStack() as cleanup,
+    ):
         urls = databases(servers)
-        with shops(urls) as stacks:
-            made = ask(stacks[0].port, "POST", "/api/v1/demo/buyers", {"count": 6})
-            tokens: list[str] = made.body["tokens"]
-            copy_accounts(*urls)
-            terms: dict[str, Any] = {"stock": STOCK, "limit": STOCK}
-            sales = [
-                ask(each.port, "POST", "/api/v1/demo/sales", terms).body["sale"] for each in stacks
-            ]
-            assert [sale % 2 for sale in sales] == [0, 1]
-            # The same buyer and key in two databases: two purchases, for the key is unique in each.
-            key = str(uuid4())
-            assert [buy(stacks, sale, tokens[0], key) for sale in sales] == [201, 201]
-            assert [buy(stacks, sale, tokens[0], key) for sale in sales] == [200, 200]
-            for shop, sale in zip(stacks, sales, strict=True):
-                assert rush(shop, sale, tokens) == {201: STOCK - 1, 409: 2 * STOCK + 1}
-            # A sale is unknown to the other database.
-            wrong = ask(stacks[1].port, "GET", f"/api/v1/sales/{sales[0]}")
-            assert wrong.status == 404
-            numbers = [orders(each) for each in urls]
-            assert [len(each) for each in numbers] == [STOCK, STOCK]
-            assert [{order % 2 for order in each} for each in numbers] == [{0}, {1}]
-            for each, stack, sale in zip(urls, stacks, sales, strict=True):
-                manage(each, "audit", "--sale", str(sale), PSP_URL=stack.psp_url)
+        stacks = [Stack(folder / f"shop{number}", each) for number, each in enumerate(urls)]
+        for stack in stacks:
+            cleanup.enter_context(stack).start("psp", "web")
+        ports = [each.port for each in stacks]
+        tokens = new_buyers(ports[0], 6)
+        copy_accounts(*urls)
+        sales = [new_sale(port, stock=STOCK, limit=STOCK) for port in ports]
+        assert [sale % 2 for sale in sales] == [0, 1]
+        # The same buyer and key in two databases: two purchases, for the key is unique in each.
+        token, key = tokens[0], str(uuid4())
+        for status in (201, 200):
+            for port, sale in zip(ports, sales, strict=True):
+                assert buy(port, sale, token, key).status == status
+        for port, sale in zip(ports, sales, strict=True):
+            calls = purchases([sale], tokens)
+            rush = client.run("127.0.0.1", port, calls, connections=8, count=3 * STOCK)
+            assert (rush.statuses, rush.errors) == ({201: STOCK - 1, 409: 2 * STOCK + 1}, 0)
+        # A sale is unknown to the other database.
+        assert ask(ports[1], "GET", f"/api/v1/sales/{sales[0]}").status == 404
+        numbers = [orders(each) for each in urls]
+        assert [len(each) for each in numbers] == [STOCK, STOCK]
+        assert [{order % 2 for order in each} for each in numbers] == [{0}, {1}]
+        for each, stack, sale in zip(urls, stacks, sales, strict=True):
+            manage(each, "audit", "--sale", str(sale), PSP_URL=stack.psp_url)
 
 
 BOUNDS = {"DB_COMMIT_SECONDS": "1", "PGOPTIONS": "-c lock_timeout=1s", "WEB_CONCURRENCY": "1"}
@@ -133,21 +113,16 @@ class Buyer:
 
     def __init__(self, shop: Stack) -> None:
         self._port, self._database = shop.port, shop.urls.database
-        terms = {"stock": 10, "limit": 5}
-        self.sale = ask(self._port, "POST", "/api/v1/demo/sales", terms).body["sale"]
-        made = ask(self._port, "POST", "/api/v1/demo/buyers", {"count": 1})
-        [self._token] = made.body["tokens"]
+        self._sale = new_sale(self._port, stock=10, limit=5)
+        [self._token] = new_buyers(self._port, 1)
 
-    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
+    def ask(self, method: str, path: str) -> Answer:
         """Send a request in the buyer's name."""
-        path = f"/api/v1/{path}"
-        headers["Authorization"] = f"Bearer {self._token}"
-        return ask(self._port, method, path, body, **headers)
+        return ask(self._port, method, f"/api/v1/{path}", Authorization=f"Bearer {self._token}")
 
     def buy(self, key: str) -> Answer:
         """Buy one unit."""
-        named = {"Idempotency-Key": key}
-        return self.ask("POST", f"sales/{self.sale}/orders", {"quantity": 1}, **named)
+        return buy(self._port, self._sale, self._token, key)
 
     def sql(self, statement: str) -> object:
         """Return the one value of a statement."""

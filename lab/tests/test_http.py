@@ -17,11 +17,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 import schemathesis
-import urllib3
 
 from lab import environment
 from lab.stack.stack import Stack
-from lab.tests.whole_shop import Client, whole_shop
+from lab.tests.whole_shop import Client, ask, new_buyers, new_sale, whole_shop
 from loadtest.framing import parse, request_bytes
 from shop.tests.processes import wait_for
 
@@ -40,27 +39,10 @@ def shop() -> Iterator[Stack]:
         yield stack
 
 
-def call(shop: Stack, method: str, path: str, body: object = None) -> Any:
-    answer = urllib3.request(method, f"{shop.url}/api/v1/{path}", json=body, timeout=30)
-    assert answer.status < 300, answer.data
-    return answer.json()
-
-
-def new_sale(shop: Stack, stock: int, limit: int = 1, strategy: str = "combining") -> int:
-    wanted = {"stock": stock, "limit": limit, "price": 100, "strategy": strategy}
-    sale: int = call(shop, "POST", "demo/sales", wanted)["sale"]
-    return sale
-
-
-def buyers(shop: Stack, count: int) -> list[str]:
-    tokens: list[str] = call(shop, "POST", "demo/buyers", {"count": count})["tokens"]
-    return tokens
-
-
-def purchase(sale: int, token: str, key: str = "") -> bytes:
+def purchase(sale: int, token: str) -> bytes:
     headers = {
         "Authorization": f"Bearer {token}",
-        "Idempotency-Key": key or str(uuid4()),
+        "Idempotency-Key": str(uuid4()),
         "Content-Type": "application/json",
     }
     path = f"/api/v1/sales/{sale}/orders"
@@ -93,39 +75,40 @@ def kinds(answers: Sequence[Answer]) -> Counter[tuple[int, str]]:
     return Counter((status, body.get("code", "")) for status, body in answers)
 
 
-def snapshot(shop: Stack, sale: int) -> tuple[int, str]:
-    shown = call(shop, "GET", f"sales/{sale}")
-    return shown["available"], shown["status"]
+def shown(shop: Stack, sale: int) -> tuple[int, str]:
+    """Return what a buyer sees of a sale: the units that are left, and its status."""
+    seen = ask(shop.port, "GET", f"/api/v1/sales/{sale}").body
+    return seen["available"], seen["status"]
 
 
 def test_one_key_thirty_times_is_one_order(shop):
-    sale = new_sale(shop, stock=MANY, limit=MANY)
-    [token] = buyers(shop, 1)
-    answers = at_once(shop, [purchase(sale, token, key=str(uuid4()))] * MANY)
+    sale = new_sale(shop.port, stock=MANY, limit=MANY)
+    [token] = new_buyers(shop.port, 1)
+    answers = at_once(shop, [purchase(sale, token)] * MANY)
     assert kinds(answers) == {(201, ""): 1, (200, ""): MANY - 1}
     assert len({body["id"] for _, body in answers}) == 1
-    assert snapshot(shop, sale) == (MANY - 1, "open")
+    assert shown(shop, sale) == (MANY - 1, "open")
 
 
 def test_one_buyer_thirty_times_gets_the_limit(shop):
-    sale = new_sale(shop, stock=MANY, limit=1)
-    [token] = buyers(shop, 1)
+    sale = new_sale(shop.port, stock=MANY, limit=1)
+    [token] = new_buyers(shop.port, 1)
     answers = at_once(shop, [purchase(sale, token) for _ in range(MANY)])
     assert kinds(answers) == {(201, ""): 1, (409, "limit_reached"): MANY - 1}
-    assert snapshot(shop, sale) == (MANY - 1, "open")
+    assert shown(shop, sale) == (MANY - 1, "open")
 
 
 def test_the_last_unit_goes_to_one_of_thirty(shop):
-    sale = new_sale(shop, stock=1)
-    answers = at_once(shop, [purchase(sale, token) for token in buyers(shop, MANY)])
+    sale = new_sale(shop.port, stock=1)
+    answers = at_once(shop, [purchase(sale, token) for token in new_buyers(shop.port, MANY)])
     assert kinds(answers) == {(201, ""): 1, (409, "sold_out"): MANY - 1}
-    assert snapshot(shop, sale) == (0, "sold_out")
+    assert shown(shop, sale) == (0, "sold_out")
 
 
 def test_the_requests_do_race_for_read_check_write_sells_the_last_unit_twice(shop):
-    tokens = buyers(shop, MANY)
+    tokens = new_buyers(shop.port, MANY)
     for _ in range(ROUNDS):
-        sale = new_sale(shop, stock=1, strategy="naive")
+        sale = new_sale(shop.port, stock=1, strategy="naive")
         sold = kinds(at_once(shop, [purchase(sale, token) for token in tokens]))[201, ""]
         if sold > 1:
             return
@@ -138,24 +121,16 @@ BOTH = 30
 
 def test_every_process_refuses_a_revoked_token_soon_and_serves_the_others_all_the_time(shop):
     stays, leaves = Client(shop.port), [Client(shop.port) for _ in range(BOTH)]
-    made = buyers(shop, 2)
-    sale = new_sale(shop, stock=100_000, limit=100_000)
-
-    def buy(client: Client, token: str) -> int:
-        return client.ask(
-            *("POST", f"/api/v1/sales/{sale}/orders", {"quantity": 1}),
-            Authorization=f"Bearer {token}",
-            Idempotency_Key=str(uuid4()),
-        ).status
-
-    assert {buy(each, made[0]) for each in leaves} == {201}
+    revoked, good = new_buyers(shop.port, 2)
+    sale = new_sale(shop.port, stock=100_000, limit=100_000)
+    assert {each.buy(sale, revoked).status for each in leaves} == {201}
     with psycopg.connect(shop.urls.database) as console:
-        user = made[0].partition(".")[0]
+        user = revoked.partition(".")[0]
         console.execute("UPDATE accounts_user SET is_active = false WHERE id = %s", [user])
 
     def is_refused_everywhere() -> bool:
-        assert buy(stays, made[1]) == 201
-        return {buy(each, made[0]) for each in leaves} == {401}
+        assert stays.buy(sale, good).status == 201
+        return {each.buy(sale, revoked).status for each in leaves} == {401}
 
     wait_for(is_refused_everywhere, 120)
     for each in (stays, *leaves):
@@ -176,7 +151,7 @@ def test_the_document_and_the_api_agree(shop, tmp_path):
     command = [
         *(str(Path(sys.executable).with_name("schemathesis")), "run"),
         f"{shop.url}/api/v1/openapi.json",
-        *("--header", f"Authorization: Bearer {buyers(shop, 1)[0]}"),
+        *("--header", f"Authorization: Bearer {new_buyers(shop.port, 1)[0]}"),
         *("--checks", "all", "--exclude-checks", "positive_data_acceptance"),
         *("--max-examples", str(EXAMPLES), "--max-time", str(SECONDS), "--seed", str(SEED)),
         *("--request-timeout", "30", "--no-color"),

@@ -21,7 +21,7 @@ from development.embedded import EmbeddedServers, private_servers
 from development.folder import make_folder
 from development.private import private_folder
 from lab.stack.stack import Stack
-from lab.tests.whole_shop import Answer, ask, manage
+from lab.tests.whole_shop import Answer, buy, manage, new_buyers, new_sale
 from shop.tests.processes import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.nightly, pytest.mark.timeout(600)]
@@ -33,19 +33,12 @@ class Buyers:
     """Purchases over HTTP, and the key of every order that was confirmed."""
 
     def __init__(self, port: int) -> None:
-        self.port = port
-        self.tokens: list[str] = self._ask("/api/v1/demo/buyers", {"count": 5}).body["tokens"]
+        self.port, self.tokens = port, new_buyers(port, 5)
         self.orders: dict[str, tuple[str, int]] = {}
         """By key: the buyer's token and the order's id."""
 
-    def open_sale(self, stock: int) -> int:
-        terms = {"stock": stock, "limit": stock}
-        sale: int = self._ask("/api/v1/demo/sales", terms).body["sale"]
-        return sale
-
     def buy(self, sale: int, token: str, key: str) -> Answer:
-        headers = {"Authorization": f"Bearer {token}", "Idempotency_Key": key}
-        answer = self._ask(f"/api/v1/sales/{sale}/orders", {"quantity": 1}, **headers)
+        answer = buy(self.port, sale, token, key)
         if answer.status == 201:
             self.orders[key] = token, answer.body["id"]
         return answer
@@ -78,9 +71,6 @@ class Buyers:
         wanted = len(self.orders) + 20
         wait_for(lambda: len(self.orders) >= wanted, 120)
 
-    def _ask(self, path: str, body: object, **headers: str) -> Answer:
-        return ask(self.port, "POST", path, body, **headers)
-
 
 def test_a_rush_is_restored_to_a_point_and_newer_state_in_redis_does_no_harm() -> None:
     with private_servers(durable=False) as servers, private_folder() as folder:
@@ -90,14 +80,16 @@ def test_a_rush_is_restored_to_a_point_and_newer_state_in_redis_does_no_harm() -
         with stack:
             stack.start(*SHOP)
             buyers = Buyers(stack.port)
-            large, small = buyers.open_sale(1_000_000), buyers.open_sale(3)
+            large, small = (
+                new_sale(stack.port, stock=stock, limit=stock) for stock in (1_000_000, 3)
+            )
             first = buyers.buy_one(small)
             with buyers.rush(large):
                 buyers.wait_for_more()
                 database.back_up()
                 buyers.wait_for_more()
                 kept = dict(buyers.orders)
-                database.name_point("before_the_mistake")
+                database.sql("SELECT pg_create_restore_point('before_the_mistake')")
             under_way = set(buyers.orders) - set(kept)
             # Now Redis learns more than the restored database will know: a later lock holder's
             # token, levels with later numbers, that the small sale has sold out, tasks for orders.
@@ -156,10 +148,6 @@ class Archived:
         words += ["--dbname", self.servers.urls.database.rpartition("/")[0] + "/postgres"]
         self._run(postgres.programs() / "pg_basebackup", *words)
         self._run(postgres.programs() / "pg_verifybackup", "--quiet", self.base)
-
-    def name_point(self, name: str) -> None:
-        """Name this moment, and archive the WAL up to it."""
-        self.sql(f"SELECT pg_create_restore_point('{name}')")
 
     def archive_all(self) -> None:
         """Return when all WAL so far is in the archive."""

@@ -6,21 +6,20 @@ Its tests run where it is taken home (`test_take_home.py`).
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from development.embedded import private_servers
+from development.embedded import ServerUrls, private_servers
 from development.ports import next_free
 from lab import environment
 from lab.stack.stack import serves
+from lab.tests.whole_shop import ask, buy, production
 from shop.tests.processes import run, succeed, wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
@@ -35,21 +34,10 @@ LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc")
 class Shop:
     """A copy of the product in a separate folder, with a production environment."""
 
-    def __init__(self, folder: Path, servers: dict[str, str], port: int) -> None:
-        self.folder = folder
-        self.url = f"http://127.0.0.1:{port}"
-        self.environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": os.environ.get("HOME", "/"),
-            **servers,
-            "SECRET_KEY": uuid4().hex + uuid4().hex,
-            "ALLOWED_HOSTS": "127.0.0.1",
-            "SHOP_HTTPS": "0",
-            "SHOP_PORT": str(port),
-            "PSP_URL": "http://127.0.0.1:1",
-            "PSP_KEY": "key",
-            "PSP_WEBHOOK_SECRET": uuid4().hex,
-        }
+    def __init__(self, folder: Path, urls: ServerUrls) -> None:
+        self.folder, self.port = folder, next_free(20_000)
+        more = {"SHOP_HTTPS": "0", "SHOP_PORT": str(self.port)}
+        self.environment = production(urls, "127.0.0.1", **more)
 
     def run(self, *words: str) -> str:
         """Run a Python module or file of the copy; return its output."""
@@ -66,17 +54,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         else:
             shutil.copy(source, folder)
     with private_servers(durable=False) as servers:
-        yield Shop(folder, servers.urls.as_environment(), next_free(20_000))
-
-
-def post(url: str, body: object, **headers: str) -> tuple[int, dict[str, object]]:
-    request = urllib.request.Request(
-        url,
-        data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json", **headers},
-    )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return answer.status, json.load(answer)
+        yield Shop(folder, servers.urls)
 
 
 def test_it_migrates_starts_in_production_and_sells(shop: Shop) -> None:
@@ -92,19 +70,19 @@ def test_it_migrates_starts_in_production_and_sells(shop: Shop) -> None:
         env=shop.environment,
     )
     try:
-        wait_for(lambda: serves(f"{shop.url}/readyz"), 60)
-        _, token = post(f"{shop.url}/api/v1/tokens", {"username": "ann", "password": "pw"})
-        key = {"Authorization": f"Bearer {token['token']}", "Idempotency-Key": str(uuid4())}
-        path = f"{shop.url}/api/v1/sales/{sale}/orders"
-        status, order = post(path, {"quantity": 2}, **key)
-        assert (status, order["quantity"]) == (201, 2)
-        assert post(path, {"quantity": 2}, **key) == (200, order)
+        wait_for(lambda: serves(f"http://127.0.0.1:{shop.port}/readyz"), 60)
+        login = {"username": "ann", "password": "pw"}
+        token = ask(shop.port, "POST", "/api/v1/tokens", login).body["token"]
+        key = str(uuid4())
+        first, again = (buy(shop.port, sale, token, key) for _ in "12")
+        assert (first.status, first.body["quantity"]) == (201, 1)
+        assert (again.status, again.body) == (200, first.body)
     finally:
         web.terminate()
         web.wait(30)
     books = json.loads(shop.run("manage.py", "audit", "--json"))
     assert books["balanced"]
-    assert [(book["available"], book["held"]) for book in books["items"]] == [(1, 2)]
+    assert [(book["available"], book["held"]) for book in books["items"]] == [(2, 1)]
 
 
 @pytest.mark.parametrize(

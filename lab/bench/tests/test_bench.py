@@ -8,11 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from uuid import UUID, uuid4
+from uuid import uuid4
 from xml.etree import ElementTree
 
 import pytest
-import urllib3
 from django.core.management import call_command
 from django.db import connection
 
@@ -28,6 +27,7 @@ from lab.bench.rows import PEERS, Row, Server, peer
 from lab.bench.run import PURCHASES, Bench, purchases
 from lab.stack import entry
 from lab.strategies import CLASSES
+from lab.tests.whole_shop import buy
 from shop.audit import examine
 
 STOCK = 30
@@ -110,18 +110,6 @@ def urls() -> ServerUrls:
     return ServerUrls(urlsplit(database)._replace(path=f"/{name}").geturl(), *others)
 
 
-def ask(
-    target: targets.Target, sale: int, key: UUID, quantity: int, token: str = ""
-) -> tuple[int, Any]:
-    headers = {
-        "Authorization": f"Bearer {token or target.tokens[0]}",
-        "Idempotency-Key": str(key),
-    }
-    url = f"{target.stack.url}/api/v1/sales/{sale}/orders"
-    answer = urllib3.request("POST", url, json={"quantity": quantity}, headers=headers)
-    return answer.status, answer.json()
-
-
 @pytest.mark.long
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", PEERS)
@@ -131,18 +119,20 @@ def test_peers_sell_exactly_their_stock(urls: ServerUrls, name: str) -> None:
     with ExitStack() as cleanup:
         [shop] = targets.start([row.server], urls, cleanup, lambda progress: None).values()
         [sale] = shop.open_sales(row)
-        key = uuid4()
-        status, order = ask(shop, sale, key, 2)
-        assert (status, order["quantity"]) == (201, 2)
-        assert ask(shop, sale, key, 2) == (200, order)
-        assert ask(shop, sale, key, 1)[0] == 422
-        assert ask(shop, sale, uuid4(), 1, token="1.forged")[0] == 401
-        assert ask(shop, sale + 1, uuid4(), 1)[0] == 404
+        port, token, key = shop.stack.port, shop.tokens[0], str(uuid4())
+        order = buy(port, sale, token, key, 2)
+        assert (order.status, order.body["quantity"]) == (201, 2)
+        again = buy(port, sale, token, key, 2)
+        assert (again.status, again.body) == (200, order.body)
+        assert buy(port, sale, token, key, 1).status == 422
+        assert buy(port, sale, "1.forged").status == 401
+        assert buy(port, sale + 1, token).status == 404
         assert shop.books([sale]) == targets.Books(1, 0)
         requests = purchases([sale], shop.tokens)
-        load = client.run("127.0.0.1", shop.stack.port, requests, connections=8, count=3 * STOCK)
+        load = client.run("127.0.0.1", port, requests, connections=8, count=3 * STOCK)
         assert (load.statuses, load.errors) == ({201: STOCK - 2, 409: 2 * STOCK + 2}, 0)
-        assert ask(shop, sale, key, 2) == (200, order)
+        again = buy(port, sale, token, key, 2)
+        assert (again.status, again.body) == (200, order.body)
         assert shop.books([sale]) == targets.Books(STOCK - 1, 0)
         with connection.cursor() as cursor:
             cursor.execute("UPDATE peer_sale SET available = 3 WHERE id = %s", [sale])

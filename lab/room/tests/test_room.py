@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from datetime import timedelta
 from uuid import uuid4
@@ -15,7 +14,6 @@ from django.db.models.functions import Now
 from inventory import services
 from inventory.hooks import hooks
 from inventory.redis import ITEM_LOCK, circuit, client
-from lab import environment
 from lab.models import UnenforcedItem
 from lab.room import readings
 from lab.room.duel import Duels
@@ -30,6 +28,7 @@ from shop.checkout import buy
 from shop.operating.metrics import files
 from shop.refusals import Refusal
 from shop.tests.catalogue import a_buyer
+from shop.tests.processes import succeed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -233,18 +232,10 @@ def test_an_order_that_a_killed_room_has_left_records_nothing(tmp_path):
 @pytest.mark.long
 def test_naive_oversells_and_combining_does_not_to_the_same_buyers(tmp_path):
     words = ("--buyers", "80", "--stock", "20", "--seed", "7", "--folder", str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "manage.py", "duel", "--lines", *words],
-        cwd=environment.PROJECT,
-        # Not among the mails of other databases' shops, whose orders have the same numbers.
-        env={**os.environ, "SHOP_DATA": str(tmp_path / "data")},
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in done.stdout.splitlines()]
+    # Not among the mails of other databases' shops, whose orders have the same numbers.
+    env = {**os.environ, "SHOP_DATA": str(tmp_path / "data")}
+    said = succeed(sys.executable, "manage.py", "duel", "--lines", *words, env=env)
+    told = [json.loads(line) for line in said.splitlines()]
     assert told[0] == {"run": 1}
     sides = [each["side"] for each in told if "side" in each]
     assert sides == sorted(sides)  # one after the other

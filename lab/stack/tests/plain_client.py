@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import json
 import os
-import subprocess
 import sys
 import threading
 import uuid
@@ -22,7 +21,7 @@ from urllib.request import Request, urlopen
 
 import psycopg
 
-from lab import environment
+from shop.tests.processes import succeed
 
 
 class Answer(NamedTuple):
@@ -106,14 +105,8 @@ def oversold(shop: Shop, prepare: Callable[[Shop, int, int], Sale], units: int, 
 def flash_sale(shop: Shop, units: int, buyers: int) -> Sale:
     """Ours: a sale by its command, buyers by the demo's call."""
     command = [sys.executable, "manage.py", "create_sale", "--json", "--limit", "1"]
-    made = subprocess.run(
-        [*command, "--price", "999", "--stock", str(units)],
-        cwd=environment.PROJECT,
-        env={**os.environ, **shop.variables},
-        capture_output=True,
-        check=True,
-    )
-    sale = json.loads(made.stdout)["sale"]
+    env = {**os.environ, **shop.variables}
+    sale = json.loads(succeed(*command, "--price", "999", "--stock", units, env=env))["sale"]
     tokens = shop.ask("/api/v1/demo/buyers", {"count": buyers}).body["tokens"]
     steps = [
         Post(

@@ -23,7 +23,7 @@ from lab import environment
 from lab.stack.stack import TARGET, serves
 from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 from loadtest.faults import Target
-from shop.tests.processes import wait_for
+from shop.tests.processes import run, wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -157,18 +157,10 @@ def test_ctrl_c_in_the_middle_of_the_start_stops_what_was_started(folder, stage)
 
 def manage(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command as a user does, with the data in a folder and no other servers."""
-    variables = {**os.environ, "SHOP_DATA": str(folder), "SHOP_DEMO": "1"}
-    for name in ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL"):
-        del variables[name]
-    return subprocess.run(
-        [sys.executable, "manage.py", *words],
-        cwd=environment.PROJECT,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    servers = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
+    env = {name: text for name, text in os.environ.items() if name not in servers}
+    env |= {"SHOP_DATA": str(folder), "SHOP_DEMO": "1"}
+    return run(sys.executable, "manage.py", *words, env=env)
 
 
 def test_the_first_command_on_a_fresh_machine_may_be_any(folder):

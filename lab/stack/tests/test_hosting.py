@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -23,6 +23,7 @@ from loadtest.rush import rush_shop
 from loadtest.shops import load
 from loadtest.shops.setup import Setup, names, setup_of
 from loadtest.ui.other_shops import running
+from shop.tests.processes import run
 
 UNITS, BUYERS, ROUNDS = 5, 30, 3
 BROKEN = frozenset({"evershop", "flask_example", "medusa", "oscar", "vendure"})
@@ -92,11 +93,8 @@ def test_a_shop_for_node_is_left_out_with_one_line(
     assert "\n" not in lack
 
 
-def prove(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "manage.py", "prove_shop", *words]
-    return subprocess.run(
-        command, cwd=environment.PROJECT, capture_output=True, text=True, check=False
-    )
+def prove(*words: str) -> CompletedProcess[str]:
+    return run(sys.executable, "manage.py", "prove_shop", *words, seconds=1800)
 
 
 def test_a_row_that_a_shop_does_not_have_is_refused():

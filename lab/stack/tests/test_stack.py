@@ -14,7 +14,7 @@ import pytest
 import urllib3
 
 from development import leftovers
-from development.embedded import ServerUrls, private_servers
+from development.embedded import private_servers
 from development.errors import StackError
 from development.folder import private_temporary, taken
 from development.private import private_folder
@@ -26,10 +26,10 @@ from development.tests.test_system_errors import (
     refuses_a_small_disk,
     variables,
 )
-from lab import environment
 from lab.stack.demo import living_workers
 from lab.stack.stack import Stack, serves
-from shop.tests.processes import wait_for
+from lab.tests.whole_shop import manage
+from shop.tests.processes import run, succeed, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -46,16 +46,6 @@ def folder():
         assert leftovers.find(parent) == []
 
 
-def migrate(urls: ServerUrls) -> None:
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-        cwd=environment.PROJECT,
-        env={**os.environ, **urls.as_environment()},
-        check=True,
-        timeout=60,
-    )
-
-
 @pytest.mark.long
 def test_ports_stay_claimed_while_their_servers_may_restart(urls, folder):
     with Stack(folder, urls) as stack:
@@ -69,7 +59,7 @@ def test_ports_stay_claimed_while_their_servers_may_restart(urls, folder):
 @pytest.mark.long
 def test_a_worker_that_waits_for_the_database_goes_on_serving_others(urls, folder):
     """The point of a gevent worker; lost if psycopg is imported too early."""
-    migrate(urls)
+    manage(urls, "migrate", "--verbosity", "0")
     with Stack(folder, urls, extra={"WEB_CONCURRENCY": "1"}) as stack:
         stack.start("web")
         answers = []
@@ -139,16 +129,8 @@ with private_servers(disk=small_disk) as servers:
 
 
 def test_a_full_disk_refuses_what_does_not_fit_and_takes_it_when_healed(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FILL],
-        cwd=environment.PROJECT,
-        env={**os.environ, "SHOP_DATA": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    said = done.stdout.split()
+    env = {**os.environ, "SHOP_DATA": str(tmp_path)}
+    said = succeed(sys.executable, "-c", FILL, env=env).split()
     assert said in (["DiskFull", "DiskFull", "1"], ["no", "disk"])
     assert os.geteuid() != 0 or sys.platform != "linux" or said[0] == "DiskFull"
     assert str(tmp_path) not in Path("/proc/mounts").read_text(), "other processes do not see it"
@@ -166,14 +148,8 @@ def test_a_read_only_folder_is_named(tmp_path, words):
 
 @pytest.mark.parametrize(("port", "told"), [("x", "a whole number"), ("65536", "from 1 to 65535")])
 def test_a_wrong_port_is_reported_before_anything_starts(tmp_path, port, told):
-    done = subprocess.run(
-        (*MANAGE, "demo"),
-        cwd=environment.PROJECT,
-        env=variables(SHOP_DATA=str(tmp_path / "data"), SHOP_PORT=port),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = variables(SHOP_DATA=str(tmp_path / "data"), SHOP_PORT=port)
+    done = run(*MANAGE, "demo", env=env)
     assert is_one_line(done), done.stderr
     assert told in done.stderr
     assert not (tmp_path / "data").exists()
