@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import io
-from pathlib import Path
 from random import Random
 
 import pytest
-from babel.messages.mofile import write_mo
-from babel.messages.pofile import read_po
-from django.utils.translation import override
 from playwright.sync_api import expect
 
-import course
 from course.lesson import find, scenarios
 from course.position import LONGEST, Impossible, parse, position, write
 from course.report import report
 from course.simulator.schedule import Act
 from course.tests.conftest import dropped_leases
 from course.tests.test_lessons import toy
-from course.views import SCRIPT
 from shop.accounts.models import User
 from shop.tests.catalogue import a_buyer
 from shop.tests.test_browser import chromium, open_page
-from shop.tests.test_messages import translations, used
 
 __all__ = ["chromium", "dropped_leases", "open_page", "toy"]
 
@@ -34,7 +26,6 @@ pytestmark = [
 ]
 
 FIRST = find("1").scenarios[0]
-LOCALE = Path(course.__file__).parent / "locale/zh_Hans/LC_MESSAGES"
 
 
 def name(scenario) -> str:
@@ -148,20 +139,6 @@ def test_only_staff_may_run_their_own_lock(client):
     assert client.post(mine, {"code": "import os"}).json()["error"].startswith("my_lock.py: it may")
     broken = find("1").start.read_text()
     assert "✗ nobody can ever enter" in client.post(mine, {"code": broken}).json()["timeline"]
-
-
-def test_every_text_is_translated():
-    with (LOCALE / "django.po").open("rb") as file:
-        catalogue = read_po(file, locale="zh_Hans")
-    assert used(LOCALE.parents[2]) == set(translations(catalogue))
-    shown = {one.flaw.wrong.value for one in scenarios() if one.flaw.wrong}
-    with override("en"):  # a test before may have spoken Chinese
-        shown |= {str(text) for text in SCRIPT.values()}
-    assert all(catalogue[text].string for text in shown)
-    compiled = io.BytesIO()
-    write_mo(compiled, catalogue)
-    assert compiled.getvalue() == (LOCALE / "django.mo").read_bytes()
-    assert not [message.id for message in catalogue if message.fuzzy]
 
 
 @pytest.mark.django_db

@@ -1,48 +1,56 @@
-"""Every message of the lab's pages is in the compiled Chinese catalogue."""
+"""Every message of the lab's and the course's pages is in their compiled Chinese catalogues."""
 
 import io
 import re
 from pathlib import Path
 
+import pytest
+from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from django.utils.translation import gettext, override
 
+import course
 import lab
+from course.lesson import scenarios
+from course.views import SCRIPT
 from shop.tests.test_messages import INNER, translations, used, values
 
-LAB = Path(lab.__file__).parent
-CATALOGUE = LAB / "locale/zh_Hans/LC_MESSAGES"
-
-with (CATALOGUE / "django.po").open("rb") as file:
-    CHINESE = read_po(file, locale="zh_Hans")
+LAB, COURSE = (Path(app.__path__[0]) for app in (lab, course))
 
 
-def test_the_catalogue_has_the_messages_that_are_used_and_no_others():
-    assert used(LAB) == set(translations(CHINESE))
+def catalogue_of(app: Path) -> Catalog:
+    with (app / "locale/zh_Hans/LC_MESSAGES/django.po").open("rb") as file:
+        return read_po(file, locale="zh_Hans")
+
+
+@pytest.mark.parametrize("app", [LAB, COURSE], ids=lambda app: app.name)
+def test_every_message_is_translated_and_compiled_as_the_site_says_it(app):
+    chinese = catalogue_of(app)
+    assert used(app) == set(translations(chinese))
+    with override("zh-hans"):
+        for (_, [original]), [text] in translations(chinese).items():
+            assert re.search(r"[\u4e00-\u9fff]", text), original
+            assert values(text) == values(original)
+            assert gettext(original) == text
+    assert not [message.id for message in chinese if message.fuzzy]
+    compiled = io.BytesIO()
+    write_mo(compiled, chinese)
+    assert compiled.getvalue() == (app / "locale/zh_Hans/LC_MESSAGES/django.mo").read_bytes()
+
+
+def test_what_a_position_and_its_script_say_is_translated():
+    said = {one.flaw.wrong.value for one in scenarios() if one.flaw.wrong}
+    with override("en"):  # a test before may have spoken Chinese
+        said |= {str(text) for text in SCRIPT.values()}
+    assert said <= {original for _, [original] in translations(catalogue_of(COURSE))}
 
 
 def test_buyers_never_read_of_strategies_locks_or_ledgers():
     buyers_pages = [LAB / "templates/lab/mails.html", *(LAB / "demo/templates").rglob("*.html")]
+    chinese = translations(catalogue_of(LAB))
     for page in buyers_pages:
         texts = re.findall(r'translate "([^"]*)"', page.read_text())
         assert texts
-        chinese = translations(CHINESE)
         for text in texts:
-            assert not INNER.search(text)
-            assert not INNER.search("".join(chinese.get((None, (text,)), ())))
-
-
-def test_every_message_is_translated_with_the_same_values_and_as_the_site_says_it():
-    with override("zh-hans"):
-        for (_, [original]), [text] in translations(CHINESE).items():
-            assert re.search(r"[\u4e00-\u9fff]", text), original
-            assert values(text) == values(original)
-            assert gettext(original) == text
-
-
-def test_the_compiled_catalogue_is_up_to_date():
-    compiled = io.BytesIO()
-    write_mo(compiled, CHINESE)
-    assert compiled.getvalue() == (CATALOGUE / "django.mo").read_bytes()
-    assert not [message.id for message in CHINESE if message.fuzzy]
+            assert not INNER.search(f"{text} {chinese.get((None, (text,)), ())}")
