@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from course.lesson import lessons
 from course.simulator.explored_locks import EXPLORED_LOCKS
 from course.simulator.history import Kind, Wrong
 from course.simulator.production import MODULES
@@ -14,23 +13,6 @@ from course.simulator.search import Exploration, explore, run_seed, run_seeds
 from course.simulator.virtual import inside_simulation
 from course.tests.conftest import explore_command as search
 from course.tests.conftest import lesson_command as lesson
-
-
-def test_the_list_names_every_lesson_and_the_one_that_cannot_fail(capsys):
-    assert lesson() == 0
-    out = capsys.readouterr().out
-    assert all(each.slug in out for each in lessons())
-    assert out.count("cannot fail") == 1
-
-
-@pytest.mark.parametrize("slug", [each.slug for each in lessons()])
-def test_a_lesson_that_is_listed_is_shown_by_its_name(capsys, slug):
-    assert lesson(slug) == 0
-    out = capsys.readouterr().out
-    if slug != "unique-index":
-        assert "✗" in out
-        assert "Fixed by" in out
-        assert "The failure does not occur." in out
 
 
 def test_a_lesson_as_json_has_both_histories_and_the_schedule(capsys):

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from psycopg.errors import UniqueViolation
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from course.simulator.history import Kind
@@ -20,15 +19,9 @@ from course.simulator.virtual import THREADING, TIME
 from course.simulator.world import World
 
 
-def world_of(*deviations: Deviation) -> World:
-    return World(Replay(deviations))
-
-
-def play(
-    *deviations: Deviation, replicated: bool = False, **programs: Callable[[SimulatedRedis], object]
-) -> RedisServer:
+def play(*deviations: Deviation, **programs: Callable[[SimulatedRedis], object]) -> RedisServer:
     """Run clients by these names, one second after the other; return their server."""
-    server = RedisServer(world_of(*deviations), replicated=replicated)
+    server = RedisServer(World(Replay(deviations)))
     for place, (name, program) in enumerate(programs.items()):
 
         def run(program: Callable[[SimulatedRedis], object] = program) -> None:
@@ -40,7 +33,7 @@ def play(
 
 
 def test_a_day_passes_in_no_time_and_clocks_can_differ():
-    world = world_of()
+    world = World(Replay(()))
     seen: list[float] = []
 
     def run() -> None:
@@ -60,7 +53,7 @@ def test_outside_of_a_simulation_the_stand_ins_are_the_real_thing():
     assert isinstance(THREADING.Event(), threading.Event)
     assert THREADING.current_thread() is threading.current_thread()
     with pytest.raises(Stuck):
-        world_of().sleep(1)
+        World(Replay(())).sleep(1)
 
 
 def test_a_crashed_process_reaches_no_server_not_even_in_its_finally():
@@ -93,59 +86,6 @@ def test_a_lost_reply_was_carried_out_and_a_lost_request_was_not(act, carried_ou
     assert server.model.execute([b"GET", b"k"]) == carried_out
 
 
-def test_a_paused_process_stands_still_with_all_its_threads():
-    ticks: list[float] = []
-
-    def run(client: SimulatedRedis) -> None:
-        stop = THREADING.Event()
-
-        def tick() -> None:
-            while not stop.wait(1.0):
-                ticks.append(TIME.monotonic())
-
-        thread = THREADING.Thread(target=tick, daemon=True)
-        thread.start()
-        TIME.sleep(2.5)
-        client.set("k", "1")
-        stop.set()
-        thread.join()
-
-    play(Deviation("A", "acquire", 1, Act.PAUSE, seconds=15.0), A=run)
-    assert ticks[:2] == [1.0, 2.0]
-    assert all(tick >= 17.5 for tick in ticks[2:])
-
-
-def test_a_switch_lets_the_other_go_first():
-    def order(*deviations: Deviation) -> list[str]:
-        world = world_of(*deviations)
-        server = RedisServer(world)
-
-        def run() -> None:
-            client = SimulatedRedis(server)
-            client.get("k")
-            client.get("k")
-
-        for name in "AB":
-            world.spawn(world.process(name), run)
-        world.run()
-        return [event.who for event in world.history if event.kind is Kind.COMMAND]
-
-    assert order() == ["A", "A", "B", "B"]
-    assert order(Deviation("A", "acquire", 2, Act.SWITCH, "B")) == ["A", "B", "B", "A"]
-
-
-def test_a_fail_over_forgets_the_last_write_and_only_that():
-    answers: list[object] = []
-
-    def run(client: SimulatedRedis) -> None:
-        client.set("first", "1")
-        client.set("second", "1")
-        answers.extend([client.get("first"), client.get("second")])
-
-    play(Deviation("A", "acquire", 3, Act.FAIL_OVER, "redis"), replicated=True, A=run)
-    assert answers == [b"1", None]
-
-
 def test_blocked_readers_are_served_in_the_order_in_which_they_came():
     got: list[tuple[str, object]] = []
 
@@ -158,73 +98,22 @@ def test_blocked_readers_are_served_in_the_order_in_which_they_came():
     assert server.world.seconds() == pytest.approx(6.001)
 
 
-def test_locks_of_a_process_make_its_threads_wait():
-    log: list[str] = []
-
-    def run(_: SimulatedRedis) -> None:
-        lock, ready = THREADING.Lock(), THREADING.Event()
-
-        def other() -> None:
-            ready.wait(9)
-            with lock:
-                log.append("enters")
-
-        thread = THREADING.Thread(target=other)
-        thread.start()
-        with lock:
-            ready.set()
-            TIME.sleep(1)
-            log.append("leaves")
-        thread.join()
-        with pytest.raises(AttributeError, match="the simulator has no threading"):
-            THREADING.Condition()
-
-    play(A=run)
-    assert log == ["leaves", "enters"]
-
-
 def test_an_error_in_a_client_is_not_swallowed():
     with pytest.raises(ZeroDivisionError):
         play(A=lambda _: 1 / 0)
+    with pytest.raises(AttributeError, match="has no threading"):
+        play(A=lambda _: THREADING.Condition())
 
 
-INSERT = "INSERT INTO t (name, n) VALUES (%s, %s)"
-SELECT = "SELECT n FROM t WHERE name = %s"
-TAKE = "UPDATE t SET n = n - %s WHERE name = %s AND n >= %s"
+def test_a_statement_that_the_database_does_not_know_is_named():
+    server = TableServer(World(Replay(())))
 
+    def truncate() -> None:
+        server.connect().execute("TRUNCATE t")
 
-def test_a_transaction_makes_others_wait_as_in_postgresql():
-    world = world_of()
-    server = TableServer(world)
-    server.preload("t", name="x", n=3)
-    seen: list[object] = []
-
-    def first() -> None:
-        connection = server.connect(autocommit=False)
-        assert connection.execute(TAKE, (2, "x", 2)).rowcount == 1
-        connection.execute(INSERT, ("y", 1))
-        world.sleep(5)
-        connection.commit()
-        connection.execute("DELETE FROM t WHERE name = %s", ("y",))
-        world.sleep(5)
-        connection.rollback()
-
-    def second() -> None:
-        connection = server.connect(autocommit=False)
-        seen.append(connection.execute(SELECT, ("x",)).fetchone())
-        seen.append(connection.execute(SELECT, ("y",)).fetchone())
-        seen.append((connection.execute(TAKE, (2, "x", 2)).rowcount, round(world.seconds())))
-        with pytest.raises(UniqueViolation):
-            connection.execute(INSERT, ("y", 2))
-        seen.append((connection.execute(f"{SELECT} FOR UPDATE", ("y",)).rows, world.seconds() > 9))
-        with pytest.raises(NotImplementedError):
-            connection.execute("TRUNCATE t")
-
-    world.spawn(world.process("A"), first)
-    world.spawn(world.process("B"), second, after=1.0)
-    world.run()
-    assert seen == [(3,), None, (0, 5), ([(1,)], True)]
-    assert server.committed("t") == {"x": {"name": "x", "n": 1}, "y": {"name": "y", "n": 1}}
+    server.world.spawn(server.world.process("A"), truncate)
+    with pytest.raises(NotImplementedError, match="TRUNCATE t"):
+        server.world.run()
 
 
 def test_a_timeline_folds_repeats():
