@@ -70,10 +70,6 @@ def test_a_count_that_cannot_be_is_refused_in_words(count):
         understand("prove", [f"--stock={count}"])
 
 
-def targets() -> set[str]:
-    return set(re.findall(r"(?m)^([a-z-]+):", (PROJECT / "Makefile").read_text()))
-
-
 @pytest.mark.parametrize("line", sorted(set(documented())))
 def test_a_documented_command_is_understood(line):
     words = shlex.split(line, comments=True)
@@ -81,7 +77,7 @@ def test_a_documented_command_is_understood(line):
         words.pop(0)
     if words[0] == "make":
         target, given = words[1], dict(word.split("=", 1) for word in words[2:])
-        assert target in targets()
+        assert f"\n{target}:" in (PROJECT / "Makefile").read_text()
         if target not in NOT_OURS:
             shop = [given["SHOP"]] if "SHOP" in given else []
             understand(target.replace("-", "_"), shop + shlex.split(given.get("ARGS", "")))

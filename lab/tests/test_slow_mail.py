@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
 from email.parser import BytesParser
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from aiosmtpd.controller import Controller
@@ -68,7 +68,7 @@ class MailServer(Controller):
 
 
 @pytest.fixture
-def server(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[MailServer]:
+def server(tmp_path: Path, settings: Any) -> Iterator[MailServer]:
     server = MailServer(tmp_path)
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
@@ -76,19 +76,6 @@ def server(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> It
     server.start()
     yield server
     server.stop()
-
-
-@pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractContextManager[None]]:
-    """Return a context in which some answers take that many seconds."""
-
-    @contextmanager
-    def waits(pauses: dict[str, float]) -> Iterator[None]:
-        monkeypatch.setattr(SlowServer, "pauses", pauses)
-        yield
-        monkeypatch.setattr(SlowServer, "pauses", {})
-
-    return waits
 
 
 @pytest.fixture
@@ -117,10 +104,10 @@ def follow_up_again(times: int = 1) -> None:
     ids=["when it has the mail", "at the end", "always"],
 )
 def test_a_password_reset_is_mailed_once(
-    pauses: dict[str, float], eve: User, server: MailServer, slow: Any
+    pauses: dict[str, float], eve: User, server: MailServer
 ) -> None:
     Client().post("/password-reset/", {"email": eve.email})
-    with slow(pauses):
+    with patch.object(SlowServer, "pauses", pauses):
         follow_up_again(3)
     follow_up_again(2)
     assert server.taken("Delivered-To") == [eve.email]
@@ -130,11 +117,9 @@ def test_a_password_reset_is_mailed_once(
 @pytest.mark.parametrize(
     "pauses", [{BYE: 2 * TIMEOUT}, {EVERY: PAUSE}], ids=["at the end", "always"]
 )
-def test_an_orders_mail_is_sent_once(
-    pauses: dict[str, float], server: MailServer, slow: Any
-) -> None:
+def test_an_orders_mail_is_sent_once(pauses: dict[str, float], server: MailServer) -> None:
     order = an_order(a_sale())
-    with slow(pauses):
+    with patch.object(SlowServer, "pauses", pauses):
         follow_up_again(3)
     follow_up_again(2)
     assert server.taken("Message-ID") == [f"<confirmation.{order.pk}@flash-sale>"]

@@ -186,21 +186,19 @@ def test_a_later_copy_is_what_the_first_one_was(tmp_path):
         assert f'"{variable}", "{default}"' in found
 
 
-@pytest.mark.parametrize("name", ["", "抢购", 'Acme "Tickets"'])
-def test_a_name_that_cannot_be_part_of_other_names_is_refused(tmp_path, name):
-    with pytest.raises(NotTaken, match="NAME"):
-        take(tmp_path / "shop", name)
-
-
-def test_no_folder_is_not_taken_for_this_one():
-    with pytest.raises(NotTaken, match="DEST is missing"):
-        take(Path(), ACME)
-
-
-def test_a_folder_with_something_else_is_refused(tmp_path):
-    (tmp_path / "thesis.txt").write_text("my only copy")
-    with pytest.raises(NotTaken, match="not empty"):
-        take(tmp_path, ACME)
+@pytest.mark.parametrize(
+    ("folder", "name", "why"),
+    [
+        *(("new", name, "NAME") for name in ("", "抢购", 'Acme "Tickets"')),
+        ("", ACME, "DEST is missing"),
+        ("full", ACME, "not empty"),
+    ],
+)
+def test_what_cannot_be_taken_home_is_refused_with_the_reason(tmp_path, folder, name, why):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("my only copy")
+    with pytest.raises(NotTaken, match=why):
+        take(tmp_path / folder if folder else Path(), name)
 
 
 def test_a_text_that_is_replaced_and_no_longer_there_is_reported():

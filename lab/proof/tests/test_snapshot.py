@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -101,10 +100,13 @@ def test_what_expires_before_the_final_read_is_owed_until_its_mail_is_sent() -> 
     assert snapshot.owed([brief.pk]) == 0, "nobody tries it again"
 
 
-@contextmanager
-def mail_server(folder: Path) -> Iterator[int]:
-    """Run the lab's mail server over a folder; yield its port."""
-    port = next_free(environment.MAIL_PORT)
+@pytest.fixture
+def port(tmp_path: Path, settings: Any) -> Iterator[int]:
+    """The lab's mail server, to which the shop sends."""
+    folder, port = tmp_path / "mail", next_free(environment.MAIL_PORT)
+    settings.MAIL_FOLDER = folder
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", port
     command = ["-m", "lab.mail_server", "--port", str(port), "--folder", str(folder)]
     process = subprocess.Popen([sys.executable, *command], cwd=environment.PROJECT)
     try:
@@ -114,16 +116,6 @@ def mail_server(folder: Path) -> Iterator[int]:
     finally:
         process.terminate()
         assert process.wait(timeout=10) == 0
-
-
-@pytest.fixture
-def port(tmp_path: Path, settings: Any) -> Iterator[int]:
-    """A mail server to which the shop sends."""
-    settings.MAIL_FOLDER = tmp_path / "mail"
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    with mail_server(tmp_path / "mail") as port:
-        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", port
-        yield port
 
 
 def an_order_of(name: str) -> Order:

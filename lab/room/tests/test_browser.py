@@ -22,11 +22,10 @@ from lab.tests.test_accessibility import findings
 from loadtest.checker import judge
 from loadtest.faults import FAULTS as KNOWN_FAULTS
 from loadtest.faults import left_out
-from loadtest.faults.fault import free_port
 from loadtest.history import Operation
 from loadtest.history import Recorder as History
 from loadtest.replay import compose, marks_of
-from loadtest.report import Story, write
+from loadtest.report import Story, gather, write
 from loadtest.tests.busy_run import sold_out_run
 from loadtest.tests.planted_orders import STOCK_PLANTS
 from shop.checkout import buy
@@ -41,7 +40,7 @@ def figure(page: Page, name: str, within: str = "main"):
     return page.locator(f"{within} [data-name={name}] strong")
 
 
-def test_the_room_shows_a_sale_its_buttons_work_and_an_oversell_is_red(open_page, settings):
+def test_the_room_shows_a_sale_its_buttons_work_and_an_oversell_is_red(open_page):
     sale = a_sale(stock=10, limit=5)
     page = open_page("/room/")
     expect(figure(page, "available")).to_have_text("10")
@@ -59,11 +58,6 @@ def test_the_room_shows_a_sale_its_buttons_work_and_an_oversell_is_red(open_page
     page.get_by_label("Strategy").last.select_option("guard")
     expect(page.locator("svg")).to_contain_text("guard does not use the lock")
     assert page.locator("canvas").count() == 4
-    there = settings.REDIS_URL
-    settings.REDIS_URL = f"redis://127.0.0.1:{free_port()}/0"
-    expect(page.get_by_text("Redis does not answer")).to_be_visible()
-    settings.REDIS_URL = there
-    expect(page.get_by_text("Redis answers again")).to_be_visible()
     UnenforcedItem.add(sale.item_id)
     Item.objects.filter(pk=sale.item_id).update(total=2, available=0)
     expect(page.locator("[data-verdict]")).to_have_text("Oversold by 1")
@@ -184,7 +178,6 @@ def test_the_duel_plays_the_shipped_recording_until_another_is_there(open_page, 
     for selector in ("[data-figure]", ".replay-picture", ".replay-controls"):
         for nth in range(page.locator(f"{selector}:visible").count()):
             assert box(page, f"{selector}:visible", nth)["bottom"] <= 800, selector
-    assert list(findings(page)) == []
     shipped = json.loads(SHIPPED.read_bytes())
     sides = [{"strategy": each["strategy"]} for each in shipped["sides"]]
     room.room.show(
@@ -285,7 +278,7 @@ def test_a_report_opens_at_the_violation_alone_and_on_the_demos_page(open_page, 
     marks = marks_of(verdict)
     replay = compose(files, title="The broken run", marks=marks, units=4)
     report = tmp_path / "report.html"
-    write(report, Story("t"), verdict, None, replay)
+    write(report, Story("t", repeat="make prove"), verdict, gather(files), replay)
     page = open_page("/room/replay/")
     expect(page.locator("[data-title]")).to_have_text("naive")  # the recording that ships
     page.get_by_label("A report or a replay").set_input_files(report)
@@ -300,8 +293,10 @@ def test_a_report_opens_at_the_violation_alone_and_on_the_demos_page(open_page, 
     expect(page.locator(".replay-broken")).to_be_hidden()
     page.goto(report.as_uri())
     assert page.locator("[data-watch]").count() == 1
+    assert list(findings(page)) == []
     page.get_by_role("button", name="Watch it break in slow motion").click()
     expect(page.get_by_role("dialog").locator(".replay-broken")).to_contain_text("P4")
+    assert list(findings(page)) == []
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
 
