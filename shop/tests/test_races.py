@@ -22,7 +22,7 @@ from inventory.tests.helpers import at_once, books_not_enforced
 from shop import orders, payments
 from shop.accounts.models import User
 from shop.catalogue.models import Sale
-from shop.checkout import buy
+from shop.checkout import Wanted, buy, check_out
 from shop.orders import Part, WrongState
 from shop.orders.models import Order
 from shop.orders.transitions import ORDER_LOCK, Step
@@ -136,6 +136,12 @@ def hesitant(fake_provider: FakeProvider) -> FakeProvider:
     return fake_provider
 
 
+@pytest.fixture
+def no_lock(monkeypatch) -> None:
+    """Disable the order lock, as without Redis."""
+    monkeypatch.setattr(ORDER_LOCK, "hold", lambda order: nullcontext())
+
+
 def some_orders(sale: Sale, count: int) -> list[Order]:
     users = User.objects.bulk_create([User(username=str(uuid4())) for _ in range(count)])
     bought = [buy(sale.pk, user.pk, uuid4(), 2 if sale.limit > 1 else 1) for user in users]
@@ -168,13 +174,32 @@ def test_two_racing_requests_end_as_if_one_had_come_after_the_other(race, hesita
     run(race, hesitant, PAIRS)
 
 
+@pytest.mark.parametrize(
+    ("give_back", "ended"),
+    [(orders.cancel, Status.CANCELLED), (payments.refund, Status.REFUNDED)],
+)
+def test_the_last_units_of_two_lines_given_back_at_once_end_the_order(
+    give_back, ended, no_lock, fake_provider
+):
+    """Without Redis, the second waits for the order's row, and then sees what the first did."""
+    sales = [a_sale(stock=PAIRS), a_sale(stock=PAIRS)]
+    users = User.objects.bulk_create([User(username=str(uuid4())) for _ in range(PAIRS)])
+    lines = [Wanted(sale.pk, 1) for sale in sales]
+    found = [check_out(user.pk, uuid4(), lines).order for user in users]
+    if ended == Status.REFUNDED:
+        for order in found:
+            payments.pay(again(order))
+    racers = [
+        partial(give_back, again(order), Part(1, uuid4(), sale.pk))
+        for order in found
+        for sale in sales
+    ]
+    assert not [answer for answer in at_once(racers) if isinstance(answer, Exception)]
+    come_to_rest(fake_provider)
+    assert [again(order).status for order in found] == [ended] * PAIRS
+
+
 # --- negative controls: what the races find ----------------------------------------------------
-
-
-@pytest.fixture
-def no_lock(monkeypatch) -> None:
-    """Disable the order lock, as without Redis."""
-    monkeypatch.setattr(ORDER_LOCK, "hold", lambda order: nullcontext())
 
 
 def race_at(fake_provider: FakeProvider, call: str) -> None:
