@@ -10,6 +10,10 @@ PUBLIC_URL = "http://127.0.0.1:8000"
 
 SHOP_RATE_LIMIT = 0
 
+# A test's own transaction waits for as long as the machine is busy.
+if DATABASES:  # noqa: F405
+    DATABASES["default"]["OPTIONS"]["options"] += " -c idle_in_transaction_session_timeout=0"  # noqa: F405
+
 # What a shop can do without is tested whether or not this one has it.
 SHOP_PAGES = True
 PAYMENT_PROVIDER = "shop.payments.http_provider.HttpProvider"

@@ -80,7 +80,6 @@ def ask_for(task: str, broker: str) -> None:
 def stuck(order: Order) -> Iterator[None]:
     """Block the follow-up of an order: another session is writing the same row."""
     with outsider() as other:
-        other.execute("SET idle_in_transaction_session_timeout = 0")  # a busy machine is slow
         other.execute("BEGIN")
         other.execute(
             "INSERT INTO inventory_outboxmessage (topic, key, payload)"

@@ -49,8 +49,8 @@ with connection.cursor() as cursor:
         cursor.execute(f"SHOW {name}")
         print(*cursor.fetchone())
 """
-    names = {"PGOPTIONS": given, "DJANGO_SETTINGS_MODULE": "shop.tests.settings"}
-    assert run_python(show, **{**os.environ, **names}).stdout.split() == [limit, "15s"]
+    names = {"PGOPTIONS": given, "DJANGO_SETTINGS_MODULE": "shop.settings"}
+    assert run_python(show, **(PRODUCTION | os.environ | names)).stdout.split() == [limit, "15s"]
 
 
 PRODUCTION = {
