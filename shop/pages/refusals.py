@@ -28,13 +28,16 @@ ON_PAGE = {
 """Messages for codes whose API message mentions headers: a visitor has a button instead."""
 
 
-def message(code: str, *, may_come_back: int = False, **_: int) -> str:
+def message(code: str, *, may_come_back: int = False, left: int = 0, **_: int) -> str:
     """Return a page's message for a code, in the visitor's language.
 
     Args:
         code: one of `PROBLEMS`.
         may_come_back: unpaid orders hold units that may go back on sale.
+        left: units that the buyer may still have.
     """
+    if left:
+        return gettext("You can buy at most %(left)s more in this sale.") % {"left": left}
     if may_come_back:
         return gettext(
             "There are not enough items left right now. Some orders are still unpaid; "

@@ -266,13 +266,15 @@ class Doors:
         page = read(answer.content.decode())
         codes = codes_of(expected)
         assert answer.status_code in {status_of(code) for code in codes}, answer.status_code
-        texts = [words.REFUSED[code] for code in codes]
+        texts = [person.says(words.REFUSED[code]) for code in codes]
         if expected.figures.get("may_come_back"):
-            texts = [words.MAY_COME_BACK]
+            texts = [person.says(words.MAY_COME_BACK)]
+        if left := expected.figures.get("left"):
+            texts[0] = person.says(words.FEWER_LEFT, left)
         if expected is UNKNOWN:
-            texts = [words.BOUGHT_OR_NOT]
+            texts = [person.says(words.BOUGHT_OR_NOT)]
         notice = page.one("p", css="notice").text
-        assert any(notice.startswith(person.says(text)) for text in texts), notice
+        assert any(map(notice.startswith, texts)), notice
         return page
 
     def _led_to_order(self, answer: Any, order: Order) -> None:

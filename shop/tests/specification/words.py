@@ -12,6 +12,7 @@ BOUGHT_OR_NOT = (
     "We cannot tell yet whether your order was placed. Press the button again to check; "
     "it cannot place a second order."
 )
+FEWER_LEFT = "You can buy at most {} more in this sale."
 CHINESE = {
     "Alpha": "甲",
     "Gamma": "丙",
@@ -124,6 +125,7 @@ CHINESE = {
     "You have reached the purchase limit for this sale.": "您已达到本活动的限购数量。",
     "This sale has ended.": "活动已结束。",
     "Too many requests. Please wait a moment and try again.": "请求过于频繁，请稍后再试。",
+    FEWER_LEFT: "本活动您最多还能购买 {} 件。",
     BOUGHT_OR_NOT: "暂时无法确认是否下单成功。请再次点击按钮查询，不会重复下单。",
     "This order has not been paid yet.": "订单尚未付款。",
     "This order has already been paid.": "订单已付款。",
