@@ -128,11 +128,8 @@ class Demo:
     def _fill(self, stack: Stack) -> None:
         """Create the catalogue. Some of its orders are paid, so the payment provider must run."""
         settings.PSP_URL = stack.psp_url
-        with self._step("Filling the catalogue", "The catalogue is filled"):
+        with self._step("Filling the catalogue", "The catalogue is filled"), pool_closed():
             call_command("seed", verbosity=0)
-        connection.close()
-        # The pool's threads would log every outage to this terminal. (PostgreSQL's backend has it.)
-        connection.close_pool()  # type: ignore[attr-defined]
 
     def _prove(self, arguments: Sequence[str]) -> None:
         self.console.print("\n[bold]A first proof[/]: " + escape(" ".join(arguments)))
@@ -194,7 +191,8 @@ class Demo:
         while True:
             if time.monotonic() - renewed > RENEWAL:
                 renewed = time.monotonic()
-                with suppress(Error):  # the database is away; a minute later it may be back
+                # The database may be away; a minute later it may be back.
+                with suppress(Error), pool_closed():
                     fill_catalogue()
             for watch in watches:
                 for news in watch.news():
@@ -242,6 +240,16 @@ class Demo:
 
     def _done(self, text: str) -> None:
         self.console.print(f"[green]✓[/] {text}")
+
+
+@contextmanager
+def pool_closed() -> Iterator[None]:
+    """Close the pool afterwards, whose threads would log every outage to this terminal."""
+    try:
+        yield
+    finally:
+        connection.close()
+        connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's backend has it
 
 
 # The children of these processes are workers, which live until they are killed. PostgreSQL's

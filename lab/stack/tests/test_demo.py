@@ -14,12 +14,14 @@ from typing import ClassVar
 import psutil
 import psycopg
 import pytest
+from django.db import connection
 
 from development import leftovers
 from development.embedded import EmbeddedServers
 from development.private import private_folder
 from development.supervisor import Supervisor
 from lab import environment
+from lab.stack.demo import pool_closed
 from lab.stack.stack import TARGET, serves
 from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 from loadtest.faults import Target
@@ -28,6 +30,13 @@ from shop.tests.processes import run, wait_for
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 OPEN = "The shop is open"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_the_demo_reads_leaves_no_pool_whose_threads_would_log_to_its_terminal():
+    with pool_closed():
+        connection.ensure_connection()
+    assert not connection.pools()  # type: ignore[attr-defined]
 
 
 class RunningDemo:
