@@ -36,7 +36,7 @@ DATABASE = "concerts"
 REDIS_DATABASE = 15
 """The last database, which no test worker uses."""
 
-TOGETHER = "test_a_process_with_the_lock_and_one_without_redis_stay_exact_together"
+TOGETHER = "test_processes_without_redis_beside_one_with_the_lock_sell_exactly_what_there_is"
 SOME_TESTS = (
     "inventory/tests/test_rules.py",
     "inventory/tests/test_books.py",
