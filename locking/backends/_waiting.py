@@ -118,8 +118,7 @@ class WaitingLock(Lock):
     ) -> None:
         self.name = name
         self.timeout = time_limit(timeout, True)
-        process = f"{socket.gethostname()}:{os.getpid()}"
-        self.owner_name = owner or f"{process}:{uuid.uuid4().hex[:8]}"
+        self.owner_name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.hooks = hooks
         self.clock = clock
         self._held = Held()
