@@ -30,13 +30,13 @@ BREAK_BY_THEMSELVES = ("setnx-ttl-repair", "getset-busy-loop")
 ON_REDIS = [each for each in lessons() if each.plan.clients is redis_clients]
 
 
-def one_at_a_time(make: Callable[[], Any], *, threads: int = 6, rounds: int = 5) -> None:
+def one_at_a_time(make: Callable[[], Any], *, threads: int = 6) -> None:
     """Let threads count without other protection: only the lock keeps the count right."""
     count = inside = 0
 
     def work() -> None:
         nonlocal count, inside
-        for _ in range(rounds):
+        for _ in range(5):
             lock = make()
             assert lock.acquire(30.0)
             inside += 1
@@ -49,7 +49,7 @@ def one_at_a_time(make: Callable[[], Any], *, threads: int = 6, rounds: int = 5)
 
     for task in [Task(work) for _ in range(threads)]:
         task.result()
-    assert count == threads * rounds
+    assert count == threads * 5
 
 
 def gives_up_when_taken(make: Callable[[], Any]) -> None:

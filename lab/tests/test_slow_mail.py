@@ -86,7 +86,7 @@ def eve() -> Iterator[User]:
     redis().delete(key)
 
 
-def follow_up_again(times: int = 1) -> None:
+def follow_up_again(times: int) -> None:
     """Let a worker do all that is due, whatever was put off."""
     for _ in range(times):
         with connection.cursor() as cursor:

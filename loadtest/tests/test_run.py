@@ -164,9 +164,9 @@ def test_too_few_open_files_for_the_users_are_told() -> None:
     assert "2000 users need up to 4064" in (file_shortage(2000, 1024) or "")
 
 
-def moments(seed: int, number: int, rate: float = 1e6) -> list[int]:
+def moments(seed: int, number: int) -> list[int]:
     start = time.monotonic() - 60
-    arrivals = Arrivals(rate, Random(seed), start)
+    arrivals = Arrivals(1e6, Random(seed), start)
     dues = [arrivals.wait()[1] for _ in range(number)]
     return [due - dues[0] for due in dues]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -58,7 +57,6 @@ def wheel(name: str) -> Need:
     return Need(name, f"pip install {name}", lambda: bool(find_spec(name.replace("-", "_"))))
 
 
-LINUX = Need("Linux", "another kernel cannot do what is tested", lambda: sys.platform == "linux")
 GEVENT = wheel("gevent")
 
 

@@ -63,6 +63,6 @@ def mail(order: Any, kind: str = "confirmation") -> QuerySet[OutboxMessage]:
     return mails(order).filter(topic=topic(Kind(kind)))
 
 
-def sent(order: Any, kind: str = "confirmation") -> bool:
-    """Return whether the mail server has taken a mail."""
-    return mail(order, kind).filter(done__isnull=False).exists()
+def sent(order: Any) -> bool:
+    """Return whether the mail server has taken the confirmation."""
+    return mail(order).filter(done__isnull=False).exists()

@@ -69,7 +69,7 @@ def worth(order: Order) -> int:
     return sum(line.price * line.live for line in order.lines.all())
 
 
-def check(sale: Sale, fake_provider: FakeProvider, *, at_rest: bool = True) -> None:
+def check(sale: Sale, fake_provider: FakeProvider) -> None:
     """Check orders against their reservations, timelines and the provider's ledger."""
     assert mismatches([sale.item_id]) == []
     live = 0
@@ -79,10 +79,9 @@ def check(sale: Sale, fake_provider: FakeProvider, *, at_rest: bool = True) -> N
         assert refunded <= sum(captured), f"order {order.pk}: {refunded} back of {captured}"
         if order.status in KEPT:
             assert len(captured) == 1 or not order.amount, f"order {order.pk} was never charged"
-        if at_rest:
-            net = sum(captured) - refunded
-            assert net == worth(order), f"order {order.pk} is {order.status}: {net} was kept"
-            assert order.refunded == refunded
+        net = sum(captured) - refunded
+        assert net == worth(order), f"order {order.pk} is {order.status}: {net} was kept"
+        assert order.refunded == refunded
         assert order.status == told(order), order.pk
         live += sum(line.live for line in order.lines.all())
     stock = book(sale.item_id)
@@ -105,5 +104,5 @@ def status(order: Order) -> str:
     return Order.objects.get(pk=order.pk).status
 
 
-def paid(sale: Sale, quantity: int = 1) -> Order:
-    return payments.pay(an_order(sale, quantity=quantity))
+def paid(sale: Sale) -> Order:
+    return payments.pay(an_order(sale))

@@ -91,8 +91,8 @@ def test_a_carts_order_has_the_details_too(sale, ann):
     assert details.labelled(order) == [("A note", "ring twice")]
 
 
-def _member(field: Any, name: str = "it") -> type[msgspec.Struct]:
-    field.set_attributes_from_name(name)
+def _member(field: Any) -> type[msgspec.Struct]:
+    field.set_attributes_from_name("it")
     return msgspec.defstruct("Body", details.members([field]), kw_only=True)
 
 

@@ -36,8 +36,8 @@ from shop.tests.processes import wait_for
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 
-def figure(page: Page, name: str, within: str = "main"):
-    return page.locator(f"{within} [data-name={name}] strong")
+def figure(page: Page, name: str):
+    return page.locator(f"main [data-name={name}] strong")
 
 
 def test_the_room_shows_a_sale_its_buttons_work_and_an_oversell_is_red(open_page):
