@@ -35,7 +35,8 @@ def command(program: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Rush a shop and print the result on one screen."""
-    parser = argparse.ArgumentParser(prog=(prog := command(sys.argv[0])), description=DESCRIPTION)
+    prog = command(sys.argv[0])
+    parser = argparse.ArgumentParser(prog=prog, description=DESCRIPTION)
     parser.add_argument("--shop", required=True, help="the adapter, as path.to:Adapter")
     parser.add_argument("--host", required=True, help="the shop's address")
     parser.add_argument("--stock", type=int, default=20, help="units (default: 20)")
