@@ -105,12 +105,12 @@ def headline(
     parts = [SUMMARIES[outcome][0]]
     if counts:
         sold = counts["held"] + counts["confirmed"]
-        to = f" to {number(buyers, 'buyer')}" if buyers else ""
+        to = f" to {counted(buyers, 'buyer')}" if buyers else ""
         parts += [f"{sold:,} of {counts['total']:,} sold{to}", f"{counts['oversold']:,} oversold"]
     if speed is not None:
         parts += [f"{speed.rate:,.0f} requests/s", f"p99 {speed.p99:,.0f} ms"]
     if faults:
-        parts.append(f"{number(faults, 'fault')} {'survived' if outcome == PASS else 'injected'}")
+        parts.append(f"{counted(faults, 'fault')} {'survived' if outcome == PASS else 'injected'}")
     return parts
 
 
@@ -148,6 +148,6 @@ def why_not(not_judged: Mapping[str, str]) -> Iterator[str]:
         yield f"Not judged, since {reason}: {names}."
 
 
-def number(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
     """Return a count with its noun."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -12,7 +12,7 @@ from loadtest.checker import snapshot
 from loadtest.finished import Finished, UnexpectedAnswer
 from loadtest.history import CONNECTION_REFUSED, INFO, OK, Operation, Recorder
 from loadtest.history import FAIL as REFUSED
-from loadtest.report.headline import number as counted
+from loadtest.report.headline import counted
 from loadtest.rush.plan import CannotJudge, Observer, Plan, each_within, within
 from loadtest.rush.release import Reply, send, together
 from loadtest.shop import (

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from loadtest.checker import EXIT_CODES, FAIL, PASS, PROPERTIES, UNKNOWN, Verdict
 from loadtest.checker.verdict import overall
 from loadtest.history import NEVER, OK, Operation
-from loadtest.report.headline import number as counted
+from loadtest.report.headline import counted
 from loadtest.rush.plan import Observer
 from loadtest.rush.round import Round
 from loadtest.shop import Level, Refused, Sold, Unknown

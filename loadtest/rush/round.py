@@ -11,7 +11,7 @@ from loadtest.conduct import Books as AtRest
 from loadtest.conduct import at_rest
 from loadtest.files import RunFiles
 from loadtest.history import Operation, Recorder, operations
-from loadtest.report.headline import number as counted
+from loadtest.report.headline import counted
 from loadtest.rush.buyers import EACH, STEP, Buyers
 from loadtest.rush.plan import CannotJudge, Observer, Plan, within
 from loadtest.shop import SOLD_OUT, Books, Level, Outcome, Refused, Shop, Sold, Unknown

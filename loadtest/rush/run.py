@@ -14,7 +14,7 @@ from statistics import median
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL
 from loadtest.client import file_shortage, raise_file_limit
-from loadtest.report.headline import number as counted
+from loadtest.report.headline import counted
 from loadtest.rush.plan import SCENES, CannotJudge, Observer, Plan
 from loadtest.rush.release import Release
 from loadtest.rush.result import RushResult, violations

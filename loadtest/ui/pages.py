@@ -14,7 +14,7 @@ from msgspec import to_builtins
 from loadtest.address import RunImpossible
 from loadtest.checker import FAIL, Broken
 from loadtest.finished import Tally
-from loadtest.report.headline import number as counted
+from loadtest.report.headline import counted
 from loadtest.shops.flash_sale.demo import ShopRefused
 from loadtest.ui.referee import Referee
 from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun

@@ -14,7 +14,7 @@ from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, Broken, judge_so_far
 from loadtest.files import RunFolder
 from loadtest.finished import Report, Tally
 from loadtest.report import Story
-from loadtest.report.headline import number as counted
+from loadtest.report.headline import counted
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.plan import Observer
 from loadtest.rush.result import history, summary
