@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from loadtest.address import RunImpossible
 from loadtest.scenarios import MIXES
@@ -14,8 +14,40 @@ from loadtest.steps import RunPlan
 # In place of a sale's id: a fresh one for every run.
 FRESH = "new"
 
-LEAST = {"stock": 1, "limit": 1, "arrivals": 0, "rounds": 0, "seed": 0}
-"""The smallest values of options with a number."""
+
+class Number(NamedTuple):
+    """An option with a number, which must be at least `minimum`."""
+
+    default: float
+    minimum: int
+    meaning: str
+
+
+NUMBERS = {
+    "stock": Number(100, 1, "Units of the fresh sale"),
+    "limit": Number(1, 1, "Units per buyer in the fresh sale"),
+    "arrivals": Number(
+        0.0, 0, "Open loop: buyers per second, however slow the shop is; 0: closed loop"
+    ),
+    "rounds": Number(1, 0, "Buyers that each user plays, one after the other; 0 for no end"),
+    "seed": Number(0, 0, "Repeats the behaviour of a run; 0 draws a seed and logs it"),
+}
+HIDDEN = {
+    "beside": "Further sales by role, such as cart_a=7,brief=8",
+    "history": "Folder for the history of every call; empty for none",
+    "totals": "File for the counts of all buyers together; empty for none",
+    "runs": "Folder in which the page keeps the last runs and their reports",
+    "shops": "Folder of the shops that are installed on this machine",
+    "hosting": "Command that runs the shop of a name, until its input ends",
+    "target": "File that says what faults act on (loadtest/faults)",
+}
+"""Texts that the form does not show."""
+
+SWITCHES = {
+    "i-own-this-host": "The shop may be loaded though it is elsewhere",
+    "until-done": "End the run when every user has played all their buyers",
+}
+"""Switches, which the form does not show either."""
 
 # The form's users, and how many of them start per second: several for each unit of a fresh sale,
 # all there within seconds.
@@ -34,64 +66,37 @@ def add_options(
     have, which is none unless `--target` says where it is; `shops` those that can be rushed in
     place of it, which is none unless `--shops` says where they are installed.
     """
-
     parser.set_defaults(num_users=USERS, spawn_rate=SPAWN_RATE)
 
     def add(name: str, meaning: str, **more: Any) -> None:
         variable = f"LOADTEST_{name.upper().replace('-', '_')}"
         parser.add_argument(f"--{name}", env_var=variable, help=meaning, **more)
 
-    def add_hidden(name: str, meaning: str, **more: Any) -> None:
-        add(name, meaning, include_in_web_ui=False, **more)
+    def add_numbers(*names: str) -> None:
+        for name in names:
+            default, _, meaning = NUMBERS[name]
+            add(name, meaning, type=type(default), default=default)
 
     if shops:
         meaning = "Shop to rush and judge; make prove-shop SHOP=NAME installs more"
         add("shop", meaning, choices=shops, default=OURS)
     else:
         meaning = "Rush another shop, by the name of its adapter, or path.to:Adapter"
-        add_hidden("shop", meaning, default=OURS)
+        add("shop", meaning, default=OURS, include_in_web_ui=False)
     add("sale", f"Id of the sale, or {FRESH}: a fresh one for every run", default=FRESH)
-    add(
-        "strategy",
-        "Strategy of the fresh sale",
-        default=strategies[0] if strategies else "combining",
-        choices=strategies or None,
-    )
-    add("stock", "Units of the fresh sale", type=int, default=100)
-    add("limit", "Units per buyer in the fresh sale", type=int, default=1)
+    usual = strategies[0] if strategies else "combining"
+    add("strategy", "Strategy of the fresh sale", default=usual, choices=strategies or None)
+    add_numbers("stock", "limit")
     add("mix", "Which buyers come", choices=list(MIXES), default="rush")
     if faults:
         meaning = "Inject this fault during the run, which then goes on until it is stopped"
         add("fault", meaning, choices=faults, default=faults[0])
     add("weights", "Other weights than the mix's, such as buy_once=60,look_around=0", default="")
-    add(
-        "arrivals",
-        "Open loop: buyers per second, however slow the shop is; 0: closed loop",
-        type=float,
-        default=0.0,
-    )
-    add(
-        "rounds",
-        "Buyers that each user plays, one after the other; 0 for no end",
-        type=int,
-        default=1,
-    )
-    add("seed", "Repeats the behaviour of a run; 0 draws a seed and logs it", type=int, default=0)
-    add_hidden(
-        "i-own-this-host", "The shop may be loaded though it is elsewhere", action="store_true"
-    )
-    add_hidden("beside", "Further sales by role, such as cart_a=7,brief=8", default="")
-    add_hidden("history", "Folder for the history of every call; empty for none", default="")
-    add_hidden("totals", "File for the counts of all buyers together; empty for none", default="")
-    add_hidden("runs", "Folder in which the page keeps the last runs and their reports", default="")
-    add_hidden("shops", "Folder of the shops that are installed on this machine", default="")
-    add_hidden("hosting", "Command that runs the shop of a name, until its input ends", default="")
-    add_hidden("target", "File that says what faults act on (loadtest/faults)", default="")
-    add_hidden(
-        "until-done",
-        "End the run when every user has played all their buyers",
-        action="store_true",
-    )
+    add_numbers("arrivals", "rounds", "seed")
+    for name, meaning in HIDDEN.items():
+        add(name, meaning, default="", include_in_web_ui=False)
+    for name, meaning in SWITCHES.items():
+        add(name, meaning, action="store_true", include_in_web_ui=False)
 
 
 def plan_of(options: Namespace) -> RunPlan:
@@ -100,9 +105,9 @@ def plan_of(options: Namespace) -> RunPlan:
     Raises:
         RunImpossible: a number is too small.
     """
-    for name, least in LEAST.items():
-        if getattr(options, name) < least:
-            raise RunImpossible(f"{name} must be at least {least}")
+    for name, number in NUMBERS.items():
+        if getattr(options, name) < number.minimum:
+            raise RunImpossible(f"{name} must be at least {number.minimum}")
     return RunPlan(
         buyers=options.num_users or 1,
         seed=int(options.seed or 0),
