@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -15,11 +16,13 @@ from typing import Any
 import pytest
 
 from loadtest import shops
+from loadtest.checker.snapshot import Status, Step
 from loadtest.faults.fault import free_port, wait_until
 from loadtest.rush import rush_shop
 from loadtest.rush.__main__ import main
 from loadtest.shop import Declined, Level, Outcome, Refused, Response, Sold, Unknown
 from loadtest.shops.api import Api, ShopError, rows
+from loadtest.shops.flash_sale.specification import LIFECYCLE
 from loadtest.shops.flask_example import shop
 
 FOLDER = Path(shops.__file__).parent
@@ -114,6 +117,29 @@ def test_a_dead_shop_cannot_be_judged(name: str, monkeypatch: pytest.MonkeyPatch
     result = rush_shop(adapter(name), 1, 2, 1, host=DEAD)
     assert (result.exit_code, result.rounds) == (2, [])
     assert result.reason.startswith("opening a sale failed: ")
+
+
+# Paths, headers and settings of this project's own shop.
+OURS = re.compile(
+    r"[\"'/}]/(api|healthz|orders|sales|mails|accounts|admin|metrics|demo)\b"
+    r"|Idempotency-Key|Bearer |SHOP_DEMO|\[\"(pay_before|server_time|starts_at|lines|tokens)\"\]"
+)
+
+
+def test_only_the_adapters_name_paths_headers_fields_and_statuses_of_a_shop() -> None:
+    outside = [
+        path
+        for path in FOLDER.parent.rglob("*.*")
+        if path.suffix in (".py", ".js", ".html", ".sql")
+        and path.relative_to(FOLDER.parent).parts[0] not in ("shops", "tests")
+    ]
+    assert len(outside) > 100
+    named = {each.event for each in LIFECYCLE if isinstance(each, Step)}
+    named |= {each.name for each in LIFECYCLE if isinstance(each, Status)}
+    named -= {"refunded", "returned"}  # of the history, too: an amount and units
+    said = re.compile(rf"[\"'](order_)?({'|'.join(named)})[\"']")
+    texts = {path: path.read_text() for path in outside}
+    assert [path for path, text in texts.items() if OURS.search(text) or said.search(text)] == []
 
 
 def listens(port: int) -> bool:

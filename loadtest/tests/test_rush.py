@@ -1,11 +1,10 @@
-"""Rushes: what is released together, what is found, and what cannot be judged."""
+"""Rushes: what is found, and what cannot be judged."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
-import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from loadtest import shops
-from loadtest.checker.snapshot import Status, Step
-from loadtest.rush import Release, RushResult, rush_shop, together
+from loadtest.rush import RushResult, rush_shop
 from loadtest.rush import buyers as rush_buyers
 from loadtest.rush.__main__ import command, main
 from loadtest.rush.result import CLEAR, Terminal
@@ -33,9 +30,8 @@ from loadtest.shop import (
     Shop,
     Unknown,
 )
-from loadtest.shops.flash_sale.specification import LIFECYCLE
 from loadtest.shops.unguarded import Adapter, Server
-from loadtest.tests.trivial_server import answering, in_thread
+from loadtest.tests.trivial_server import in_thread
 
 OFFERED = "loadtest.shops.unguarded:Adapter"
 
@@ -184,74 +180,6 @@ def test_the_result_is_whole_at_80_columns_and_at_120(width: int, broken: RushRe
     assert {len(row[:9]) for row in rows} == {len(heading.split()) - 1}
 
 
-def test_last_bytes_follow_when_all_the_others_have_arrived() -> None:
-    """A server that answers only after it has seen every request but for its last byte."""
-    requests = [Request("POST", f"/{number}", {}, b"body") for number in range(5)]
-    seen: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def answer() -> None:
-            opened = [listener.accept()[0] for _ in requests]
-            for each in opened:
-                data = b""
-                while not data.endswith(b"bod"):
-                    data += each.recv(100)
-                seen.append(data)
-            for each in opened:
-                assert each.recv(100) == b"y"
-                each.sendall(b"HTTP/1.1 200 OK\r\nSet-Cookie: a\r\nset-cookie: b\r\n\r\nfine")
-                each.close()
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        replies = together(listener.getsockname(), requests, timeout=10)
-        thread.join()
-    assert len(seen) == 5
-    answers = [each.response for each in replies]
-    assert answers == [Response(200, {"set-cookie": "a\nb"}, b"fine")] * 5
-
-
-def test_an_answered_connection_is_closed_while_others_still_wait() -> None:
-    """A server that serves the next one only when the last one's client has closed, too."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def answer() -> None:
-            for _ in range(3):
-                connected, _ = listener.accept()
-                connected.settimeout(10)
-                while connected.recv(1000)[-1:] != b"y":
-                    pass
-                connected.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-                assert connected.recv(1) == b""
-                connected.close()
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        requests = [Request("POST", "/", {}, b"body")] * 3
-        replies = together(listener.getsockname(), requests, timeout=20)
-        thread.join()
-    assert [each.problem for each in replies] == [""] * 3
-
-
-def test_an_adapter_may_name_another_host_than_the_address() -> None:
-    heard: list[bytes] = []
-    with answering(lambda _, request: heard.append(request)) as port:
-        request = Request("GET", "/", {"Host": "shop.example"})
-        together(("127.0.0.1", port), [request], release=Release.PLAIN, timeout=10)
-    assert heard[0].count(b"Host: ") == 1
-    assert b"Host: shop.example\r\n" in heard[0]
-
-
-@pytest.mark.parametrize("release", Release)
-def test_a_server_that_never_answers_and_one_that_is_not_there(release: Release) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = listener.getsockname()
-        [reply] = together(address, [Request("GET", "/")], release=release, timeout=0.2)
-        assert (reply.response, reply.problem) == (None, "no answer in time")
-    [reply] = together(address, [Request("GET", "/")], release=release, timeout=5)
-    assert (reply.response, reply.problem) == (None, "not connected: ECONNREFUSED")
-
-
 def no_address(*_: object) -> None:
     raise KeyError("address")
 
@@ -387,27 +315,3 @@ def test_an_adapter_that_is_none_is_refused_with_exit_code_2(
 ) -> None:
     assert main(["--shop", name, "--host", "http://127.0.0.1:1"]) == 2
     assert reason in capsys.readouterr().err
-
-
-# Paths, headers and settings of this project's own shop.
-OURS = re.compile(
-    r"[\"'/}]/(api|healthz|orders|sales|mails|accounts|admin|metrics|demo)\b"
-    r"|Idempotency-Key|Bearer |SHOP_DEMO|\[\"(pay_before|server_time|starts_at|lines|tokens)\"\]"
-)
-
-
-def test_only_the_adapters_name_paths_headers_fields_and_statuses_of_a_shop() -> None:
-    package = Path(shops.__file__).parent.parent
-    outside = [
-        path
-        for path in package.rglob("*.*")
-        if path.suffix in (".py", ".js", ".html", ".sql")
-        and path.relative_to(package).parts[0] not in ("shops", "tests")
-    ]
-    assert len(outside) > 100
-    named = {each.event for each in LIFECYCLE if isinstance(each, Step)}
-    named |= {each.name for each in LIFECYCLE if isinstance(each, Status)}
-    named -= {"refunded", "returned"}  # of the history, too: an amount and units
-    said = re.compile(rf"[\"'](order_)?({'|'.join(named)})[\"']")
-    texts = {path: path.read_text() for path in outside}
-    assert [path for path, text in texts.items() if OURS.search(text) or said.search(text)] == []
