@@ -10,6 +10,7 @@ import time
 import uuid
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -185,22 +186,32 @@ def test_nobody_comes_before_the_opening() -> None:
     assert time.monotonic_ns() >= due >= opens_at * 1e9
 
 
-def test_a_buyer_who_finds_every_user_busy_is_late_and_counts_from_when_they_meant_to_come() -> (
-    None
-):
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """The clock of `Arrivals` in seconds, whose pauses take no time."""
+    monotonic = Mock(return_value=1000.0)
+    monkeypatch.setattr("loadtest.run.time", Mock(monotonic=monotonic))
+    return monotonic
+
+
+def test_a_buyer_who_finds_every_user_busy_is_late_and_counts_from_when_they_meant_to_come(
+    clock: Mock,
+) -> None:
     arrivals = Arrivals(1e6, Random(1), 0.0)
     _, first = arrivals.wait()
     assert arrivals.late == 0
-    time.sleep(0.15)
+    clock.return_value += 0.15
     number, due = arrivals.wait()
     assert (number, arrivals.late) == (1, 1)
     assert due - first < 100_000_000
 
 
-def test_buyers_that_were_due_and_never_began_are_counted_up_to_those_who_would_have_come() -> None:
+def test_buyers_that_were_due_and_never_began_are_counted_up_to_those_who_would_have_come(
+    clock: Mock,
+) -> None:
     arrivals = Arrivals(1e6, Random(1), 0.0)
     arrivals.wait()
-    time.sleep(0.01)
+    clock.return_value += 0.01
     assert arrivals.overdue(17) == 17
     assert arrivals.overdue(None) > 1_000
     assert Arrivals(0.001, Random(1), 0.0).overdue(None) == 0

@@ -14,6 +14,7 @@ import pytest
 
 from loadtest.address import address_of
 from loadtest.checker.snapshot import Terms
+from loadtest.faults.fault import wait_until
 from loadtest.files import leave_tokens, take_tokens
 from loadtest.history import INFO, OK, operations
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
@@ -59,9 +60,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def taken(shop: Shop, *, repeats: bool = False) -> Schedule:
     with Schedule(OPENED, time.monotonic(), shop.change, repeats=repeats) as found:
-        while repeats and len(shop.asked) < 20:
-            time.sleep(0.001)
-        if not repeats:
+        if repeats:
+            wait_until("twenty changes were asked for", lambda: len(shop.asked) >= 20)
+        else:
             found._thread.join()
     return found
 
