@@ -89,7 +89,6 @@ def test_a_silent_server_does_not_delay_the_renewal_on_another():
     for number, lease in enumerate(leases):
         renewer.register(number, lease, due=0)
     assert renewed.wait(5)
-    assert not silent.is_set()
     silent.set()
 
 
