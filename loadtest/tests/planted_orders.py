@@ -159,7 +159,7 @@ def p14_late_payment_kept(world: World) -> None:
 # Window and pause.
 
 
-def closed_for(world: World, **terms: Any) -> s.Order:
+def closed_for(world: World, **terms: Any) -> None:
     """Let a sale have been closed while an order was opened in it."""
     order = sold_in(world)
     (first,) = [each for each in world.terms if each.sale == SALE]
@@ -168,17 +168,14 @@ def closed_for(world: World, **terms: Any) -> s.Order:
         replace(first, asked=closed, done=closed + SECOND, **terms),
         replace(first, asked=opened, done=opened + SECOND),
     ]
-    return order
 
 
 def p15_sold_after_the_end(world: World) -> None:
-    order = sold_in(world)
-    closed_for(world, ends_at=order.created - SECOND)
+    closed_for(world, ends_at=sold_in(world).created - SECOND)
 
 
 def p15_sold_before_a_reopening(world: World) -> None:
-    order = sold_in(world)
-    closed_for(world, starts_at=order.created + SECOND)
+    closed_for(world, starts_at=sold_in(world).created + SECOND)
 
 
 # Hold and expiry.
