@@ -23,6 +23,7 @@ __all__ = ["chromium", "dropped_leases", "open_page", "room", "serve_room"]
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 SERIOUS = {"serious", "critical"}
+SHOW = ["/stage/", "/room/", "/duel/", "/room/replay/", "/locks/", "/locks/setnx-expire/crash/"]
 
 
 def findings(page: Page) -> Iterator[str]:
@@ -80,8 +81,6 @@ BEYOND = """
 """
 """What a visitor would have to scroll sideways for."""
 
-LESSON = "/locks/setnx-expire/crash/"
-
 UNREACHABLE = """
 () => [...document.querySelectorAll("main :is(a[href], button, input, select, summary)")]
   .filter((each) => each.checkVisibility() && !each.disabled && each.tabIndex < 0)
@@ -100,7 +99,7 @@ def test_every_page_of_the_show_fits_its_screen_and_hinders_nobody(
     size = {"width": width, "height": height}
     page = open_page("/stage/", viewport=size, locale=language)
     origin = page.url.removesuffix("/stage/")
-    for path in ("/stage/", "/room/", "/duel/", "/room/replay/", "/locks/", LESSON):
+    for path in SHOW:
         page.goto(origin + path)
         page.wait_for_load_state("load")
         if path in ("/duel/", "/room/replay/"):
