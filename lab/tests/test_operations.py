@@ -49,8 +49,7 @@ SIGNS = {
     ("Mails", "shop_mails_total"): "mail-killed",
     ("Clocks", "shop_clock_ahead_seconds"): "clock-stepped",
 }
-"""By panel and metric: the faults that show there. An emptied broker has no sign, because sweeps do
-its work."""
+"""By panel and metric: the faults seen there. An emptied broker has none: sweeps do its work."""
 SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
 
 

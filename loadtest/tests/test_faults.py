@@ -325,6 +325,6 @@ def test_at_commit_the_reply_is_lost_or_the_commit_in_turn() -> None:
 
 def test_a_proxy_that_is_gone_is_a_fault_that_failed() -> None:
     with echo(b"") as to, proxying(to) as proxy:
-        """Until it is gone."""
+        pass
     with pytest.raises(FaultFailed, match="does not answer"):
         proxy.control.counts()

@@ -247,7 +247,6 @@ def test_a_payment_during_an_expiry_reclaims_the_unit():
 
 def test_buying_cancelling_and_expiring_all_at_once_leaves_balanced_books(sale_of):
     sale = sale_of(10, limit=3, hold=timedelta(milliseconds=30))
-
     buyers = [a_buyer() for _ in range(12)]
 
     def buy_and_regret(buyer: User) -> None:
