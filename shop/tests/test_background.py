@@ -10,11 +10,11 @@ from functools import partial
 from uuid import uuid4
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.db.models import F
 
 from inventory import outbox, services
-from inventory.models import Item, Reservation
+from inventory.models import Item, OutboxMessage, Reservation
 from inventory.redis import client
 from inventory.tests.helpers import on_this_thread
 from locking.tests.helpers import eventually
@@ -165,6 +165,18 @@ def test_without_the_broker_an_order_is_taken_and_the_sweep_follows_it_up(no_bro
     follow_up.follow_up()  # the sweep runs this when a worker has its broker again
     assert outbox.pending() == 0
     assert sent(order)
+
+
+def test_a_cancelled_order_keeps_no_other_of_its_batch_from_being_confirmed(settings):
+    settings.PAYMENT_PROVIDER = ""
+    sale = a_sale()
+    batch = [an_order(sale) for _ in range(3)]
+    orders.cancel(batch[0])
+    OutboxMessage.objects.filter(topic=orders.OPENED).delete()
+    with transaction.atomic():
+        outbox.emit(orders.OPENED, {"orders": [each.pk for each in batch]})
+    follow_up.deliver()
+    assert [status(each) for each in batch] == ["cancelled", "paid", "paid"]
 
 
 def test_a_buyer_over_the_rate_may_ask_again_when_time_has_passed(monkeypatch):

@@ -122,6 +122,7 @@ TOURS: dict[str, Steps] = {
         bought("Ann", 0, 3),
         provider("declines"),
         changed("payment"),
+        ("visits", {"who": "Ann", "where": 7}),
         provider("works"),
         changed("payment"),
         ("visits", {"who": "Ann", "where": 7}),

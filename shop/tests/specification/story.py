@@ -55,7 +55,7 @@ class Story(BuyersActs, OthersActs):
         self.eyes, far = eyes, 100_000
         rules = {"resells_cancelled": resold, "resells_returned": not resold}
         sales = [
-            Sale("Alpha", stock, prices[0], "CNY", limit, -10, far, hold, 199_900, **rules),
+            Sale("A & <B>", stock, prices[0], "CNY", limit, -10, far, hold, 199_900, **rules),
             Sale("Phone", 5, prices[1], "CNY", 3, max(opens - 120, 0), 400, 60, 199_900),
             Sale("Gamma", 4, 1_500, currency, 3, opens, far, 900, 1_000, **rules),
         ]
@@ -65,7 +65,7 @@ class Story(BuyersActs, OthersActs):
         settings.PAYMENT_PROVIDER = PROVIDER if payments else ""
         self.begin(World(sales, psp, payments=payments), sales)
         self.say(
-            f"Alpha has {stock} at {prices[0]} CNY, {limit} each, {hold} s to pay; Phone costs "
+            f"A & <B> has {stock} at {prices[0]} CNY, {limit} each, {hold} s to pay; Phone costs "
             f"{prices[1]} CNY, Gamma 1500 {currency}"
             + ("" if payments else "; nothing is paid here")
         )

@@ -14,7 +14,7 @@ BOUGHT_OR_NOT = (
 )
 FEWER_LEFT = "You can buy at most {} more in this sale."
 CHINESE = {
-    "Alpha": "甲",
+    "A & <B>": "甲 & <乙>",
     "Gamma": "丙",
     "The first.": "第一个。",
     "The third.": "第三个。",
@@ -173,7 +173,7 @@ CHINESE = {
 }
 
 ABOUT_SALE = {
-    "Alpha": "The first.",
+    "A & <B>": "The first.",
     "Phone": "The classic of every sale: list price 1999, on sale at 999.",
     "Gamma": "The third.",
 }
