@@ -1,4 +1,4 @@
-"""This process's use of Redis: client, circuit breaker, locks, and which server answers.
+"""This process's use of Redis: client, circuit breaker and locks.
 
 The circuit breaker is our own twenty lines because pybreaker holds a process-wide lock around
 every call: one item's wait would delay all other items.
@@ -7,24 +7,22 @@ every call: one item's wait would delay all other items.
 from __future__ import annotations
 
 import logging
-import math
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache, partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from redis import Redis, RedisCluster
-from redis.exceptions import RedisClusterException, RedisError, ResponseError
+from redis.exceptions import RedisClusterException, RedisError
 
 from inventory import conf
 from inventory.metrics import metrics
 from inventory.postgresql.base import lend_connections
 from locking import LockError, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
-from locking.redis_client import connect, topology_of
+from locking.redis_client import connect
 
 log = logging.getLogger(__name__)
 
@@ -40,10 +38,6 @@ lost packet is repeated after a second, so a longer wait below that gains nothin
 
 RETRY_AFTER = 1.0
 """Seconds between attempts on a Redis that does not answer."""
-
-RUN_ID = re.compile(rb"run_id:(\w+)")
-"""The server's id, which changes at every start."""
-
 
 REMIND_AFTER = 60.0
 """Seconds between two log lines of an outage that lasts."""
@@ -123,75 +117,6 @@ class Circuit:
             log.warning("Redis answers again, after %.1f s", now - before)
 
 
-class Server:
-    """Which Redis server this process talks to, and for how long; one per client.
-
-    A promoted replica may lack the last writes of its primary, so data read from a server that
-    this process has just met may be older than what was acknowledged.
-    """
-
-    def __init__(self) -> None:
-        self._run_id = b""
-        self._since = -math.inf
-
-    def known_for(self, key: str) -> float:
-        """Return the seconds since the server of a key last changed; infinite if it never did."""
-        return time.monotonic() - self._since
-
-    def meet(self, connection: Any) -> None:
-        """Set up a new connection (redis-py's `redis_connect_func`) and read the server's id.
-
-        Costs one round trip per connection, not per command.
-        """
-        connection.on_connect()
-        run_id = _run_id(connection)
-        if not run_id or (self._run_id and run_id != self._run_id):
-            self._since = time.monotonic()
-        self._run_id = run_id
-
-
-class Nodes:
-    """Which nodes of a cluster are primaries, and for how long; one per client.
-
-    A node that becomes one was a replica before, of which the same may be said as of a `Server`.
-    """
-
-    def __init__(self) -> None:
-        self._run_ids: dict[str, bytes] = {}
-        self._known: dict[str, tuple[bytes, float]] = {}
-
-    def known_for(self, key: str) -> float:
-        """Return the seconds since a key's node became a primary; infinite if it always was."""
-        cluster = client()
-        assert isinstance(cluster, RedisCluster)  # else there is a `Server`
-        now, known = time.monotonic(), {}
-        for node in cluster.get_primaries():  # type: ignore[no-untyped-call]
-            run_id = self._run_ids.get(node.name, b"")
-            new = run_id, now if self._known else -math.inf
-            old_id, since = self._known.get(node.name, new)
-            known[node.name] = run_id, since if old_id in (b"", run_id) else now
-        self._known = known
-        try:
-            name = cluster.get_node_from_key(key).name  # type: ignore[no-untyped-call]
-        except RedisClusterException:
-            return 0.0  # none serves it now
-        return now - known[name][1] if name in known else 0.0
-
-    def meet(self, connection: Any) -> None:
-        """Read the node's id, on a connection that redis-py has set up."""
-        self._run_ids[f"{connection.host}:{connection.port}"] = _run_id(connection)
-
-
-def _run_id(connection: Any) -> bytes:
-    connection.send_command("INFO", "server", check_health=False)
-    try:
-        answer = connection.read_response()
-    except ResponseError:
-        return b""  # a server without an id may be another one each time
-    found = RUN_ID.search(answer if isinstance(answer, bytes) else str(answer).encode())
-    return found[1] if found else b""
-
-
 @cache
 def client() -> Redis | RedisCluster:
     """Return a client that never retries: the caller decides what may be sent twice.
@@ -203,14 +128,7 @@ def client() -> Redis | RedisCluster:
         timeout=TIMEOUT,
         socket_connect_timeout=CONNECT_TIMEOUT,
         max_connections=1000,
-        redis_connect_func=server().meet,
     )
-
-
-@cache
-def server() -> Server | Nodes:
-    """Return what is known of the servers that this process's client talks to."""
-    return Nodes() if topology_of(conf.REDIS_URL.get()) == "cluster" else Server()
 
 
 @cache
@@ -228,7 +146,7 @@ def _lock(name: str, lease: float) -> RedisLock:
     return RedisLock(client(), name, lease=lease, renew=False)
 
 
-for _cached in (client, server, circuit, _lock):
+for _cached in (client, circuit, _lock):
     conf.REDIS_URL.on_change(_cached.cache_clear)
 
 

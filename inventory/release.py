@@ -4,8 +4,8 @@ Buyers who cancel and batches that sell want the same row. So everything that on
 concerns is written first. The last message locks the items, releases the reservations, puts the
 units back and commits: the items' rows are locked for no round trip.
 
-Only where an item is sold out is its new level announced before the commit, with its row locked:
-other processes refuse on a hint there, and no batch sells.
+Only where an item is sold out is its row locked for longer, until no process refuses any more by
+having seen that (`inventory.selling.hint`); no batch sells there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from inventory.models import Reservation
 from inventory.outcomes import Level
 from inventory.selling import guard
 from inventory.selling.commit import ConditionFailed, execute_and_commit, execute_together
-from inventory.selling.hint import hint
+from inventory.selling.hint import end_hints
 
 State = Reservation.State
 
@@ -92,15 +92,12 @@ def releasing(
     Yields:
         The reservations that are released.
     """
-    levels: dict[int, Level] = {}
     outermost = not connection.in_atomic_block
     with transaction.atomic():
         released = _lock(list(reservations), was, only_due, units)
         yield released
         if released:
-            levels = _write(released, frozenset(written_off), commit=outermost)
-    # Publish before answering, so that no buyer is refused on an older hint.
-    transaction.on_commit(lambda: _publish(levels))
+            _write(released, frozenset(written_off), commit=outermost)
 
 
 def _lock(
@@ -119,14 +116,8 @@ def _lock(
     ]
 
 
-def _write(
-    released: Sequence[Released], written_off: Container[int], *, commit: bool
-) -> dict[int, Level]:
-    """Release the locked reservations; commit in the same message where that is possible.
-
-    Returns:
-        The levels of the items that units came back to.
-    """
+def _write(released: Sequence[Released], written_off: Container[int], *, commit: bool) -> None:
+    """Release the locked reservations; commit in the same message where that is possible."""
     back: Counter[int] = Counter()
     gone: Counter[int] = Counter()
     for each in released:
@@ -137,16 +128,14 @@ def _write(
         changes += [(statement, {"item": item, "units": moved[item]}) for item in sorted(moved)]
     if commit:
         try:
-            with execute_and_commit([(LOCK_ITEMS_ON_SALE, parameters), *changes]) as cursor:
-                return _levels(cursor, back)
+            execute_and_commit([(LOCK_ITEMS_ON_SALE, parameters), *changes]).close()
+            return
         except ConditionFailed:
             with connection.cursor() as again:
                 again.execute("ROLLBACK TO SAVEPOINT release")
     with execute_together([(guard.LOCK_ITEMS, parameters), *changes]) as cursor:
         levels = _levels(cursor, back)
-    for item, level in levels.items():
-        hint().announce(item, level)
-    return levels
+    end_hints([item for item, level in levels.items() if level.available <= back[item]])
 
 
 def _parameters(released: Iterable[Released]) -> dict[str, list[int]]:
@@ -175,10 +164,3 @@ def _levels(cursor: psycopg.ClientCursor, items: Collection[int]) -> dict[int, L
     rows = [row for result in cursor.results() if result.description for row in result]
     last = rows[len(rows) - len(items) :]
     return {item: Level(*row) for item, row in zip(sorted(items), last, strict=True)}
-
-
-def _publish(levels: dict[int, Level]) -> None:
-    # With retries: on an older hint a buyer would be refused while units are available, and a
-    # repeat of a purchase just made would be answered "sold out".
-    for item, level in levels.items():
-        hint().publish_with_retry(item, level)

@@ -15,7 +15,7 @@ from inventory.outcomes import Granted, KeyReused, Level, Purchase
 from inventory.release import Released, releasing
 from inventory.selling import guard
 from inventory.selling.cart import NotReserved, reserve_inside, reserve_many
-from inventory.selling.hint import hint
+from inventory.selling.hint import end_hints
 from inventory.selling.rules import Known
 from inventory.selling.seller import reserve
 
@@ -41,15 +41,15 @@ def stock(name: str, units: int) -> Item:
 
 
 def restock(item: int, units: int) -> Level:
-    """Add units to an item. After it returns, no process refuses on an older hint.
+    """Add units to an item. Once they can be seen, no process refuses by an older hint.
 
     Raises:
         NoSuchItem: no such item.
     """
     with transaction.atomic():
         level = guard.restock(item, units)
-        hint().announce(item, level)
-    hint().publish_with_retry(item, level)
+        if level.available <= units:
+            end_hints([item])
     return level
 
 
@@ -61,9 +61,7 @@ def write_off(item: int, units: int) -> Level:
         NoSuchItem: no such item.
     """
     with transaction.atomic():
-        level = guard.remove(item, units)
-        transaction.on_commit(lambda: hint().publish(item, level))
-    return level
+        return guard.remove(item, units)
 
 
 def confirm(reservation: int, *, late: bool = False) -> bool:
@@ -113,13 +111,13 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
     for item, _, _, quantity in found:
         units[item] += quantity
     try:
-        levels = {item: guard.take(item, units[item], RECLAIM) for item in sorted(units)}
+        for item in sorted(units):
+            guard.take(item, units[item], RECLAIM)
     except guard.OutOfStock as error:
         raise NotReclaimable from error
     for _, buyer, scope, quantity in found:
         _count(scope, buyer, quantity)
     released.update(state=State.CONFIRMED)
-    transaction.on_commit(lambda: _hint(levels))
 
 
 def _count(scope: int, buyer: int, units: int) -> None:
@@ -143,11 +141,6 @@ def due_of(reservations: Iterable[int]) -> list[int]:
     """Return those of these reservations that are held past their deadline."""
     found = Reservation.objects.filter(pk__in=list(reservations), state=State.HELD)
     return list(found.filter(deadline__lte=Now()).values_list("pk", flat=True))
-
-
-def _hint(levels: dict[int, Level]) -> None:
-    for item, level in levels.items():
-        hint().publish(item, level)
 
 
 def _require_transaction() -> None:

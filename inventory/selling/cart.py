@@ -9,7 +9,7 @@ whole cart, it looks again with the items' rows locked; a refused line rolls the
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid5
 
@@ -20,7 +20,6 @@ from inventory.metrics import count_purchase
 from inventory.outcomes import (
     Granted,
     KeyReused,
-    Level,
     LimitReached,
     OnGranted,
     OutcomeUnknown,
@@ -31,7 +30,6 @@ from inventory.outcomes import (
 from inventory.postgresql.base import lend_connections
 from inventory.selling import batch
 from inventory.selling.commit import Attempts, committing, execute_together
-from inventory.selling.hint import hint
 
 MAX_LINES = 20
 """Lines per cart: other buyers wait for each line's row until the whole cart is committed."""
@@ -130,10 +128,7 @@ def reserve_inside(purchases: Sequence[Purchase]) -> list[Granted]:
     tickets = [PurchaseTicket(purchase) for purchase in purchases]
     granted, new = _grant(tickets, locked=True)
     if new:
-        statements = batch.taking(new)
-        with execute_together(statements) as cursor:
-            levels = batch.levels_of(cursor, len(statements))
-        transaction.on_commit(lambda: _publish(levels))
+        execute_together(batch.taking(new)).close()
     return granted
 
 
@@ -143,20 +138,20 @@ def _reserve(purchases: Sequence[Purchase], on_granted: OnGranted) -> list[Grant
     try:
         for attempt in Attempts():
             with attempt:
-                granted, levels = _sell(tickets, on_granted, locked=attempt.locked)
+                granted, written = _sell(tickets, on_granted, locked=attempt.locked)
     except NotReserved as refused:
         if attempt.in_doubt:
             raise OutcomeUnknown("an earlier attempt to sell it may still arrive") from refused
         return refused.refused
-    if levels:
+    if written:
         hooks.failpoint(AFTER_COMMIT)
-    _publish(levels)
     return granted
 
 
 def _sell(
     tickets: Sequence[PurchaseTicket], on_granted: OnGranted, *, locked: bool
-) -> tuple[list[Granted], dict[int, Level]]:
+) -> tuple[list[Granted], bool]:
+    """Return the grants, and whether any was written."""
     with committing():
         try:
             granted, new = _grant(tickets, locked=locked)
@@ -165,8 +160,9 @@ def _sell(
                 raise
             locked = True
             granted, new = _grant(tickets, locked=True)
-        levels = batch.open_and_commit(new, on_granted, locked=locked) if new else {}
-    return granted, levels
+        if new:
+            batch.open_and_commit(new, on_granted, locked=locked)
+    return granted, bool(new)
 
 
 def _grant(
@@ -189,9 +185,3 @@ def _grant(
         # Some of these keys were granted before, in another cart.
         raise NotReserved(LineRefused(granted.index(new[0]), KeyReused()))
     return granted, new
-
-
-def _publish(levels: Mapping[int, Level]) -> None:
-    for item, level in levels.items():
-        if level.available == 0:
-            hint().publish(item, level)

@@ -1,44 +1,35 @@
 """The sold-out hint, which lets a process refuse without a query.
 
-Redis holds one register per item with the level after the newest known change. Levels carry the
-database's change number and the register keeps the newest, so a slow writer cannot overwrite a
-restock with an old "sold out". A register expires after seconds, which cleans up after a crash.
-The hint only filters; the database decides.
+A process that has seen an item sold out refuses by that for a moment, and reads the row again in
+good time. Whoever adds units to such an item locks its hint and waits for that moment before the
+commit (`end_hints`). So no refusal is out of date, whichever process dies between two lines, and
+whatever becomes of Redis. The hint only filters; the database decides.
 """
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import NamedTuple
+from typing import LiteralString, NamedTuple
 
-from django.db import Error
-from redis import Redis, RedisCluster
-from redis.exceptions import OutOfMemoryError
+import psycopg
+from django.db import Error, connection
 
-from inventory import conf
+from inventory import sql
 from inventory.metrics import metrics
 from inventory.models import Reservation
 from inventory.outcomes import Level, Purchase, PurchaseTicket, SoldOut
-from inventory.redis import NO_ANSWER, Circuit, Nodes, Server, circuit, client, server
-
-LIFETIME = 5.0
-"""Seconds that a hint counts without renewal. After a crash between a restock's commit and its
-publication, buyers are refused for this long; each process sends one transaction per sold-out item
-this often."""
-
-RETRY = 0.1
-"""Seconds between attempts of a publication that must succeed."""
+from inventory.postgresql.base import lend_connections
+from inventory.selling.commit import forget_connection
 
 TRUST = 0.03
-"""Seconds for which a process may refuse without reading the hint again. A change that ends a
-sold-out hint takes as long: it waits before its commit, so that no refusal is out of date."""
+"""Seconds for which a process may refuse without reading the item again, and for which a change
+that ends its being sold out waits."""
 
 LOOK_AGAIN = TRUST / 3
-"""Seconds between readings of a sold-out item's hint. A busy process may wait twice as long for the
+"""Seconds between readings of a sold-out item. A busy process may wait twice as long for the
 answer, and what it read before must last until then."""
 
 MAX_HOLDERS = 100_000
@@ -47,133 +38,73 @@ MAX_HOLDERS = 100_000
 MAX_ITEMS = 64
 """Sold-out items remembered per process."""
 
-# Returns 2 if it was written over "sold out", 1 if otherwise, 0 if a newer level was there.
-PUBLISH = """
-local known = redis.call('HMGET', KEYS[1], 'version', 'available')
-if tonumber(ARGV[1]) < tonumber(known[1] or '-1') then return 0 end
-redis.call('HSET', KEYS[1], 'version', ARGV[1], 'available', ARGV[2])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return known[2] == '0' and 2 or 1
+HINTS = 1752788596
+"""The first key of a hint's advisory lock: "hint" in ASCII. The second is the item's id."""
+
+# The lock comes first: PostgreSQL releases it after its holder's commit can be seen, so the level
+# is not from before a change whose wait was over when this began.
+LOOK: LiteralString = """
+SELECT pg_try_advisory_xact_lock_shared(%(hints)s, %(key)s);
+SELECT available, version FROM inventory_item WHERE id = %(item)s
 """
 
-
-REPLACED_SOLD_OUT = 2
-"""Of `PUBLISH`."""
+END: LiteralString = """
+SELECT pg_advisory_xact_lock(%(hints)s, key) FROM unnest(%(keys)s::int[]) AS key;
+SELECT pg_sleep(%(trust)s)
+"""
 
 
 class Sighting(NamedTuple):
     """A level that was read.
 
     Attributes:
-        until: of the monotonic clock; until then, no unit is added.
+        until: of the monotonic clock; until then, no unit is added if there is none.
     """
 
     level: Level
     until: float
 
 
-class Hint:
-    """The register of levels.
+def look(item: int) -> Sighting | None:
+    """Read an item's level, outside a transaction.
 
-    Args:
-        client: connection to Redis; its timeouts bound every call.
-        circuit: the circuit breaker of this Redis.
-        server: tracks which server answers; None if it can never change.
+    Returns:
+        None while units are being added, if there is no such item, or if the database does not
+        answer.
     """
+    asked = time.monotonic()
+    parameters = {"hints": HINTS, "key": _key(item), "item": item}
+    try:
+        cursor = sql.cursor().execute(LOOK, parameters)
+        locked = cursor.fetchone()
+        cursor.nextset()
+        level = cursor.fetchone()
+    except (Error, psycopg.Error):
+        forget_connection()
+        return None
+    finally:
+        lend_connections()
+    return Sighting(Level(*level), asked + TRUST) if level and locked == (True,) else None
 
-    def __init__(
-        self,
-        client: Redis | RedisCluster,
-        circuit: Circuit,
-        server: Server | Nodes | None = None,
-    ) -> None:
-        self._client = client
-        self._circuit = circuit
-        self._server = server
-        self._publish = client.register_script(PUBLISH)
 
-    def publish(self, item: int, level: Level) -> bool:
-        """Publish the level after a committed change; False if it may not be there now.
+def end_hints(items: Collection[int]) -> None:
+    """Return when no process refuses by having seen these items sold out, until the commit.
 
-        False means that a newer change was known or that Redis did not answer. Then readers cannot
-        read an older hint either, and it expires.
-        """
-        return self._circuit.ask(lambda: self._write(item, level) > 0, otherwise=False)
+    Called with the items' rows locked, in the transaction that adds units to them.
+    """
+    if items:
+        parameters = {
+            "hints": HINTS,
+            "keys": [_key(each) for each in sorted(items)],
+            "trust": TRUST,
+        }
+        with connection.wrap_database_errors:
+            sql.cursor().execute(END, parameters)
 
-    def announce(self, item: int, level: Level) -> None:
-        """Publish the level of a change that adds units, just before its commit.
 
-        Otherwise a buyer could buy a unit while other processes still refuse on the older hint, and
-        a repeat of that purchase would be answered "sold out". If the commit fails, the hint
-        promises too much for a moment, which costs some queries. Tries once:
-        `publish_with_retry` follows the commit.
-        """
-        self._circuit.ask(lambda: self._replace(item, level), otherwise=None)
-
-    def publish_with_retry(self, item: int, level: Level) -> None:
-        """Publish a level; return when no reader can get an older one.
-
-        Takes up to `LIFETIME` seconds while Redis does not answer, until older hints expire.
-        """
-        ended = time.monotonic() + LIFETIME
-        while True:
-            # Bypass the circuit breaker: this call must try Redis itself.
-            try:
-                self._replace(item, level)
-            except NO_ANSWER:
-                left = ended - time.monotonic()
-                if left <= 0:
-                    return
-                time.sleep(min(RETRY, left))
-            else:
-                return
-
-    def read(self, item: int) -> Level | None:
-        """Return the level of `look`."""
-        seen = self.look(item)
-        return None if seen is None else seen.level
-
-    def look(self, item: int) -> Sighting | None:
-        """Return the level last published; None if absent, expired, or Redis does not answer.
-
-        None also for `LIFETIME` after a failover: the new server may hold a hint from before
-        a restock whose publication it missed.
-        """
-        seen = self._circuit.ask(lambda: self._look(item), otherwise=None)
-        # Check afterwards: this very call may have met another server.
-        if seen is None or self._server is None:
-            return seen
-        return None if self._server.known_for(register_of(item)) < LIFETIME else seen
-
-    def _replace(self, item: int, level: Level) -> None:
-        """Write this level over any older one, and wait until no reader trusts that one.
-
-        Deletes the register if Redis is full.
-        """
-        try:
-            ended = self._write(item, level) == REPLACED_SOLD_OUT
-        except OutOfMemoryError:
-            self._client.delete(register_of(item))
-            ended = True
-        if ended and level.available > 0:
-            time.sleep(TRUST)
-
-    def _write(self, item: int, level: Level) -> int:
-        lifetime = int(LIFETIME * 1000)
-        arguments = [level.version, level.available, lifetime]
-        return int(self._publish(keys=[register_of(item)], args=arguments))
-
-    def _look(self, item: int) -> Sighting | None:
-        asked = time.monotonic()
-        with self._client.pipeline(transaction=False) as pipeline:
-            # How long the register lasts comes first: what is read then has lasted as long.
-            pipeline.pttl(register_of(item))
-            pipeline.hmget(register_of(item), "version", "available")
-            lasts, (version, available) = pipeline.execute()
-        if version is None or available is None:
-            return None
-        level = Level(int(available), int(version))
-        return Sighting(level, asked + min(TRUST, max(lasts, 0) / 1000))
+def _key(item: int) -> int:
+    # An advisory lock's second key has 32 bits. Two items with the same key wait for each other.
+    return item % 2**31
 
 
 class BuyersOfItem:
@@ -212,7 +143,7 @@ class BuyersOfItem:
 
 @dataclass(slots=True)
 class Refusing:
-    """An item that is sold out, from when its hint was read.
+    """An item that was seen sold out.
 
     Attributes:
         until: of the monotonic clock: until then, no unit is added.
@@ -228,23 +159,19 @@ class Refusing:
 class SoldOutItems:
     """The items that this process has seen sold out.
 
-    Args:
-        hint: the sold-out hints.
-
     Attributes:
         ran_out: the items that were sold out when this process last saw their levels; only these
-            are worth a look at the hint.
+            are worth a look.
     """
 
-    def __init__(self, hint: Hint) -> None:
-        self._hint = hint
+    def __init__(self) -> None:
         self._buyers = BuyersOfItem()
         self.ran_out: set[int] = set()
         # Of these, the items of which all but the buyers are refused at once.
         self._refusing: dict[int, Refusing] = {}
 
     def refuses(self, purchase: Purchase) -> bool:
-        """Whether to refuse a purchase at once, by a hint that was read a moment ago."""
+        """Whether to refuse a purchase at once, by what was read a moment ago."""
         refusing, now = self._refusing.get(purchase.item), time.monotonic()
         if refusing is not None and now >= refusing.due:
             # One request in a while reads it again, without queueing. The others go on being
@@ -257,7 +184,7 @@ class SoldOutItems:
         return True
 
     def refuse(self, item: int, tickets: Sequence[PurchaseTicket]) -> Sequence[PurchaseTicket]:
-        """Refuse the tickets that the hint, read after they queued, allows; return the others."""
+        """Look at an item after tickets have queued; return those that this does not refuse."""
         refusing = self._look(item)
         if refusing is None:
             return tickets
@@ -271,14 +198,9 @@ class SoldOutItems:
         metrics.count("refused_by_hint", by=len(tickets) - len(others))
         return others
 
-    def note(self, item: int, level: Level) -> None:
-        """Publish the hint that a committed change has sold the item out."""
-        self.ran_out.add(item)
-        self._hint.publish(item, level)
-
     def _look(self, item: int) -> Refusing | None:
-        """Read an item's hint; None if it does not say sold out, or its buyers cannot be read."""
-        seen = self._hint.look(item)
+        """Look at an item; None if it is not sold out, or its buyers cannot be read."""
+        seen = look(item)
         if seen is None or seen.level.available > 0:
             self.ran_out.discard(item)
             self._refusing.pop(item, None)
@@ -293,17 +215,3 @@ class SoldOutItems:
         due = before.due if before else time.monotonic() + LOOK_AGAIN
         found = self._refusing[item] = Refusing(seen.until, buyers, due)
         return found
-
-
-def register_of(item: int) -> str:
-    """Return the key of an item's register."""
-    return f"stock:{{{item}}}"
-
-
-@cache
-def hint() -> Hint:
-    """Return the sold-out hints of this process."""
-    return Hint(client(), circuit(), server())
-
-
-conf.REDIS_URL.on_change(hint.cache_clear)

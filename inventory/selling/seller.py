@@ -40,7 +40,7 @@ from inventory.postgresql.base import lend_connections
 from inventory.redis import ITEM_LOCK
 from inventory.selling import batch
 from inventory.selling.commit import Attempts, CommitUnknown
-from inventory.selling.hint import SoldOutItems, hint
+from inventory.selling.hint import SoldOutItems
 from inventory.selling.queue import CombiningQueue, Turn
 
 FEW = 16
@@ -112,7 +112,7 @@ class SeveralItems:
         else:
             for item, level in levels.items():
                 if level.available == 0:
-                    self._sold_out.note(item, level)
+                    self._sold_out.ran_out.add(item)
         finally:
             lend_connections()
         for each in items:
@@ -149,7 +149,7 @@ class Seller:
     sell_batch = staticmethod(batch.sell)
 
     def __init__(self) -> None:
-        self._sold_out = SoldOutItems(hint())
+        self._sold_out = SoldOutItems()
         self._queue: CombiningQueue[Purchase, Outcome] = CombiningQueue(
             max_batch=conf.MAX_BATCH.get(),
             max_waiting=conf.MAX_WAITING.get(),
@@ -267,7 +267,7 @@ class Seller:
     def _committed(self, item: int, tickets: Sequence[PurchaseTicket], level: Level) -> None:
         """Note a committed batch before any buyer gets an answer."""
         if level.available == 0:
-            self._sold_out.note(item, level)
+            self._sold_out.ran_out.add(item)
 
 
 def _refuse_none(tickets: Sequence[PurchaseTicket]) -> None:

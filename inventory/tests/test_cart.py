@@ -27,7 +27,6 @@ from inventory.outcomes import (
 from inventory.selling import batch, guard
 from inventory.selling.cart import MAX_LINES, LineRefused, line_keys, reserve_many
 from inventory.selling.commit import CommitUnknown, ConditionFailed
-from inventory.selling.hint import hint
 from inventory.selling.seller import Seller
 from inventory.tests.helpers import (
     TIMEOUT,
@@ -288,13 +287,13 @@ def test_an_error_of_one_item_is_not_that_of_the_others(stock):
     assert [book(item).held for item in (busy, *items)] == [1, 1, 1, 0, 0]
 
 
-def test_an_item_that_runs_out_in_a_cart_or_among_others_is_hinted_as_sold_out(stock):
-    busy, item, of_cart = stock(9), stock(1), stock(1)
+def test_an_item_that_runs_out_among_others_is_refused_by_its_hint_from_then_on(stock):
+    busy, item = stock(9), stock(1)
     answers = while_another_item_is_sold(busy, [new_purchase(item)], open_nothing)
     assert kinds(answers) == {"Granted": 1}
-    take([(of_cart, 1), (busy, 1)])
-    levels = [hint().read(each) for each in (item, of_cart, busy)]
-    assert [level and level.available for level in levels] == [0, 0, None]
+    before = metrics.read().get("refused_by_hint", 0)
+    assert sell(new_purchase(item)) == SoldOut(0)
+    assert metrics.read()["refused_by_hint"] == before + 1
 
 
 @pytest.mark.parametrize("how", ["alone", "among others", "as a cart"])

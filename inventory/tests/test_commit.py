@@ -29,7 +29,6 @@ from inventory.outcomes import (
 from inventory.selling import batch, commit
 from inventory.selling.cart import line_keys, reserve_many
 from inventory.selling.commit import Attempts, CommitUnknown, ConditionFailed
-from inventory.selling.hint import hint
 from inventory.tests.helpers import (
     at_once,
     book,
@@ -279,33 +278,21 @@ def test_a_release_locks_its_items_in_the_message_that_commits(how, available, s
     assert [book(item).available for item in items] == [available] * 2
 
 
-def test_a_release_of_a_sold_out_item_is_announced_before_its_commit(stock, tmp_path, monkeypatch):
-    """No buyer may buy the unit while another process still refuses on the older hint."""
+def test_a_release_of_a_sold_out_item_ends_its_hint_before_the_commit(stock, tmp_path):
     item = stock(1)
     mine = sell(new_purchase(item)).reservation
-    seen = []
-    announce = hint().announce
-
-    def announced(of, level):
-        # Another connection sees what is committed.
-        [available] = at_once([lambda: book(of).available])
-        seen.append((of, level.available, available))
-        announce(of, level)
-
-    monkeypatch.setattr(hint(), "announce", announced)
     with sent(tmp_path / "trace") as messages:
         release([mine])
-    assert seen == [(item, 1, 0)]
-    # The message that commits was refused; the next one waits for the announcement.
-    assert [("SAVEPOINT release" in each, "COMMIT" in each) for each in messages[-4:]] == [
-        (True, True),
-        (True, False),
-        (False, False),
-        (False, True),
+    # The message that commits was refused; the next one waits for those who refuse.
+    last = ("SAVEPOINT release", "inventory_item", "pg_sleep", "COMMIT")
+    assert [[part in each for part in last] for each in messages[-5:]] == [
+        [True, True, False, True],
+        [True, False, False, False],
+        [False, True, False, False],
+        [False, False, True, False],
+        [False, False, False, True],
     ]
-    level = hint().read(item)
-    assert level is not None
-    assert (book(item).available, level.available) == (1, 1)
+    assert book(item).available == 1
 
 
 def test_a_release_inside_another_transaction_ends_with_it(stock):

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from functools import partial
-from types import SimpleNamespace
 
 import pytest
-import redis
+from django.db import transaction
 
 from inventory import services
 from inventory.metrics import metrics
+from inventory.models import Item
 from inventory.outcomes import Granted, Level, SoldOut
-from inventory.redis import Circuit, client
 from inventory.selling import hint as module
-from inventory.selling.hint import (
-    LIFETIME,
-    BuyersOfItem,
-    Hint,
-    hint,
-    register_of,
-)
+from inventory.selling.hint import BuyersOfItem, Sighting, end_hints, look
 from inventory.selling.seller import Seller, seller
 from inventory.tests.helpers import (
     TIMEOUT,
@@ -32,106 +23,79 @@ from inventory.tests.helpers import (
     in_thread,
     kinds,
     new_purchase,
+    release,
     sell,
 )
 from inventory.tests.processes import workers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ITEM = 10**12
-"""An item without a row, for tests of the hint alone."""
+FOR_EVER = 3600.0
 
 
-@pytest.fixture
-def register() -> Iterator[Hint]:
-    """The hints, without one of the item under test."""
-    client().delete(register_of(ITEM))
-    yield hint()
-    client().delete(register_of(ITEM))
+# --- what is seen, and for how long it is true --------------------------------------------------
 
 
-# --- the register ------------------------------------------------------------------------------
+@pytest.mark.parametrize("waits", [True, False], ids=["waits", "negative control"])
+@pytest.mark.parametrize("how", ["restock", "release", "release inside"])
+def test_no_unit_is_added_while_a_process_may_refuse(how, waits, stock, monkeypatch):
+    """Processes look all the time, while an item sells out and gets a unit again and again."""
+    item, seen, added = stock(1), [], []
+    first = Item.objects.get(pk=item).version + 1
+    done = threading.Event()
+
+    def end(items: list[int]) -> None:
+        if waits:
+            end_hints(items)
+        # Nothing is committed before this moment.
+        added.append(time.monotonic())
+
+    def add(bought: Granted) -> None:
+        if how == "restock":
+            services.restock(item, 1)
+        elif how == "release":
+            release(bought.reservation)
+        else:
+            with transaction.atomic():
+                release(bought.reservation)
+
+    def watch() -> None:
+        while not done.is_set():
+            if (sighting := look(item)) is not None:
+                seen.append(sighting)
+
+    def change() -> None:
+        for _ in range(60):
+            add(sell(new_purchase(item)))
+        done.set()
+
+    for of in ("inventory.services", "inventory.release"):
+        monkeypatch.setattr(f"{of}.end_hints", end)
+    monkeypatch.setattr(module, "TRUST", 0.005)
+    at_once([*[watch] * 4, change])
+    sold_out = [each for each in seen if not each.level.available]
+    # A level's version counts the changes: sold, added, sold, added, …
+    late = [each for each in sold_out if each.until > added[(each.level.version - first) // 2]]
+    assert len(added) == 60
+    assert bool(late) is not waits
 
 
-def test_an_old_level_does_not_overwrite_a_newer_one(register):
-    """A slow writer's "sold out" that arrives after the restock has published."""
-    register.publish(ITEM, Level(5, 8))
-    assert not register.publish(ITEM, Level(0, 7))
-    assert register.read(ITEM) == Level(5, 8)
-
-
-def test_a_hint_ends_by_itself(register):
-    register.publish(ITEM, Level(0, 7))
-    assert 0 < client().pttl(register_of(ITEM)) <= LIFETIME * 1000
-
-
-def test_many_writers_at_once_leave_the_newest(register):
-    levels = [Level(n % 3, n) for n in range(1, 41)]
-    at_once([partial(register.publish, ITEM, level) for level in levels])
-    assert register.read(ITEM) == levels[-1]
-
-
-@pytest.mark.parametrize("announced", [True, False], ids=["announced", "negative control"])
-def test_no_unit_is_had_before_the_older_hint_is_gone(announced, stock, monkeypatch):
-    """A buyer gets a restocked unit at once and repeats the request in another process."""
-    item, seen = stock(1), []
+def test_while_a_unit_is_added_nothing_is_seen(stock):
+    item = stock(1)
     sell(new_purchase(item))
-    sold_out = hint().read(item)
-    assert sold_out is not None
-    if not announced:
-        monkeypatch.setattr(Hint, "announce", lambda *arguments: None)
-    # What a reader gets after the commit.
-    monkeypatch.setattr(
-        Hint, "publish_with_retry", lambda self, of, level: seen.append(self.read(of))
-    )
-    level = services.restock(item, 3)
-    assert seen == [level if announced else sold_out]
 
+    def level() -> object:
+        seen = look(item)
+        return seen and seen.level.available
 
-def test_what_was_announced_and_not_committed_gives_way_to_what_was(register):
-    register.publish(ITEM, Level(0, 7))
-    register.announce(ITEM, Level(5, 8))
-    assert register.publish(ITEM, Level(0, 8)), "another change has the same number"
-    assert register.read(ITEM) == Level(0, 8)
-
-
-def test_a_full_redis_still_forgets_an_old_hint_at_once(register):
-    own = Hint(client(), Circuit())
-    own.publish(ITEM, Level(0, 7))
-    before = str(client().config_get("maxmemory")["maxmemory"])
-    client().config_set("maxmemory", 1)
-    try:
-        own.publish_with_retry(ITEM, Level(5, 9))
-        assert own.read(ITEM) is None
-    finally:
-        client().config_set("maxmemory", before)
-
-
-def test_a_hint_that_must_not_be_lost_is_tried_until_redis_answers(register, monkeypatch):
-    write, failures = Hint._write, [redis.TimeoutError(), redis.ConnectionError()]
-
-    def hesitate(self: Hint, item: int, level: Level) -> int:
-        if failures:
-            raise failures.pop()
-        return write(self, item, level)
-
-    register.publish(ITEM, Level(0, 7))
-    monkeypatch.setattr(Hint, "_write", hesitate)
-    register.publish_with_retry(ITEM, Level(5, 8))
-    assert register.read(ITEM) == Level(5, 8)
-
-
-# --- set, used, removed ------------------------------------------------------------------------
-
-
-def test_the_hint_is_set_when_the_last_unit_is_committed_and_not_before(stock):
-    item = stock(2)
-    sell(new_purchase(item))
-    assert hint().read(item) is None
-    sell(new_purchase(item))
-    level = hint().read(item)
-    assert level is not None
-    assert level.available == 0
+    with transaction.atomic():
+        services.restock(item, 1)
+        assert at_once([level]) == [None]
+        transaction.set_rollback(True)
+    assert level() == 0
+    services.restock(item, 1)
+    assert level() == 1
+    assert look(10**12) is None, "there is no such item"
 
 
 def test_a_sold_out_item_is_refused_without_the_database(stock, monkeypatch):
@@ -231,22 +195,21 @@ def test_too_many_holders_are_not_remembered(stock, monkeypatch):
 
 @pytest.fixture
 def looks(monkeypatch) -> list[int]:
-    """The items whose hint was read."""
+    """The items that were looked at."""
     seen: list[int] = []
-    look = Hint.look
 
-    def looked(self: Hint, item: int):
+    def looked(item: int) -> Sighting | None:
         seen.append(item)
-        return look(self, item)
+        return look(item)
 
-    monkeypatch.setattr(Hint, "look", looked)
+    monkeypatch.setattr(module, "look", looked)
     return seen
 
 
-@pytest.mark.parametrize(("trust", "read"), [(LIFETIME, 1), (0.0, 3)])
+@pytest.mark.parametrize(("trust", "read"), [(FOR_EVER, 1), (0.0, 3)])
 def test_a_process_asks_again_only_after_a_while(trust, read, stock, looks, monkeypatch):
     monkeypatch.setattr(module, "TRUST", trust)
-    monkeypatch.setattr(module, "LOOK_AGAIN", LIFETIME)
+    monkeypatch.setattr(module, "LOOK_AGAIN", FOR_EVER)
     item = stock(1)
     mine = new_purchase(item, 1)
     assert isinstance(sell(mine), Granted)
@@ -259,19 +222,19 @@ def test_a_process_asks_again_only_after_a_while(trust, read, stock, looks, monk
 
 
 def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(stock, monkeypatch):
-    monkeypatch.setattr(module, "TRUST", module.LIFETIME)
+    monkeypatch.setattr(module, "TRUST", FOR_EVER)
     item = stock(1)
     sell(new_purchase(item, 1))
     assert sell(new_purchase(item, 2)) == SoldOut(0)
-    look, asked, answered = Hint.look, threading.Event(), threading.Event()
+    asked, answered = threading.Event(), threading.Event()
 
-    def slow(self: Hint, item: int):
+    def slow(item: int) -> Sighting | None:
         asked.set()
         assert answered.wait(TIMEOUT)
-        return look(self, item)
+        return look(item)
 
-    monkeypatch.setattr(Hint, "look", slow)
-    monkeypatch.setattr(module, "LOOK_AGAIN", module.LIFETIME)
+    monkeypatch.setattr(module, "look", slow)
+    monkeypatch.setattr(module, "LOOK_AGAIN", FOR_EVER)
     selling = seller()
     assert isinstance(selling, Seller)
     selling._sold_out._refusing[item].due = 0.0
@@ -280,30 +243,3 @@ def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(s
         assert [sell(new_purchase(item, buyer)) for buyer in (4, 5)] == [SoldOut(0)] * 2
         answered.set()
         assert asks() == SoldOut(0)
-
-
-def test_a_change_that_ends_a_hint_waits_until_nobody_trusts_it(register, monkeypatch):
-    naps: list[float] = []
-    # The module's own name: other threads' pauses do not count and are not cut short.
-    own = SimpleNamespace(monotonic=time.monotonic, sleep=naps.append)
-    monkeypatch.setattr(module, "time", own)
-    register.publish(ITEM, Level(0, 7))
-    register.announce(ITEM, Level(1, 8))
-    assert naps == [module.TRUST]
-    register.publish_with_retry(ITEM, Level(1, 8))
-    register.announce(ITEM, Level(2, 9))
-    assert naps == [module.TRUST], "there was no hint to end"
-    register.publish(ITEM, Level(0, 10))
-    register.publish_with_retry(ITEM, Level(5, 11))
-    assert naps == [module.TRUST] * 2
-
-
-def test_no_hint_is_trusted_for_longer_than_it_lasts(register):
-    register.publish(ITEM, Level(0, 7))
-    client().pexpire(register_of(ITEM), 2)
-    seen = register.look(ITEM)
-    assert seen is None or seen.until <= time.monotonic() + 0.002
-    register.publish(ITEM, Level(0, 7))
-    seen = register.look(ITEM)
-    assert seen is not None
-    assert seen.until <= time.monotonic() + module.TRUST

@@ -1,32 +1,18 @@
-"""Redis that goes away, comes back, or fails over: circuit breaker, degradable lock and hints."""
+"""Redis that goes away and comes back: circuit breaker and degradable lock."""
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
-from redis import RedisCluster
 
 from inventory.metrics import metrics
-from inventory.outcomes import Level
-from inventory.redis import (
-    ITEM_LOCK,
-    Circuit,
-    DegradableLock,
-    Nodes,
-    Server,
-    circuit,
-    client,
-)
-from inventory.redis import server as servers_known
-from inventory.selling.hint import LIFETIME, Hint, hint, register_of
+from inventory.redis import ITEM_LOCK, Circuit, DegradableLock, circuit, client
 from locking import LockUnavailable
 from locking.backends.redis import RedisLease
 from locking.tests.helpers import eventually
@@ -67,7 +53,7 @@ def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(server, w
 
     def use(number: int) -> None:
         """Use Redis as a purchase does."""
-        hint().read(number)
+        circuit().ask(client().ping, otherwise=None)
         with lock.hold(number):
             pass
 
@@ -207,28 +193,9 @@ def has_tokens() -> list[bool]:
     return found
 
 
-def test_locks_and_hints_are_kept_on_the_nodes_of_a_cluster(settings, cluster_url: str):
+def test_locks_are_kept_on_the_nodes_of_a_cluster(settings, cluster_url: str):
     settings.REDIS_URL = cluster_url
     assert has_tokens() == [True] * len(ITEMS)
-    for item in ITEMS:
-        assert hint().publish(item, Level(item, 1))
-    assert [hint().read(item) for item in ITEMS] == [Level(item, 1) for item in ITEMS]
-
-
-def test_a_hint_of_a_node_that_has_just_taken_over_is_not_believed(settings, cluster_url: str):
-    settings.REDIS_URL = f"{cluster_url},127.0.0.1:1"
-    hint().publish(7, Level(0, 1))
-    assert hint().read(7) == Level(0, 1)
-    cluster, nodes = client(), servers_known()
-    assert isinstance(cluster, RedisCluster)
-    assert isinstance(nodes, Nodes)
-    name = cluster.get_node_from_key(register_of(7)).name
-    was = nodes._known.pop(name)
-    assert hint().read(7) is None, "the node was a replica until now"
-    nodes._known[name] = b"another", was[1]
-    assert hint().read(7) is None, "the node was restarted"
-    nodes._known[name] = was
-    assert hint().read(7) == Level(0, 1)
 
 
 @pytest.mark.parametrize("url", ["redis://{}/0", "redis+cluster://{},{}"])
@@ -236,76 +203,3 @@ def test_a_process_can_start_while_no_server_answers_and_goes_on_without_locks(u
     addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     settings.REDIS_URL = url.format(*addresses)
     assert has_tokens() == [False] * len(ITEMS)
-    assert hint().read(7) is None
-    assert not hint().publish(7, Level(0, 1))
-
-
-# --- a replica takes over that lacks the last writes --------------------------------------------
-
-
-ITEM = 7
-
-
-class Process:
-    """A web process: its client, its server tracker and its hint."""
-
-    def __init__(self, port: int, *, careful: bool = True) -> None:
-        self.server = Server()
-        self.client = redis.Redis(
-            port=port,
-            socket_timeout=2,
-            redis_connect_func=self.server.meet,  # type: ignore[arg-type]  # redis-py's own is wrong
-        )
-        self.hint = Hint(self.client, Circuit(), self.server if careful else None)
-
-    def is_led_to(self, port: int) -> None:
-        """Fail over as a proxy or a DNS name does: the old connections break."""
-        self.client.connection_pool.disconnect()
-        self.client.connection_pool.connection_kwargs["port"] = port
-        for connection in self.client.connection_pool._available_connections:
-            connection.port = port
-
-
-@pytest.fixture
-def ports() -> Iterator[tuple[int, int]]:
-    """A primary and the replica that will take over, with the same old hint."""
-    with ExitStack() as cleanup:
-        primary, replica = (cleanup.enter_context(Valkey()).port for _ in range(2))
-        for port in (primary, replica):
-            old = Process(port)
-            old.hint.publish(ITEM, Level(0, 5))
-            old.client.close()
-        yield primary, replica
-
-
-@pytest.mark.parametrize(
-    ("careful", "believed"), [(True, None), (False, Level(0, 5))], ids=["", "negative control"]
-)
-def test_an_old_hint_of_a_promoted_replica_is_not_believed(careful, believed, ports):
-    """It lacks a restock that was acknowledged, until its old hints have ended."""
-    process = Process(ports[0], careful=careful)
-    assert process.hint.read(ITEM) == Level(0, 5)
-    assert process.hint.publish(ITEM, Level(9, 6))
-    process.is_led_to(ports[1])
-    assert process.hint.read(ITEM) == believed
-    process.server._since = time.monotonic() - LIFETIME
-    process.hint.publish(ITEM, Level(0, 12))
-    assert process.hint.read(ITEM) == Level(0, 12)
-    process.client.close()
-
-
-def test_new_connections_to_the_same_server_change_nothing(ports):
-    process = Process(ports[0])
-    for _ in range(3):
-        assert process.hint.read(ITEM) == Level(0, 5)
-        process.client.connection_pool.disconnect()
-    process.client.close()
-
-
-def test_a_server_without_an_id_may_be_another_each_time(ports):
-    process = Process(ports[0])
-    with redis.Redis(port=ports[0]) as admin:
-        admin.execute_command("ACL", "SETUSER", "default", "-info")
-        assert process.hint.read(ITEM) is None
-        admin.execute_command("ACL", "SETUSER", "default", "+info")
-    process.client.close()

@@ -45,13 +45,7 @@ sentinel parallel-syncs {service} 1
 def redis(place: Place, host: Host) -> None:
     """Set a server up: the first host's begins as the primary, the others as its replicas."""
     primary, *_ = place.addresses("redis")
-    options = [
-        # A primary that lost its replicas takes no writes: a split leaves no second one behind.
-        *("--min-replicas-to-write", str(place.description.options["min_replicas"])),
-        *("--min-replicas-max-lag", "2"),
-    ]
-    if host.address != primary:
-        options += ["--replicaof", primary, str(PORT)]
+    options = [] if host.address == primary else ["--replicaof", primary, str(PORT)]
     place.add(host, "redis", [*command(place, host), *options], place.clock_of(host))
 
 

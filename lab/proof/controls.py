@@ -159,7 +159,7 @@ CONTROLS = (
     ),
     Control(
         "hint",
-        "removing the sold-out hint at a restock",
+        "looking again at an item that has sold out",
         ("P7",),
         minutes=0.2,
         sabotage="hint",

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any
-
-from django.db import transaction
 
 from inventory.hooks import hooks
 
@@ -34,6 +33,9 @@ class Sabotage:
 
 SHARE = 10
 """One of so many calls is hit, where not all are."""
+
+STALE = 3.0
+"""Seconds."""
 
 
 def strangers_order(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,21 +77,25 @@ def one_more_left(original: Callable[..., Any]) -> Callable[..., Any]:
     return refusal
 
 
-def silent_restock(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Add units, and leave the hint that says there are none."""
-    from inventory.selling import guard
+def stale_hint(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Look at a sold-out item only once in a while, and refuse by that in between."""
+    kept: dict[int, Any] = {}
 
-    def restock(item: int, units: int) -> Any:
-        with transaction.atomic():
-            return guard.restock(item, units)
+    def look(item: int) -> Any:
+        seen = kept.get(item)
+        if seen is None or seen.level.available or time.monotonic() >= seen.until:
+            seen = original(item)
+            if seen is not None:
+                kept[item] = seen = seen._replace(until=seen.until + STALE)
+        return seen
 
-    return restock
+    return look
 
 
 SABOTAGE: Mapping[str, Sabotage] = {
     "stranger": Sabotage("shop.api.views", "_own_order", strangers_order),
     "left": Sabotage("shop.checkout", "_refusal", one_more_left),
-    "hint": Sabotage("inventory.services", "restock", silent_restock),
+    "hint": Sabotage("inventory.selling.hint", "look", stale_hint),
     "busy": Sabotage("inventory.services", "reserve", busy_after_commit),
     "lease": Sabotage("lab.strategies.textbook", "LEASE", lambda seconds: 6 * seconds),
 }

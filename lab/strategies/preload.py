@@ -14,6 +14,7 @@ Without Redis this strategy sells nothing, because every purchase passes the cou
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 
 from django.db import Error
@@ -33,7 +34,7 @@ from inventory.outcomes import (
 )
 from inventory.postgresql.base import lend_connections
 from inventory.selling.commit import forget_connection
-from inventory.selling.hint import BuyersOfItem
+from inventory.selling.hint import BuyersOfItem, Sighting, look
 from inventory.selling.queue import Turn
 from inventory.selling.seller import QueueKey, Seller
 from lab.strategies.redis_counter import Admission, Counter, counter
@@ -57,6 +58,7 @@ class Preload(Seller, Strategy):
         super().__init__()
         self._counter = counters or counter()
         self._buyers = BuyersOfItem()
+        self._seen: dict[int, Sighting] = {}
         self._loading = threading.Lock()
 
     def _refuse_or_queue(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
@@ -79,21 +81,40 @@ class Preload(Seller, Strategy):
         super()._committed(item, tickets, level)
         answered = [(ticket.request, _took(ticket)) for ticket in tickets]
         self._counter.settle(item, level.version, answered)
+        if level.available == 0:
+            self._counter.load(item, level)
 
     def _admit(self, purchase: Purchase) -> Admission:
-        admission = self._counter.admit(purchase)
+        admission = self._ask(purchase)
         for _ in range(LOADS):
             if admission is None or admission.what != "load":
                 break
             # One thread per process loads the counter; the threads behind it find it loaded.
             with self._loading:
-                admission = self._counter.admit(purchase)
+                admission = self._ask(purchase)
                 if admission is not None and admission.what == "load":
                     self._load(purchase.item)
-                    admission = self._counter.admit(purchase)
+                    admission = self._ask(purchase)
         if admission is None or admission.what == "load":
             raise Busy("Redis cannot be reached")
         return admission
+
+    def _ask(self, purchase: Purchase) -> Admission | None:
+        """Ask the counter; where it refuses what the database has, it must be loaded first."""
+        admission = self._counter.admit(purchase)
+        if admission is None or admission.what != "refused":
+            return admission
+        is_there = self._has(purchase.item, purchase.quantity)
+        return admission._replace(what="load") if is_there else admission
+
+    def _has(self, item: int, units: int) -> bool:
+        seen = self._seen.get(item)
+        if seen is None or seen.level.available or time.monotonic() >= seen.until:
+            seen = look(item)
+            if seen is None:
+                return True  # or it may be about to have them
+            self._seen[item] = seen
+        return seen.level.available >= units
 
     def _load(self, item: int) -> None:
         try:

@@ -2,8 +2,8 @@
 
 No transaction spans Redis and the database. Three rules keep the counter close to the database:
 
-- It is reloaded every few seconds, and at once after a restock or release was published (the
-  sold-out hint's register). So no error in it lasts.
+- It is reloaded every few seconds, and before it refuses what the database has. So no error in it
+  lasts.
 - Units taken from the counter but not yet in the database are on a ticket that expires. If a
   process dies with a ticket, the counter is too low until then; a reload counts it as taken.
 - While there are tickets, no purchase is refused without asking the database, which alone knows
@@ -21,11 +21,9 @@ from redis import Redis, RedisCluster
 from inventory import conf
 from inventory.outcomes import Level, Purchase
 from inventory.redis import Circuit, circuit, client
-from inventory.selling.hint import register_of
 
 RELOAD = 3.0
-"""Seconds for which a loaded counter is used; shorter than a hint's lifetime, so that a restock
-that this counter has missed is still published."""
+"""Seconds for which a loaded counter is used."""
 
 TICKET = 15.0
 """Seconds for which a ticket counts as taken; longer than a purchase waits in its process. After an
@@ -34,13 +32,12 @@ early expiry, the counter admits a buyer whom the guard refuses."""
 # In all three scripts: KEYS[1] the counter, a hash of units (left), loaded (the item's version at
 # the load) and version (the newest known); KEYS[2] tickets, a hash of "units:expiry in ms".
 
-# KEYS[3] the hint's register  ARGV[1] ticket  ARGV[2] units  ARGV[3] lifetime of a ticket in ms
+# ARGV[1] ticket  ARGV[2] units  ARGV[3] lifetime of a ticket in ms
 # Returns {what, units left, version}. What: "load": load the counter first; "granted": the units
 # are taken; "ask": ask the database, because this ticket or others are open; "refused".
 ADMIT = """
-local units, loaded, version = unpack(redis.call('HMGET', KEYS[1], 'units', 'loaded', 'version'))
-local published = tonumber(redis.call('HGET', KEYS[3], 'version') or '-1')
-if not units or published > tonumber(loaded) then return {'load', 0, 0} end
+local units, version = unpack(redis.call('HMGET', KEYS[1], 'units', 'version'))
+if not units then return {'load', 0, 0} end
 units = tonumber(units)
 if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 1 then return {'ask', units, version} end
 if units >= tonumber(ARGV[2]) then
@@ -154,7 +151,7 @@ class Counter:
 
     def _ask(self, purchase: Purchase) -> Admission:
         what, units, version = self._admit(
-            keys=[*_keys(purchase.item), register_of(purchase.item)],
+            keys=_keys(purchase.item),
             args=[_ticket(purchase), purchase.quantity, int(TICKET * 1000)],
         )
         return Admission(what.decode(), Level(int(units), int(version)))

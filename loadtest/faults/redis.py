@@ -71,7 +71,7 @@ class RedisKilled(_Redis):
 
     name = "redis-killed"
     what = "Redis is killed and comes back empty"
-    expected = "the sale continues; locks and hints are rebuilt, the fence does not fall"
+    expected = "the sale continues; locks are rebuilt, the fence does not fall"
     lasts = (0.0, 0.5)
 
     def inject(self) -> None:  # noqa: D102

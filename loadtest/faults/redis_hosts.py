@@ -129,7 +129,7 @@ class RedisStalePromoted(_OfSentinel):
 
     name = "redis-stale-promoted"
     what = "Sentinel promotes a replica that lacks the last seconds"
-    expected = "old hints and two holders are possible; nothing is oversold"
+    expected = "two holders are possible; nothing is oversold"
     wants_stock = True
     lasts = (1.0, 2.0)
 
