@@ -1,6 +1,6 @@
-"""The embedded Valkey (a Redis): locks and hints in database 0, Celery's queues in database 1.
+"""The embedded Valkey (a Redis): locks in database 0, Celery's queues in database 1.
 
-Nothing is written to disk: locks are leases, hints are filters, and the outbox sweep finds lost
+Nothing is written to disk: locks are leases, and the outbox sweep finds lost
 tasks. A log of every lock would compete with PostgreSQL for the same disk.
 """
 

@@ -156,7 +156,7 @@ class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         """Ask for the units, then add them.
 
         Runs outside a transaction, unlike the admin's own forms: when the service returns, the
-        units are committed and the sold-out hints corrected.
+        units are committed.
         """
         item = self.get_object(request, str(pk))
         if item is None or not self.has_change_permission(request, item):

@@ -123,7 +123,7 @@ REDIS_URL: Setting[str] = Setting(
     _is_redis_url,
     variable="REDIS_URL",
 )
-"""For item locks and sold-out hints. The default is where a fresh Redis listens. There is no
+"""For item locks. The default is where a fresh Redis listens. There is no
 prefix because a shop often has this setting already, for its cache or for Celery."""
 
 MAX_BATCH: Setting[int] = Setting(

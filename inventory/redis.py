@@ -112,7 +112,7 @@ class Circuit:
             self._changes += 1
             before, self._since = self._since, now
         if broken:
-            log.warning("Redis does not answer; this process goes on without its locks and hints")
+            log.warning("Redis does not answer; this process goes on without its locks")
         else:
             log.warning("Redis answers again, after %.1f s", now - before)
 

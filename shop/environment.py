@@ -39,7 +39,7 @@ VARIABLES = (
     Variable(
         "REDIS_URL",
         "",
-        "Redis, Valkey, Sentinels or a cluster, for locks and hints; unset: embedded Valkey",
+        "Redis, Valkey, Sentinels or a cluster, for locks; unset: embedded Valkey",
     ),
     Variable("CELERY_BROKER_URL", "", "Celery's broker; unset: the embedded Valkey"),
     Variable("PSP_URL", "", "payment provider's address; required"),

@@ -24,7 +24,7 @@ def _redis_url() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def own_redis(_redis_url: str) -> Iterator[None]:
-    """A private Redis: in the project's own, other items with the same ids may be sold out."""
+    """A private Redis: in the project's own, other items with the same ids may be locked."""
     with override_settings(REDIS_URL=_redis_url):
         yield
 

@@ -127,7 +127,7 @@ def project(db: None, tmp_path: Path) -> Iterator[Project]:
     folder.mkdir()
     given = connection.settings_dict
     server = {key: given[key.upper()] for key in ("host", "port", "user", "password")}
-    # Its items have the same ids as the shop's, whose hints must not be read.
+    # Its items have the same ids as the shop's, whose locks are not its own.
     own_redis = f"{settings.REDIS_URL.rpartition('/')[0]}/{REDIS_DATABASE}"
     variables = {f"PG{key.upper()}": str(value) for key, value in server.items() if value}
     variables |= {
