@@ -25,7 +25,7 @@ from development.system_errors import disk_full
 
 USER = DATABASE = "shop"
 SYSTEM_USER = "embedded_postgres"  # PostgreSQL refuses to run as root
-DEFAULT_PORT = 54329
+DEFAULT_PORT = 15432  # below those that systems give to clients, which may take any of them
 
 SERVER_SETTINGS = {
     "listen_addresses": "127.0.0.1",

@@ -13,7 +13,7 @@ import redis
 from development.folder import kept_secret, write_private
 from development.supervisor import Program
 
-DEFAULT_PORT = 63790
+DEFAULT_PORT = 16379  # as PostgreSQL's, below those of clients
 LOCKS, BROKER = 0, 1
 
 CONFIGURATION = """\
