@@ -1,7 +1,7 @@
 """The embedded Valkey (a Redis): locks in database 0, Celery's queues in database 1.
 
-Nothing is written to disk: locks are leases, and the outbox sweep finds lost
-tasks. A log of every lock would compete with PostgreSQL for the same disk.
+Nothing is written to disk: locks are leases, and the outbox sweep finds lost tasks. A log of every
+lock would compete with PostgreSQL for the same disk.
 """
 
 from __future__ import annotations

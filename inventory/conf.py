@@ -123,8 +123,8 @@ REDIS_URL: Setting[str] = Setting(
     _is_redis_url,
     variable="REDIS_URL",
 )
-"""For item locks. The default is where a fresh Redis listens. There is no
-prefix because a shop often has this setting already, for its cache or for Celery."""
+"""For item locks. The default is where a fresh Redis listens. There is no prefix because a shop
+often has this setting already, for its cache or for Celery."""
 
 MAX_BATCH: Setting[int] = Setting(
     "INVENTORY_MAX_BATCH", 256, "a whole number of at least 1", _is_count

@@ -12,11 +12,10 @@ from hypothesis.stateful import run_state_machine_as_test
 from shop.tests.specification.found import FOUND, TOURS, Steps
 from shop.tests.specification.story import Story
 
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.timeout(0),
-    pytest.mark.usefixtures("stage"),
-]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("stage")]
+
+TIMEOUT = 1800
+"""Seconds for stories: a failing one is told many times, until it is as short as can be."""
 
 PARTS = 3
 """Parts of the stories, which workers of pytest-xdist tell at the same time."""
@@ -54,6 +53,7 @@ def test_a_tour_of_the_shop_shows_what_the_specification_says(steps: Steps) -> N
     Story().replay(steps)
 
 
+@pytest.mark.timeout(TIMEOUT)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_shop_and_specification_tell_the_same_story_whoever_acts_in_whatever_order(
     part: int,
@@ -61,6 +61,7 @@ def test_shop_and_specification_tell_the_same_story_whoever_acts_in_whatever_ord
     play(STORIES // PARTS, part)
 
 
+@pytest.mark.timeout(TIMEOUT)
 @pytest.mark.nightly
 def test_shop_and_specification_tell_many_more_stories_alike() -> None:
     play(10 * STORIES)
