@@ -113,6 +113,8 @@ class BuyersActs(Acts):
         chosen = self.sales[sale % 3]
         if chosen.closed(self.model.now):
             return ""  # which may be the answer for another second
+        if min(self.model.available(chosen), self.model.left_for(who, chosen)) < 2:
+            return ""  # the second purchase is refused for two reasons, and either may be told
         said = self._buy(who, {chosen: 1}, again=False, cart=False)
         if what == "end":
             self.operator.edit(chosen, {"closes": max(self.model.now, chosen.opens + 1)})
