@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from django.db import transaction
@@ -86,7 +86,9 @@ class NotReclaimable(Exception):
 
 
 @contextmanager
-def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
+def reclaiming(
+    reservations: Iterable[int], limits: Mapping[int, int] | None = None
+) -> Iterator[None]:
     """Take the units of released reservations again and confirm them; all or none.
 
     For a payment that arrives after the reservations expired. The guard and the buyer's limit
@@ -95,6 +97,8 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
 
     Args:
         reservations: ids.
+        limits: units that the buyer may hold by scope; where there is none, the limit of the
+            buyer's last purchase.
 
     Raises:
         NotReclaimable: too few units are left, the buyer is at the limit, or one is not released.
@@ -116,13 +120,13 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
     except guard.OutOfStock as error:
         raise NotReclaimable from error
     for _, buyer, scope, quantity in found:
-        _count(scope, buyer, quantity)
+        _count(scope, buyer, quantity, (limits or {}).get(scope, F("allowed")))
     released.update(state=State.CONFIRMED)
 
 
-def _count(scope: int, buyer: int, units: int) -> None:
-    quota = BuyerQuota.objects.filter(scope=scope, buyer=buyer, used__lte=F("allowed") - units)
-    if not quota.update(used=F("used") + units):
+def _count(scope: int, buyer: int, units: int, allowed: int | F) -> None:
+    quota = BuyerQuota.objects.filter(scope=scope, buyer=buyer, used__lte=allowed - units)
+    if not quota.update(used=F("used") + units, allowed=allowed):
         raise NotReclaimable
 
 

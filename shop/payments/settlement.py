@@ -162,8 +162,10 @@ def _take_again(order: int) -> bool:
     status = Order.objects.values_list("status", flat=True).get(pk=order)
     if status != Status.EXPIRED:
         return False
+    # Of now: an operator may have lowered one since the order was placed.
+    limits = dict(OrderLine.objects.filter(order=order).values_list("sale", "sale__limit"))
     try:
-        with transaction.atomic(), services.reclaiming(_wanted_to_the_end(order)):
+        with transaction.atomic(), services.reclaiming(_wanted_to_the_end(order), limits):
             take(Step.PAY_LATE, [order])
     except services.NotReclaimable:
         return False

@@ -460,6 +460,15 @@ TOURS: dict[str, Steps] = {
 """Stories that lead past every page, form, mail and alert, which chance may leave out of a run."""
 
 FOUND: dict[str, Steps] = {
+    "an order paid late was taken again against a limit that had been lowered": [
+        opening(),
+        bought("Ann", 2, 2),
+        operator("limit", 2, 1),
+        (
+            "paying_takes_a_while",
+            {"which": 0, "meanwhile": "expired", "part": False, "end": "captured"},
+        ),
+    ],
     "a payment that the provider called failed was taken, and so was the next one": [
         opening(),
         bought("Ann", 0, 2),
