@@ -68,6 +68,26 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='Sale',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('price', models.BigIntegerField(help_text='of a unit, in minor units', validators=[django.core.validators.MinValueValidator(0)])),
+                ('currency', models.CharField(default=shop.money.default_currency, max_length=3, validators=[shop.money.check_currency])),
+                ('limit', models.PositiveIntegerField(default=1, help_text='units a buyer may have', validators=[django.core.validators.MinValueValidator(1)])),
+                ('starts_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('ends_at', models.DateTimeField()),
+                ('paused', models.BooleanField(default=False, help_text='nothing is sold while it is set')),
+                ('hold', models.DurationField(default=datetime.timedelta(seconds=900), help_text='time to pay, before the units go back', validators=[django.core.validators.MaxValueValidator(datetime.timedelta(days=365))])),
+                ('restock_cancelled', models.BooleanField(default=True, help_text='units of cancelled orders are sold again; otherwise they are written off')),
+                ('restock_returned', models.BooleanField(default=True, help_text='units of returned orders are sold again; otherwise they are written off')),
+                ('item', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='inventory.item')),
+                ('product', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='shop.product')),
+            ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('price__gte', 0)), name='shop_sale_price_not_negative'), models.CheckConstraint(condition=models.Q(('currency__regex', '^[A-Z]{3}$')), name='shop_sale_currency_is_a_code'), models.CheckConstraint(condition=models.Q(('limit__gte', 1)), name='shop_sale_limit_positive'), models.CheckConstraint(condition=models.Q(('ends_at__gt', models.F('starts_at'))), name='shop_sale_ends_after_start', violation_error_message='A sale must end after it starts.'), models.CheckConstraint(condition=models.Q(('hold__gt', datetime.timedelta(0))), name='shop_sale_hold_positive', violation_error_message='The time to pay (hold) must be longer than zero.')],
+            },
+        ),
+        migrations.CreateModel(
             name='Order',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -79,6 +99,9 @@ class Migration(migrations.Migration):
                 ('created', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('buyer', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to=settings.AUTH_USER_MODEL)),
             ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('status__in', ['awaiting_payment', 'paid', 'fulfilled', 'expired', 'cancelled', 'refund_pending', 'refunded'])), name='shop_order_status_known'), models.CheckConstraint(condition=models.Q(('currency__regex', '^[A-Z]{3}$')), name='shop_order_currency_is_a_code')],
+            },
         ),
         migrations.CreateModel(
             name='OrderLine',
@@ -87,6 +110,7 @@ class Migration(migrations.Migration):
                 ('quantity', models.PositiveIntegerField()),
                 ('amount', models.BigIntegerField(help_text='in minor units')),
                 ('order', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='lines', to='shop.order')),
+                ('sale', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='shop.sale')),
             ],
             options={
                 'ordering': ('reservation_id',),
@@ -106,6 +130,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ('pk',),
+                'constraints': [models.UniqueConstraint(fields=('order', 'key'), name='shop_event_one_per_key')],
             },
         ),
         migrations.CreateModel(
@@ -123,6 +148,10 @@ class Migration(migrations.Migration):
                 ('not_before', models.DateTimeField(help_text='when the sweep looks at it')),
                 ('order', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='payments', to='shop.order')),
             ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('state', 'pending')), fields=['not_before'], name='shop_payment_todo')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('state', 'pending')), fields=('order',), name='shop_payment_one_pending'), models.UniqueConstraint(condition=models.Q(('intent', ''), _negated=True), fields=('intent',), name='shop_payment_one_per_intent'), models.CheckConstraint(condition=models.Q(('state__in', ['pending', 'captured', 'failed'])), name='shop_payment_state_known'), models.CheckConstraint(condition=models.Q(('owed_back__gte', 0), ('owed_back__lte', models.F('amount'))), name='shop_payment_no_more_back_than_taken')],
+            },
         ),
         migrations.CreateModel(
             name='Refund',
@@ -140,96 +169,10 @@ class Migration(migrations.Migration):
                 ('not_before', models.DateTimeField(help_text='when the sweep looks at it')),
                 ('payment', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='refunds', to='shop.payment')),
             ],
-        ),
-        migrations.CreateModel(
-            name='Sale',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('price', models.BigIntegerField(help_text='of a unit, in minor units', validators=[django.core.validators.MinValueValidator(0)])),
-                ('currency', models.CharField(default=shop.money.default_currency, max_length=3, validators=[shop.money.check_currency])),
-                ('limit', models.PositiveIntegerField(default=1, help_text='units a buyer may have', validators=[django.core.validators.MinValueValidator(1)])),
-                ('starts_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('ends_at', models.DateTimeField()),
-                ('paused', models.BooleanField(default=False, help_text='nothing is sold while it is set')),
-                ('hold', models.DurationField(default=datetime.timedelta(seconds=900), help_text='time to pay, before the units go back', validators=[django.core.validators.MaxValueValidator(datetime.timedelta(days=365))])),
-                ('restock_cancelled', models.BooleanField(default=True, help_text='units of cancelled orders are sold again; otherwise they are written off')),
-                ('restock_returned', models.BooleanField(default=True, help_text='units of returned orders are sold again; otherwise they are written off')),
-                ('item', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='inventory.item')),
-                ('product', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='shop.product')),
-            ],
-        ),
-        migrations.AddField(
-            model_name='orderline',
-            name='sale',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='shop.sale'),
-        ),
-        migrations.AddConstraint(
-            model_name='order',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['awaiting_payment', 'paid', 'fulfilled', 'expired', 'cancelled', 'refund_pending', 'refunded'])), name='shop_order_status_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='order',
-            constraint=models.CheckConstraint(condition=models.Q(('currency__regex', '^[A-Z]{3}$')), name='shop_order_currency_is_a_code'),
-        ),
-        migrations.AddConstraint(
-            model_name='orderevent',
-            constraint=models.UniqueConstraint(fields=('order', 'key'), name='shop_event_one_per_key'),
-        ),
-        migrations.AddIndex(
-            model_name='payment',
-            index=models.Index(condition=models.Q(('state', 'pending')), fields=['not_before'], name='shop_payment_todo'),
-        ),
-        migrations.AddConstraint(
-            model_name='payment',
-            constraint=models.UniqueConstraint(condition=models.Q(('state', 'pending')), fields=('order',), name='shop_payment_one_pending'),
-        ),
-        migrations.AddConstraint(
-            model_name='payment',
-            constraint=models.UniqueConstraint(condition=models.Q(('intent', ''), _negated=True), fields=('intent',), name='shop_payment_one_per_intent'),
-        ),
-        migrations.AddConstraint(
-            model_name='payment',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['pending', 'captured', 'failed'])), name='shop_payment_state_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='payment',
-            constraint=models.CheckConstraint(condition=models.Q(('owed_back__gte', 0), ('owed_back__lte', models.F('amount'))), name='shop_payment_no_more_back_than_taken'),
-        ),
-        migrations.AddIndex(
-            model_name='refund',
-            index=models.Index(condition=models.Q(('state', 'pending')), fields=['not_before'], name='shop_refund_todo'),
-        ),
-        migrations.AddConstraint(
-            model_name='refund',
-            constraint=models.UniqueConstraint(condition=models.Q(('number', ''), _negated=True), fields=('number',), name='shop_refund_one_per_number'),
-        ),
-        migrations.AddConstraint(
-            model_name='refund',
-            constraint=models.CheckConstraint(condition=models.Q(('amount__gt', 0)), name='shop_refund_of_something'),
-        ),
-        migrations.AddConstraint(
-            model_name='refund',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['pending', 'done', 'failed'])), name='shop_refund_state_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='sale',
-            constraint=models.CheckConstraint(condition=models.Q(('price__gte', 0)), name='shop_sale_price_not_negative'),
-        ),
-        migrations.AddConstraint(
-            model_name='sale',
-            constraint=models.CheckConstraint(condition=models.Q(('currency__regex', '^[A-Z]{3}$')), name='shop_sale_currency_is_a_code'),
-        ),
-        migrations.AddConstraint(
-            model_name='sale',
-            constraint=models.CheckConstraint(condition=models.Q(('limit__gte', 1)), name='shop_sale_limit_positive'),
-        ),
-        migrations.AddConstraint(
-            model_name='sale',
-            constraint=models.CheckConstraint(condition=models.Q(('ends_at__gt', models.F('starts_at'))), name='shop_sale_ends_after_start', violation_error_message='A sale must end after it starts.'),
-        ),
-        migrations.AddConstraint(
-            model_name='sale',
-            constraint=models.CheckConstraint(condition=models.Q(('hold__gt', datetime.timedelta(0))), name='shop_sale_hold_positive', violation_error_message='The time to pay (hold) must be longer than zero.'),
+            options={
+                'indexes': [models.Index(condition=models.Q(('state', 'pending')), fields=['not_before'], name='shop_refund_todo')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('number', ''), _negated=True), fields=('number',), name='shop_refund_one_per_number'), models.CheckConstraint(condition=models.Q(('amount__gt', 0)), name='shop_refund_of_something'), models.CheckConstraint(condition=models.Q(('state__in', ['pending', 'done', 'failed'])), name='shop_refund_state_known')],
+            },
         ),
         migrations.RunSQL(SQL, UNDO),
     ]
