@@ -7,6 +7,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 from types import CodeType, FrameType
 from typing import Any
@@ -296,10 +297,8 @@ class Held:
 
     def remove(self, lease: Any) -> None:
         """Keep the lease no longer."""
-        try:
+        with suppress(ValueError):  # another thread has removed it
             self._leases.remove(lease)
-        except ValueError:
-            return  # another thread has removed it
 
     def failed(self, caller: object) -> None:
         """Record that the caller asked and got nothing: it must not release another's lease."""

@@ -14,7 +14,8 @@ from course.simulator.simulation import KEY, Simulation
 from course.simulator.virtual_loop import run_asyncio
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
-from locking.backends.redis_core import SLICE, keys_of
+from locking.backends.redis_core import SLICE
+from locking.backends.redis_protocol import keys_of
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
 from locking.terms import LockError
 

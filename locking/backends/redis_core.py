@@ -20,6 +20,7 @@ from locking.backends.redis_protocol import (
     Step,
     Steps,
     Wait,
+    keys_of,
     ms,
     owners_in,
     text,
@@ -58,15 +59,6 @@ fail-over or a restart takes less."""
 
 RECONNECT_PAUSE = 0.2
 """The longest pause in seconds between the tries of such a waiter."""
-
-
-def keys_of(kind: str, name: str) -> tuple[str, str, str, str]:
-    """Return the keys of a lock, under one hash tag, so that they are on one cluster node."""
-    if not name or name[0] in "{}":
-        # "{}" is not a hash tag, so the keys would be on different nodes.
-        raise ValueError(f"a lock's name must not be empty or start with a brace: {name!r}")
-    lock = f"{kind}:{{{name}}}"
-    return lock, f"{lock}:fence", f"{lock}:queue", f"{lock}:alive"
 
 
 class RedisLockSettings(TypedDict, total=False):

@@ -103,6 +103,15 @@ def unavailable(name: str, error: RedisError) -> NoReturn:
     raise LockUnavailable(f"the server of lock {name!r} did not answer: {error}") from error
 
 
+def keys_of(kind: str, name: str) -> tuple[str, str, str, str]:
+    """Return the keys of a lock, under one hash tag, so that they are on one cluster node."""
+    if not name or name[0] in "{}":
+        # "{}" is not a hash tag, so the keys would be on different nodes.
+        raise ValueError(f"a lock's name must not be empty or start with a brace: {name!r}")
+    lock = f"{kind}:{{{name}}}"
+    return lock, f"{lock}:fence", f"{lock}:queue", f"{lock}:alive"
+
+
 def owners_in(values: Iterable[bytes | str]) -> list[str]:
     """Return the owners in a list of "fence:token:owner"; a foreign value as it is."""
     return [text(value).split(":", 2)[-1] for value in values]
