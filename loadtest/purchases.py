@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from loadtest.shop import Request
+
 
 @dataclass(frozen=True, slots=True)
 class Sale:
@@ -94,3 +96,29 @@ class Cart(NamedTuple):
     def code_of(line: Line, code: str, about: str | None) -> str:
         """What an answer says about a line: a refusal names the sale that it is about."""
         return WITH_ANOTHER if about is not None and about != line.sale.id else code
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request, and what the history says of it.
+
+    Attributes:
+        op: see `loadtest.history`.
+        request: without the buyer's token and the key.
+        key: under which it asks; empty for none.
+        sale, quantity: that it is about.
+        cart: that it asks for; each of its lines is a call of the history.
+        order: that it is about.
+        must: the HTTP status with which the shop must refuse it; 0 if it may be granted.
+        token: in place of the buyer's own.
+    """
+
+    op: str
+    request: Request
+    key: str = ""
+    sale: Sale | None = None
+    quantity: int = 0
+    cart: Cart | None = None
+    order: str | None = None
+    must: int = 0
+    token: str | None = None

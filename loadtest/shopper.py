@@ -1,35 +1,58 @@
-"""A synthetic buyer: everything that can be asked of the shop."""
+"""A synthetic buyer: everything that can be asked of the shop.
+
+The history is told before and after each request, Locust afterwards.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Mapping
+from copy import copy
+from itertools import count
 from random import Random
-from typing import TypedDict, Unpack
 
-from loadtest.caller import Ask, Caller
 from loadtest.client import Connection
-from loadtest.purchases import Cart, Part, Purchase, Sale, new_key
+from loadtest.crowd import Crowd
+from loadtest.finished import Finished, UnexpectedAnswer
+from loadtest.history import FAIL, OK, Operation
+from loadtest.purchases import Ask, Cart, Line, Part, Purchase, Sale, new_key
 from loadtest.roles import MAIN
 from loadtest.shops.flash_sale import requests
-from loadtest.shops.flash_sale.answers import EXPECTED_OF_PARTS, Answer
-from loadtest.shops.flash_sale.invalid import Invalid
+from loadtest.shops.flash_sale.answers import Answer, classify
 
 # Buyers do not all press in the same microsecond: most seconds from the opening to the first press.
 REACTION_TIME = 0.05
 
-
-class How(TypedDict, total=False):
-    """A connection other than the buyer's own; further refusals that a healthy shop may give."""
-
-    connection: Connection | None
-    expects: Collection[str]
+# Calls whose answers show an order.
+SHOW_ORDER = frozenset({"order", "read", "payment", "cancel", "refund"})
 
 
-class Shopper(Caller):
-    """One buyer with a token and a connection."""
+class Shopper:
+    """One buyer with a token and a connection.
+
+    Attributes:
+        name: of the buyer.
+        token: of the buyer.
+        due: when this buyer meant to come, in an open loop (ns of the monotonic clock).
+        walk: the name of the walk that the calls belong to, in the history; empty for none.
+    """
 
     sleep = staticmethod(time.sleep)
+    due: int | None = None
+    walk = ""
+
+    def __init__(self, crowd: Crowd, name: str, connection: Connection, client: str = "") -> None:
+        """`client` is who asks in the buyer's name, in the history; the buyer, if empty."""
+        self.crowd, self.name, self.token = crowd, name, crowd.take_token(name)
+        self._client = client or name
+        self._connection = connection
+        self._calls = count(1)
+        self._attempts: dict[str, int] = {}
+        self._cookie = ""
+
+    def asked(self, key: str, attempts: int) -> None:
+        """Take note that a key was used so often before."""
+        self._attempts[key] = attempts
 
     @property
     def sale(self) -> Sale:
@@ -38,7 +61,13 @@ class Shopper(Caller):
 
     def friend(self, number: int) -> Shopper:
         """Another buyer, with a connection of their own, numbered among this one's friends."""
-        return type(self)(self.crowd, f"{self.name}.{number}", self.beside())
+        return type(self)(self.crowd, f"{self.name}.{number}", self._connection.like())
+
+    def window(self) -> Shopper:
+        """This buyer in a second window, with a connection of its own; close it after use."""
+        other = copy(self)
+        other._connection, other.due = self._connection.like(), None
+        return other
 
     def wait_for_opening(self, random: Random) -> None:
         """Wait until the sale is open, unless this buyer arrives at a time of their own."""
@@ -54,74 +83,60 @@ class Shopper(Caller):
         """A new purchase, in the main sale unless another one is named."""
         return Purchase(new_key(), quantity, sale or self.sale)
 
-    def order(self, purchase: Purchase, **how: Unpack[How]) -> Answer:
+    def order(self, purchase: Purchase) -> Answer:
         """Ask for a purchase once; asking again with the same one is a retry."""
         wanted = purchase.key, purchase.sale, purchase.quantity
-        return self._noted(self._call(Ask("order", requests.purchase(purchase), *wanted), **how))
+        return self._noted(self.ask(Ask("order", requests.purchase(purchase), *wanted)))
 
     def check_out(self, cart: Cart) -> Answer:
         """Ask for a cart once; asking again with the same one is a retry."""
-        return self._noted(self._call(Ask("order", requests.cart(cart), cart.key, cart=cart)))
+        return self._noted(self.ask(Ask("order", requests.cart(cart), cart.key, cart=cart)))
 
     def look(self, sale: Sale | None = None) -> Answer:
         """Look at a sale; the main one, unless another one is named."""
         sale = sale or self.sale
-        return self._call(Ask("look", requests.look(sale.id), sale=sale))
+        return self.ask(Ask("look", requests.look(sale.id), sale=sale))
 
-    def read(self, order: str, **how: Unpack[How]) -> Answer:
+    def read(self, order: str) -> Answer:
         """Look at an order."""
-        return self._call(Ask("read", requests.read(order), order=order), **how)
+        return self.ask(Ask("read", requests.read(order), order=order))
 
     def restock(self, sale: Sale, units: int) -> Answer:
         """Add units to a sale, as its operator; a shop that is no demo refuses it."""
         # The key tells one restock from another in the history; the shop asks for none.
-        return self._call(Ask("restock", requests.restock(sale.id, units), new_key(), sale, units))
-
-    def send_invalid(self, wrong: Invalid) -> Answer:
-        """Send a request that the shop must refuse."""
-        ask = Ask(
-            *("invalid", wrong.request, wrong.key),
-            order=wrong.order,
-            must=wrong.must,
-            token=wrong.token,
-        )
-        return self._call(ask, expects=(wrong.code,))
+        return self.ask(Ask("restock", requests.restock(sale.id, units), new_key(), sale, units))
 
     def see_home(self) -> Answer:
         """Load the home page."""
-        return self._call(Ask("page", requests.HOME))
+        return self.ask(Ask("page", requests.HOME))
 
     def see_sale(self) -> Answer:
         """Load the sale's page."""
-        return self._call(Ask("page", requests.sale_page(self.sale.id)))
+        return self.ask(Ask("page", requests.sale_page(self.sale.id)))
 
     def see_orders(self) -> Answer | None:
         """Load the list of the buyer's orders; None if the shop did not sign the buyer in."""
         return self._signed_in(Ask("page", requests.ORDERS_PAGE))
 
-    def see_order(self, order: str, **how: Unpack[How]) -> Answer | None:
+    def see_order(self, order: str) -> Answer | None:
         """Load an order's page; None if the shop did not sign the buyer in."""
-        return self._signed_in(Ask("page", requests.order_page(order), order=order), **how)
+        return self._signed_in(Ask("page", requests.order_page(order), order=order))
 
-    def see_mails(self, order: str, **how: Unpack[How]) -> Answer | None:
+    def see_mails(self, order: str) -> Answer | None:
         """Load the page of an order's mails; None if the shop did not sign the buyer in."""
-        return self._signed_in(Ask("mail", requests.mails_page(order), order=order), **how)
+        return self._signed_in(Ask("mail", requests.mails_page(order), order=order))
 
-    def pay(self, order: str, **how: Unpack[How]) -> Answer:
+    def pay(self, order: str) -> Answer:
         """Pay an order."""
-        return self._step("payment", order, None, **how)
+        return self._step("payment", order, None)
 
-    def cancel(self, order: str, part: Part | None = None, **how: Unpack[How]) -> Answer:
+    def cancel(self, order: str, part: Part | None = None) -> Answer:
         """Cancel an order, or a part of it."""
-        return self._step("cancel", order, part, **how)
+        return self._step("cancel", order, part)
 
-    def refund(self, order: str, part: Part | None = None, **how: Unpack[How]) -> Answer:
+    def refund(self, order: str, part: Part | None = None) -> Answer:
         """Ask for the money of an order back, or for that of a part of it."""
-        return self._step("refund", order, part, **how)
-
-    def beside(self) -> Connection:
-        """A second connection, for what a buyer does in two windows at once; close it after use."""
-        return self._connection.like()
+        return self._step("refund", order, part)
 
     def leave(self) -> None:
         """Close the connection."""
@@ -132,15 +147,82 @@ class Shopper(Caller):
             self.crowd.known.add(self.name, answer.order)
         return answer
 
-    def _signed_in(self, ask: Ask, **how: Unpack[How]) -> Answer | None:
+    def _signed_in(self, ask: Ask) -> Answer | None:
         if not self._cookie:
-            self._cookie = self._call(Ask("sign_in", requests.SIGN_IN)).cookie
-        return self._call(ask, **how) if self._cookie else None
+            self._cookie = self.ask(Ask("sign_in", requests.SIGN_IN)).cookie
+        return self.ask(ask) if self._cookie else None
 
-    def _step(self, op: str, order: str, part: Part | None, **how: Unpack[How]) -> Answer:
+    def _step(self, op: str, order: str, part: Part | None) -> Answer:
         request = requests.step(order, op, part)
         if part is None:
-            return self._call(Ask(op, request, order=order), **how)
-        how["expects"] = (*EXPECTED_OF_PARTS, *how.get("expects", ()))
-        ask = Ask(op, request, part.key, part.sale, part.quantity, order=order)
-        return self._call(ask, **how)
+            return self.ask(Ask(op, request, order=order))
+        return self.ask(Ask(op, request, part.key, part.sale, part.quantity, order=order))
+
+    def ask(self, ask: Ask) -> Answer:
+        """Ask once; a cart is one request, and a call of the history for each of its lines."""
+        call = f"{self._client}#{next(self._calls)}"
+        lines: dict[str, Line | Ask] = {call: ask}
+        if ask.cart is not None:
+            lines = {f"{call}.{place}": line for place, line in enumerate(ask.cart.lines)}
+        # Only the first call has a time of its own; the others follow from its answer.
+        due, self.due = self.due, None
+        started = self._begin(ask, lines, due)
+        token = self.token if ask.token is None else ask.token
+        headers = requests.headers(
+            token, key=ask.key, cookie=self._cookie, body=bool(ask.request.body)
+        )
+        answer = self._connection.request(ask.request, headers)
+        milliseconds = (time.monotonic_ns() - started) / 1e6
+        outcome = self._end(ask, lines, answer)
+        said = str(answer.status) if outcome == OK else answer.code or str(answer.status)
+        expected = outcome == OK or (outcome == FAIL and answer.expected(ask.must))
+        problem = None if expected else UnexpectedAnswer(f"{answer.status} {answer.code}".strip())
+        told = f"{'cart' if ask.cart else ask.op}: {said}"
+        self.crowd.report(Finished(ask.op, outcome, told, milliseconds, answer.length, problem))
+        return answer
+
+    def _begin(self, ask: Ask, lines: Mapping[str, Line | Ask], due: int | None) -> int:
+        """Write down what is asked for; return when, or when it was due."""
+        attempt = 1
+        if ask.key and not ask.must:
+            attempt = self._attempts[ask.key] = self._attempts.get(ask.key, 0) + 1
+        for name, line in lines.items():
+            if self.crowd.recorder is not None:
+                self.crowd.recorder.invoke(
+                    Operation(
+                        *(0, name, ask.op, self._client, self.name, line.key),
+                        attempt=attempt,
+                        sale=line.sale.id if line.sale else None,
+                        item=line.sale.item if line.sale else None,
+                        quantity=line.quantity,
+                        order=ask.order,
+                        due=due,
+                        cart=ask.key if ask.cart else "",
+                        must=ask.must,
+                        walk=self.walk,
+                    )
+                )
+        return due or time.monotonic_ns()
+
+    def _end(self, ask: Ask, lines: Mapping[str, Line | Ask], answer: Answer) -> str:
+        """Write down how the calls of a request ended: their outcome."""
+        # An answer that shows another order than was asked for must be seen as that.
+        shows_order = ask.op in SHOW_ORDER
+        named = (answer.order if shows_order else None) or ask.order
+        outcome = classify(answer.status, answer.code, named, op=ask.op)
+        for name, line in lines.items():
+            code = answer.code
+            if isinstance(line, Line):
+                code = Cart.code_of(line, code, answer.about)
+            if self.crowd.recorder is not None:
+                self.crowd.recorder.complete(
+                    name,
+                    outcome,
+                    status=answer.status,
+                    code=code,
+                    order=named,
+                    shown=answer.shown if shows_order or ask.op == "look" else None,
+                    orders=answer.orders,
+                    told=answer.told if self.walk else None,
+                )
+        return outcome

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
+from typing import Any
 
 from loadtest.purchases import Purchase, Sale
 from loadtest.shopper import Shopper
-from loadtest.shops.flash_sale.answers import DECLINED, Answer
+from loadtest.shops.flash_sale.answers import Answer
 
 # A shop that is still busy after this many attempts is given up on.
 ATTEMPTS = 8
@@ -56,7 +57,7 @@ def order_when_back(shopper: Shopper, sale: Sale, quantity: int, random: Random)
 def pay_until_paid(shopper: Shopper, order: str, random: Random) -> bool:
     """Pay until the provider has decided, and again what it declined: whether it is paid."""
     for _ in range(ATTEMPTS):
-        answer = shopper.pay(order, expects=DECLINED)
+        answer = shopper.pay(order)
         if answer.paid is not None:
             return answer.paid
         if answer.shown is None and not (answer.declined or answer.busy or answer.unknown):
@@ -65,23 +66,19 @@ def pay_until_paid(shopper: Shopper, order: str, random: Random) -> bool:
     return False
 
 
-def at_once(shopper: Shopper, calls: Sequence[Callable[..., Answer]]) -> list[Answer]:
-    """Make calls of one buyer at the same moment, as from several windows; return the answers.
+def at_once(
+    shopper: Shopper, calls: Sequence[tuple[Callable[..., Answer], *tuple[Any, ...]]]
+) -> list[Answer]:
+    """Let one buyer make calls at the same moment, as from several windows; return the answers.
 
-    Each is called with a `connection` of its own, which is closed afterwards.
+    Each call is a method of `Shopper` and what it is given.
     """
-    answers: dict[int, Answer] = {}
-
-    def make(place: int) -> None:
-        connection = shopper.beside()
-        try:
-            answers[place] = calls[place](connection=connection)
-        finally:
-            connection.close()
-
-    clicks = [threading.Thread(target=make, args=[place]) for place in range(len(calls))]
-    for click in clicks:
-        click.start()
-    for click in clicks:
-        click.join()
-    return [answers[place] for place in sorted(answers)]
+    windows = [shopper, *(shopper.window() for _ in calls[1:])]
+    with ThreadPoolExecutor(len(windows)) as pool:
+        answers = [
+            pool.submit(method, window, *given)
+            for window, (method, *given) in zip(windows, calls, strict=False)
+        ]
+    for window in windows[1:]:
+        window.leave()
+    return [each.result() for each in answers]

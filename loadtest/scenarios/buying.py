@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from random import Random
 
 from loadtest.roles import BRIEF
@@ -34,7 +33,7 @@ def insist(shopper: Shopper, random: Random) -> None:
 def send_twice(shopper: Shopper, random: Random) -> None:
     """Send the same purchase twice at once, and a third time when both answers are here."""
     purchase = shopper.wants()
-    at_once(shopper, [partial(shopper.order, purchase)] * 2)
+    at_once(shopper, [(Shopper.order, purchase)] * 2)
     if random.random() < 0.5:
         shopper.order(purchase)
 

@@ -9,7 +9,6 @@ from random import Random
 from loadtest.purchases import Part
 from loadtest.scenarios.asking import buy_one, order_with_retries
 from loadtest.shopper import Shopper
-from loadtest.shops.flash_sale.answers import NOT_THEIRS
 from loadtest.shops.flash_sale.invalid import invalid_requests
 
 # Enough to go far beyond any limit; a shop that never says no must not keep a bot forever.
@@ -39,7 +38,7 @@ def send_invalid(shopper: Shopper, random: Random) -> None:
     order = order_with_retries(shopper, purchase, random, also_unknown=True).order
     requests = list(invalid_requests(purchase, order, shopper.token))
     for request in random.sample(requests, len(requests)):
-        shopper.send_invalid(request)
+        shopper.ask(request)
         shopper.sleep(random.random() / 10)
 
 
@@ -71,4 +70,4 @@ def _try(shopper: Shopper, order: str, random: Random) -> None:
         partial(shopper.refund, part=part),
     ]
     for way in random.sample(ways, WAYS):
-        way(order, expects=NOT_THEIRS)
+        way(order)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from functools import partial
 from random import Random
 
 from loadtest.purchases import Purchase
 from loadtest.roles import LIMITED, TIMED
 from loadtest.scenarios.asking import at_once, order_with_retries
 from loadtest.shopper import Shopper
-from loadtest.shops.flash_sale.answers import KEY_REUSED
 from loadtest.shops.flash_sale.invalid import anothers_key
 
 ROUNDS = 4
@@ -39,8 +37,8 @@ def race_limit(shopper: Shopper, random: Random) -> None:
         if random.random() < 0.3:
             one = random.choice(wanted)
             wanted.append(replace(one, quantity=one.quantity % sale.limit + 1))
-        calls = [partial(shopper.order, each, expects=KEY_REUSED) for each in wanted]
-        orders = {answer.order for answer in at_once(shopper, calls) if answer.order is not None}
+        answers = at_once(shopper, [(Shopper.order, each) for each in wanted])
+        orders = {answer.order for answer in answers if answer.order is not None}
         for order in sorted(orders):
             if random.random() < GIVEN_UP:
                 shopper.cancel(order)
@@ -80,5 +78,5 @@ def outlast(shopper: Shopper, random: Random) -> None:
     if kept:
         # Another buyer's key, for more than anyone may have: the sale is over, the key not known.
         other = shopper.friend(1)
-        other.send_invalid(anothers_key(kept[-1][0], ended=True))
+        other.ask(anothers_key(kept[-1][0], ended=True))
         other.leave()

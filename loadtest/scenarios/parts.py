@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -43,10 +42,10 @@ def fill_cart(shopper: Shopper, random: Random) -> None:
     if random.random() < 0.5:
         shopper.check_out(cart.reordered())
     if len(cart.lines) > 1:
-        shopper.send_invalid(smaller_cart(cart))
+        shopper.ask(smaller_cart(cart))
     bought = {line.sale for line in cart.lines}
     if more := [sale for sale in sales if sale not in bought]:
-        shopper.send_invalid(larger_cart(cart, random.choice(more)))
+        shopper.ask(larger_cart(cart, random.choice(more)))
     if len(cart.lines) > 1 and random.random() < CANCELLED:
         line = random.choice(cart.lines)
         shopper.cancel(answer.order, Part(line.quantity, line.sale))
@@ -64,13 +63,12 @@ def cancel_parts(shopper: Shopper, random: Random) -> None:
         if bought is None:
             continue
         order = bought.order
-        cancel, pay = partial(shopper.cancel, order), partial(shopper.pay, order)
-        one = _give_parts(shopper, bought, cancel, random)
-        unit_by_unit = [partial(cancel, Part(1, bought.sale)) for _ in range(bought.quantity)]
-        endings: list[list[partial[Answer]]] = [[cancel, cancel], [cancel, pay], [], unit_by_unit]
-        at_once(shopper, random.choice(endings))
+        one = _give_parts(shopper, bought, Shopper.cancel, random)
+        cancel, pay = (Shopper.cancel, order), (Shopper.pay, order)
+        unit_by_unit = [(*cancel, Part(1, bought.sale)) for _ in range(bought.quantity)]
+        at_once(shopper, random.choice([[cancel, cancel], [cancel, pay], [], unit_by_unit]))
         shopper.sleep(random.random() / 2)
-        cancel(one)
+        shopper.cancel(order, one)
         shopper.refund(order, one)
         shopper.read(order)
 
@@ -81,12 +79,12 @@ def refund_parts(shopper: Shopper, random: Random) -> None:
         bought = _buy_several(shopper, random, random.choice([LIMITED, LIMITED, BRIEF]))
         if bought is None or not pay_until_paid(shopper, bought.order, random):
             continue
-        refund = partial(shopper.refund, bought.order)
-        one = _give_parts(shopper, bought, refund, random)
-        ending = [[refund, refund], [refund, partial(refund, Part(1, bought.sale))], []]
-        at_once(shopper, random.choice(ending))
+        one = _give_parts(shopper, bought, Shopper.refund, random)
+        refund = (Shopper.refund, bought.order)
+        one_more = (*refund, Part(1, bought.sale))
+        at_once(shopper, random.choice([[refund, refund], [refund, one_more], []]))
         shopper.sleep(random.random() / 2)
-        refund(one)
+        shopper.refund(bought.order, one)
         shopper.read(bought.order)
 
 
@@ -122,9 +120,9 @@ def _give_parts(
 
     Returns the part whose key was used most.
     """
-    sale, quantity = bought.sale, bought.quantity
+    order, sale, quantity = bought
     one, other = Part(1, sale), Part(max(1, quantity // 2), sale, named=random.random() < 0.5)
-    at_once(shopper, [partial(give, one), partial(give, one), partial(give, other)])
-    give(Part(quantity, sale))
-    give(replace(one, quantity=2))
+    at_once(shopper, [(give, order, part) for part in (one, one, other)])
+    give(shopper, order, Part(quantity, sale))
+    give(shopper, order, replace(one, quantity=2))
     return one

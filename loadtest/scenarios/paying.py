@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from random import Random
 
 from loadtest.purchases import Sale
@@ -54,7 +53,7 @@ def pay_and_refund(shopper: Shopper, random: Random) -> None:
     shopper.pay(order)
     shopper.sleep(random.random() / 2)
     clicks = 1 if random.random() < 0.5 else 2
-    at_once(shopper, [partial(shopper.refund, order)] * clicks)
+    at_once(shopper, [(Shopper.refund, order)] * clicks)
 
 
 def let_expire(shopper: Shopper, random: Random) -> None:
@@ -82,7 +81,7 @@ def pay_at_deadline(shopper: Shopper, random: Random) -> None:
         if answer.order is None:
             return
         shopper.sleep(max(0.0, _seconds_to_pay(sale, answer) + random.uniform(-BEFORE, AFTER)))
-        at_once(shopper, [partial(shopper.pay, answer.order)] * random.randint(1, 2))
+        at_once(shopper, [(Shopper.pay, answer.order)] * random.randint(1, 2))
         shopper.read(answer.order)
         shopper.sleep(1.5 + random.random())
         shopper.read(answer.order)
@@ -95,8 +94,8 @@ def cancel_late(shopper: Shopper, random: Random) -> None:
     if answer.order is None:
         return
     shopper.sleep(max(0.0, _seconds_to_pay(sale, answer) + random.uniform(-AROUND, AROUND)))
-    other = shopper.pay if random.random() < TORN else shopper.cancel
-    at_once(shopper, [partial(shopper.cancel, answer.order), partial(other, answer.order)])
+    other = Shopper.pay if random.random() < TORN else Shopper.cancel
+    at_once(shopper, [(Shopper.cancel, answer.order), (other, answer.order)])
     shopper.sleep(1 + random.random())
     shopper.cancel(answer.order)
     shopper.read(answer.order)

@@ -10,7 +10,7 @@ from random import Random
 from loadtest.purchases import Cart, Part, Purchase, Sale, new_key
 from loadtest.scenarios.asking import pay_until_paid
 from loadtest.shopper import Shopper
-from loadtest.shops.flash_sale.answers import NOT_THEIRS, PROVOKED, Answer
+from loadtest.shops.flash_sale.answers import Answer
 from loadtest.shops.flash_sale.invalid import (
     anothers_key,
     invalid_requests,
@@ -69,7 +69,7 @@ class Walk:
             answer = self.sure(partial(buyer.check_out, wanted))
         else:
             self.asked.append((buyer, wanted))
-            answer = self.sure(partial(buyer.order, wanted, expects=PROVOKED))
+            answer = self.sure(partial(buyer.order, wanted))
         if answer.order is None:
             return None
         known = [each for each in self.bought if each.order == answer.order]
@@ -87,7 +87,7 @@ class Walk:
 
     def differently(self, bought: Bought) -> None:
         """Use the key of a purchase for another one: of another quantity, sale or cart."""
-        wanted, send = bought.wanted, bought.buyer.send_invalid
+        wanted, send = bought.wanted, bought.buyer.ask
         (other,) = set(self.sales) - {next(iter(bought.lines))}
         if isinstance(wanted, Cart):
             several = len(wanted.lines) > 1
@@ -101,16 +101,16 @@ class Walk:
         the order, pay and cancel it."""
         other = self.random.choice([each for each in self.buyers if each is not bought.buyer])
         if isinstance(bought.wanted, Purchase):
-            other.send_invalid(anothers_key(bought.wanted))
+            other.ask(anothers_key(bought.wanted))
         for step in (other.read, other.pay, other.cancel, other.refund):
-            self.sure(partial(step, bought.order, expects=NOT_THEIRS))
+            self.sure(partial(step, bought.order))
 
     def send_invalid(self, bought: Bought) -> None:
         """Send an invalid request of each kind about a purchase: wrong values, forged tokens."""
         if isinstance(bought.wanted, Purchase):
             buyer = bought.buyer
             for request in invalid_requests(bought.wanted, bought.order, buyer.token):
-                buyer.send_invalid(request)
+                buyer.ask(request)
 
     def look(self, sale: Sale) -> int:
         """Look at a sale: the units that are available."""
@@ -123,7 +123,7 @@ class Walk:
 
     def pay(self, bought: Bought) -> None:
         """Pay an order once."""
-        self.sure(partial(bought.buyer.pay, bought.order, expects=PROVOKED))
+        self.sure(partial(bought.buyer.pay, bought.order))
 
     def pay_for_sure(self, bought: Bought) -> None:
         """Pay an order until the provider has decided."""
@@ -143,12 +143,12 @@ class Walk:
         """Cancel or return a part of an order."""
         self.parts.append((bought, step, part))
         way = bought.buyer.cancel if step == "cancel" else bought.buyer.refund
-        self.sure(partial(way, bought.order, part, expects=PROVOKED))
+        self.sure(partial(way, bought.order, part))
 
     def give_unnamed_part(self, bought: Bought, step: str) -> None:
         """Give a part of an order back without saying of which line: refused if it has several."""
         if len(bought.lines) > 1:
-            bought.buyer.send_invalid(unnamed_part(bought.order, step))
+            bought.buyer.ask(unnamed_part(bought.order, step))
         else:
             self.give_part(bought, step, Part(1, next(iter(bought.lines)), named=False))
 

@@ -16,23 +16,14 @@ from loadtest.purchases import Sale
 _ORDER_LINK = re.compile(rb"/orders/(\d{1,19})/")
 
 
-# Refusals that a healthy shop gives in a rush.
-EXPECTED_REFUSALS = frozenset(
-    {"sold_out", "limit_reached", "not_started", "paused", "ended", "rate_limited", "busy"}
+# Refusals that a healthy shop gives, but for conflicts and what is not there, which are known by
+# their status. Whether one was right, the checker says.
+_EXPECTED_REFUSALS = frozenset(
+    {
+        *("not_started", "paused", "ended", "rate_limited", "busy"),
+        *("idempotency_key_reused", "invalid_quantity"),
+    }
 )
-# Refusals of an order's next step that depend on who was first.
-EXPECTED_STATE_REFUSALS = 409
-# What a healthy shop answers a buyer who asks for another's order: the API, the pages.
-NOT_THEIRS = frozenset({"not_found", "404"})
-# A key stands for another purchase, or for another part.
-KEY_REUSED = frozenset({"idempotency_key_reused"})
-# Of a part, when too little is left, or when its key stands for another one.
-EXPECTED_OF_PARTS = KEY_REUSED | {"invalid_quantity"}
-# Of a payment, by the payment provider.
-DECLINED = frozenset({"payment_declined"})
-# What a lone buyer may provoke.
-PROVOKED = EXPECTED_OF_PARTS | DECLINED | {"limit_reached", "sold_out"}
-
 
 # Answers after which the shop has certainly done nothing.
 _REFUSALS = frozenset({400, 401, 403, 404, 409, 410, 422, 429})
@@ -80,6 +71,10 @@ class Answer(NamedTuple):
         """Whether the buyer cannot tell if they got it."""
         return classify(self.status, self.code, self.order) == INFO
 
+    def expected(self, must: int) -> bool:
+        """Whether a healthy shop may say this to a request that it must refuse so, or may grant."""
+        return self.status in (404, 409, must) or self.code in _EXPECTED_REFUSALS
+
     @property
     def busy(self) -> bool:
         """Whether the shop asks to come again a little later."""
@@ -108,7 +103,7 @@ class Answer(NamedTuple):
     @property
     def declined(self) -> bool:
         """Whether the payment provider has declined."""
-        return self.code in DECLINED
+        return self.code == "payment_declined"
 
     @property
     def paid(self) -> bool | None:
