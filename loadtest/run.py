@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from http import HTTPStatus
 from itertools import count
 from pathlib import Path
@@ -20,6 +19,7 @@ from loadtest.finished import Report, Tally
 from loadtest.history import LATE, Recorder
 from loadtest.purchases import Sale
 from loadtest.roles import MAIN, OWN_ROLES
+from loadtest.scenarios import IMPATIENT, MIXES, Behaviour, choose
 from loadtest.shop import Request
 from loadtest.shopper import Shopper
 from loadtest.shops.flash_sale import requests
@@ -39,8 +39,6 @@ _runs = count(1)
 PACE = 30
 
 
-# Plays one buyer, with the source of their choices, and their place from 0 to 1 in the mix.
-Act = Callable[[Shopper, Random, float], None]
 # Steps from a buyer's place to the next user's and to the same user's next one. By these irrational
 # steps the places lie evenly, however many there are: also few buyers of a mix play all its parts.
 NEXT_USER, NEXT_TURN = 0.6180339887498949, 0.4142135623730951
@@ -140,7 +138,7 @@ class Run:
         shared = {role: each for role, each in others.items() if role not in OWN_ROLES}
         # Users pace themselves in a sale that lasts, all processes together.
         self._pause = plan.buyers / PACE
-        self.weights = weights
+        self._mix, self._weights = MIXES[plan.mix], weights
         self.seed, self.worker, self.rounds = plan.seed, worker, rounds
         self.tally = Tally(run)
         self.everyone_is_here = threading.Event()
@@ -165,18 +163,24 @@ class Run:
             drawn = Random(f"{plan.seed}/{worker}/arrivals")
             self._arrivals = Arrivals(plan.arrivals / workers, drawn, self.sale.opens_at)
 
-    def live(self, act: Act, *, scheduled: bool) -> None:
+    def live(self, behaviour: Behaviour | None) -> None:
         """Play one buyer after the other, as many as there are rounds (0: without end).
 
-        `scheduled`: these buyers arrive at times of their own, if the run is an open loop.
+        Without a behaviour of theirs, the mix has one for each buyer, who arrives at a time of
+        their own if the run is an open loop.
         """
-        user = next(self._users)
+        user, scheduled = next(self._users), behaviour is None
         pauses = Random(f"{self.seed}/{self.worker}/{user}/pauses")
         self._users_begun += scheduled
         connection = Connection(*self.address)
         try:
             for turn in count() if self.rounds == 0 else range(self.rounds):
-                act(*self._buyer(user, turn, connection, scheduled=scheduled))
+                buyer = self._buyer(user, turn, connection, scheduled=scheduled)
+                shopper, random, place = buyer
+                act = behaviour or choose(self._mix, self._weights, place)
+                if act not in IMPATIENT:
+                    shopper.wait_for_opening(random)
+                act(shopper, random)
                 if self.rounds == 0 and scheduled:
                     time.sleep(pauses.random() * 2 * self._pause)
         finally:

@@ -44,13 +44,10 @@ from loadtest.ui.rush_run import RushRun
 # judged after faults as the API is, whatever the mix.
 USERS_PER_VISITOR = 4
 MAX_VISITORS = 4
-VISITOR = "visitor"
-# The users of a shop that is rushed by its adapter.
-ADAPTED = "adapted"
 
 
-class MixDispatcher(UsersDispatcher):
-    """Starts users of the class that is named like the chosen mix.
+class Dispatcher(UsersDispatcher):
+    """Starts buyers, and visitors where the sale goes on; or the users of a rush.
 
     Args:
         options: the parsed options; the page changes them between runs.
@@ -62,7 +59,7 @@ class MixDispatcher(UsersDispatcher):
     ) -> None:
         super().__init__(worker_nodes, user_classes)
         self._options = options
-        self._by_name = {each.__name__.lower(): each for each in user_classes}
+        self._by_name = {each.__name__: each for each in user_classes}
         self._processes = max(1, len(worker_nodes))
 
     def new_dispatch(
@@ -71,11 +68,11 @@ class MixDispatcher(UsersDispatcher):
         spawn_rate: float,
         user_classes: list[type[User]] | None = None,
     ) -> None:
-        """Start a ramp-up of the mix's users; `user_classes` of a load shape win over the mix."""
-        mix = self._options.mix if self._options.shop == OURS else ADAPTED
-        chosen = user_classes or [self._by_name[mix]]
-        if user_classes is None and mix != ADAPTED and goes_on(self._options):
-            visitor = self._by_name[VISITOR]
+        """Start a ramp-up of the run's users; `user_classes` of a load shape win over them."""
+        ours = self._options.shop == OURS
+        chosen = user_classes or [self._by_name["Buyer" if ours else "Rusher"]]
+        if user_classes is None and ours and goes_on(self._options):
+            visitor = self._by_name["Visitor"]
             wanted = -(-target_user_count // USERS_PER_VISITOR)
             visitor.fixed_count = min(wanted, MAX_VISITORS * self._processes)
             if visitor.fixed_count:
@@ -172,7 +169,7 @@ class Session:
             workers = max(1, options.expect_workers)
             if problem := file_shortage(-(-(options.num_users or 0) // workers), allowed):
                 logger.error(problem)
-        environment.dispatcher_class = functools.partial(MixDispatcher, options)
+        environment.dispatcher_class = functools.partial(Dispatcher, options)
         gevent.spawn(self._watch)
         if environment.web_ui is not None or self._judges_itself:
             self.page = Page(environment, self.tallies)

@@ -1,14 +1,15 @@
-"""What buyers do: one module per theme. `loadtest/locustfile.py` mixes them by weight.
+"""What buyers do: one module per theme, and the mixes of them, by weight.
 
 A behaviour is a function of a shopper and a random generator. It acts once, from the opening on;
 how it acts follows from the generator alone, which is seeded by the run's seed and the buyer's
-place, so that a run can be repeated. To add one, list it in `BEHAVIOURS` and give it a weight in
-`loadtest/locustfile.py`. None goes on without end: each has a number of times or of seconds.
+place, so that a run can be repeated. To add one, give it a weight in a mix. None goes on without
+end: each has a number of times or of seconds.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import accumulate
 from random import Random
@@ -39,48 +40,33 @@ from loadtest.shopper import Shopper
 
 Behaviour = Callable[[Shopper, Random], None]
 
-# What buyers of the mixes do; `loadtest.locustfile` has a class for each mix.
-BEHAVIOURS: tuple[Behaviour, ...] = (
-    buy_once,
-    insist,
-    send_twice,
-    want_more,
-    look_around,
-    buy_and_pay,
-    abandon,
-    cancel,
-    pay_and_refund,
-    hammer,
-    fill_cart,
-    race_limit,
-    outlast,
-    let_expire,
-    pay_at_deadline,
-    cancel_late,
-    come_again,
-    cancel_parts,
-    refund_parts,
-    peep,
-    send_invalid,
-    walk,
-)
-MIXES = (
-    "rush",
-    "payers",
-    "refunders",
-    "doubles",
-    "bots",
-    "carts",
-    "limits",
-    "windows",
-    "holds",
-    "parts",
-    "peepers",
-    "walkers",
-    "all",
-)
+MIXES: dict[str, Mapping[Behaviour, int]] = {
+    # Buyers at an opening: some retry, click twice, or want more than the limit.
+    "rush": {buy_once: 60, insist: 15, send_twice: 10, want_more: 10, look_around: 5},
+    "payers": {buy_and_pay: 45, abandon: 20, cancel: 20, send_twice: 15},
+    "refunders": {pay_and_refund: 70, buy_once: 15, send_twice: 15},
+    "doubles": {send_twice: 70, insist: 30},
+    # Scripts among buyers.
+    "bots": {hammer: 45, buy_once: 40, send_twice: 15},
+    "carts": {fill_cart: 60, buy_once: 30, send_twice: 10},
+    "limits": {race_limit: 70, buy_once: 15, send_twice: 15},
+    # Buyers who go on while a sale is paused, closed and opened again.
+    "windows": {outlast: 80, buy_once: 10, send_twice: 10},
+    # Buyers who do not pay in time, and those who wait for what comes back.
+    "holds": {let_expire: 24, pay_at_deadline: 24, cancel_late: 24, come_again: 28},
+    "parts": {cancel_parts: 40, refund_parts: 40, send_twice: 20},
+    # Buyers who try other buyers' orders, and programs that send what must be refused.
+    "peepers": {peep: 40, send_invalid: 20, buy_and_pay: 25, pay_and_refund: 20, send_twice: 15},
+    # Buyers who try everything in sales that they have to themselves.
+    "walkers": {walk: 60, insist: 20, send_twice: 20},
+}
+"""What the buyers of a mix do, and how often each of it."""
+
+# The buyers of every mix in equal parts.
+MIXES["all"] = sum(map(Counter, MIXES.values()), Counter[Behaviour]())
+
 # Behaviours that do not wait for the opening.
-IMPATIENT = frozenset({hammer.__name__})
+IMPATIENT = frozenset({hammer})
 
 
 def parse_weights(text: str) -> dict[str, int]:
@@ -88,7 +74,7 @@ def parse_weights(text: str) -> dict[str, int]:
 
     Raises `ValueError` for an unknown behaviour or a weight that is not a count.
     """
-    known = {behaviour.__name__ for behaviour in BEHAVIOURS}
+    known = {behaviour.__name__ for behaviour in MIXES["all"]}
     weights = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, weight = part.partition("=")
@@ -98,12 +84,12 @@ def parse_weights(text: str) -> dict[str, int]:
     return weights
 
 
-def choose(mix: Mapping[str, int], weights: Mapping[str, int], at: float) -> str:
+def choose(mix: Mapping[Behaviour, int], weights: Mapping[str, int], at: float) -> Behaviour:
     """Choose the behaviour of a mix that lies at a place from 0 to 1, each as wide as its weight.
 
     `weights` replace those of the mix. Raises `ValueError` if every weight is zero.
     """
-    widths = [weights.get(name, weight) for name, weight in mix.items()]
+    widths = [weights.get(each.__name__, weight) for each, weight in mix.items()]
     *ends, total = accumulate(widths)
     if not total:
         raise ValueError("every weight is zero")

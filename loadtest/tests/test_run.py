@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import resource
-import subprocess
-import sys
 import time
 import uuid
 from random import Random
@@ -34,7 +31,7 @@ from loadtest.roles import (
     terms_of,
 )
 from loadtest.run import NEXT_USER, Arrivals, find_sale
-from loadtest.scenarios import BEHAVIOURS, MIXES, choose, parse_weights
+from loadtest.scenarios import MIXES, Behaviour, choose, fill_cart, insist, parse_weights
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.answers import Answer, SaleUnusable, sale_of
 from loadtest.tests.fake_shop import FakeShop, serving
@@ -108,27 +105,9 @@ def test_an_answer_that_lacks_a_field_is_named(missing: str) -> None:
         sale_of("1", body, answered=0)
 
 
-@pytest.fixture(scope="module")
-def mixes() -> dict[str, dict[str, int]]:
-    """The weights of every class of the locustfile, read where Locust may patch the process."""
-    code = """
-import collections, inspect, json
-from loadtest import buyer, locustfile
-classes = inspect.getmembers(locustfile, lambda it: inspect.isclass(it) and it is not buyer.Buyer)
-weights = {
-    name.lower(): collections.Counter(task.__name__ for task in found.tasks)
-    for name, found in classes if issubclass(found, buyer.Buyer)
-}
-print(json.dumps(weights))
-"""
-    command = [sys.executable, "-c", code]
-    found: dict[str, dict[str, int]] = json.loads(subprocess.check_output(command))
-    return found
-
-
-def test_weights_replace_those_of_the_mix(mixes: dict[str, dict[str, int]]) -> None:
+def test_weights_replace_those_of_the_mix() -> None:
     weights = parse_weights("insist=1, buy_once=0,send_twice=0,want_more=0,look_around=0")
-    assert {choose(mixes["rush"], weights, n / 50) for n in range(50)} == {"insist"}
+    assert {choose(MIXES["rush"], weights, n / 50) for n in range(50)} == {insist}
 
 
 @pytest.mark.parametrize("text", ["insist", "insist=", "insist=-1", "insist=x", "nobody=1"])
@@ -137,13 +116,8 @@ def test_weights_that_make_no_sense_are_refused(text: str) -> None:
         parse_weights(text)
 
 
-def test_every_mix_is_a_class_with_sales_and_all_has_every_behaviour_and_role(
-    mixes: dict[str, dict[str, int]],
-) -> None:
-    assert set(mixes) == {*MIXES, "visitor"}
-    assert set(mixes["all"]) == {each for mix in set(MIXES) for each in mixes[mix]}
-    assert set(mixes["all"]) == {each.__name__ for each in BEHAVIOURS}
-    carts = {name for name in MIXES if "fill_cart" in mixes[name]}
+def test_every_mix_has_sales_and_all_has_every_behaviour_and_role() -> None:
+    carts = {name for name, mix in MIXES.items() if fill_cart in mix}
     assert carts == {name for name in MIXES if {CART_A, CART_B} <= {*roles_for(name)}}
     assert all(roles_for(mix)[0] == MAIN for mix in MIXES)
     assert set(roles_for("all")) == {role for mix in MIXES for role in roles_for(mix)}
@@ -286,7 +260,7 @@ def test_sales_without_a_role_of_their_own_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize("first", [Random(seed).random() for seed in range(20)])
 def test_sixty_buyers_play_every_behaviour_that_is_a_fortieth_of_a_mix(first: float) -> None:
-    mix = {str(number): 1 for number in range(40)}
+    mix: dict[Behaviour, int] = {(lambda *_, n=n: None): 1 for n in range(40)}
     places = [(first + user * NEXT_USER) % 1.0 for user in range(60)]
     assert {choose(mix, {}, place) for place in places} == set(mix)
 
