@@ -170,8 +170,7 @@ def change_terms(request: HttpRequest, sale: int, *, body: schemas.TermsWanted) 
 def show_figures(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
     """Show what a sale has come to.
 
-    Stock, orders, follow-ups that are owed; and what all web processes have counted since they
-    started.
+    Stock, orders, follow-ups that are owed, and how many web processes sell.
     """
     with past_the_pool():
         return 200, _figures(sale, _sales(sale, query))
@@ -194,7 +193,6 @@ def _figures(sale: int, sales: list[int]) -> schemas.Figures:
         owed=snapshot.owed(sales),
         processes=counted.processes,
         degraded=counted.degraded,
-        counters=dict(counted.counters),
     )
 
 

@@ -124,7 +124,7 @@ class Beside(Struct):
 
 
 class Figures(Document):
-    """What a sale has come to, and what the web processes have counted."""
+    """What a sale has come to, and how many web processes sell."""
 
     sale: Id
     item: Id
@@ -140,7 +140,6 @@ class Figures(Document):
     owed: Annotated[Count, Meta(description="Orders whose follow-up is open.")]
     processes: Annotated[int, Meta(ge=1, description="Web processes alive.")]
     degraded: Annotated[bool, Meta(description="A process sells without Redis.")]
-    counters: dict[str, float]
 
 
 class Session(Document):

@@ -167,7 +167,6 @@ def test_figures_of_two_processes_are_summed_and_combining_is_proved(shop, page,
         expect(cell(page, "Oversold")).to_have_text("0")
         # All buyers asked, in one process or the other, and more than half were refused.
         expect(cell(page, "Refused")).to_have_text(re.compile(r"[3-9]\d|\d{3,}"))
-        expect(cell(page, "Batches")).to_have_text(re.compile(r"[1-9]\d*"))
         assert verdict(page) == "PROVED"
         expect(page.frame_locator("#report").locator("#P11 .badge")).to_have_text("PASS")
         assert len(list(tmp_path.glob("0001/*.*.jsonl"))) == 2

@@ -131,7 +131,6 @@ def _of_ours(run: PageRun, tally: Tally) -> list[dict[str, str]]:
         *_open_loop(run, tally),
         *_faults(run),
         _row("Follow-ups owed", owed, "orders whose confirmation is not sent"),
-        *_combining(run),
     ]
 
 
@@ -180,25 +179,6 @@ def _faults(run: PageRun) -> list[dict[str, str]]:
     faults = run.plan.faults
     name = faults[0] if len(faults) == 1 else f"{len(faults)} kinds"
     return [_row("Fault", name, "one every 5 to 15 s. Stop the run to get the verdict.")]
-
-
-def _combining(run: PageRun) -> list[dict[str, str]]:
-    if not run.plan.fenced:
-        return []
-    waits, batches = run.counted("lock_wait_seconds_count"), run.counted("batch_size_count")
-    wait = 1000 * run.counted("lock_wait_seconds_sum") / waits if waits else 0.0
-    size = run.counted("batch_size_sum") / batches if batches else 0.0
-    return [
-        _row("Lock waits", f"{waits:,.0f}", f"{wait:.1f} ms each, on average"),
-        _row("Batches", f"{batches:,.0f}", f"{size:.1f} purchases each, on average"),
-        _row(
-            "Without the lock",
-            run.counted("without_lock"),
-            "batches sold while Redis was down or slow: the guard decides",
-        ),
-        _row("Stale tokens", run.counted("stale_token"), "writes of former lock holders, refused"),
-        _row("Unclear commits", run.counted("commit_unknown"), "looked up by their keys"),
-    ]
 
 
 def _row(name: str, value: Any, meaning: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,49 +50,6 @@ def _judge(folder: RunFolder, *more: str, seconds: float) -> subprocess.Complete
     )
 
 
-class LiveJudge:
-    """Judges one run until its load is over.
-
-    Args:
-        folder: of the run.
-        describe: writes what is to be judged, as it is at this moment.
-
-    Attributes:
-        broken: the properties that are broken for good.
-    """
-
-    def __init__(self, folder: RunFolder, describe: Callable[[], None]) -> None:
-        self.broken: list[Broken] = []
-        self._folder, self._describe = folder, describe
-
-    @contextmanager
-    def following(self) -> Iterator[None]:
-        """Judge again and again in the meantime."""
-        judging = gevent.spawn(self._again_and_again)
-        try:
-            yield
-        finally:
-            judging.kill()
-
-    def look(self) -> None:
-        """Judge once; what was broken stays so."""
-        self._describe()
-        try:
-            done = _judge(self._folder, SO_FAR, seconds=PATIENCE)
-        except subprocess.TimeoutExpired:
-            return
-        if done.returncode == 0:
-            self.broken = _FOUND.decode(done.stdout) or self.broken
-        elif done.stderr:
-            logger.warning("Not judged at this moment: %s", done.stderr.strip())
-
-    def _again_and_again(self) -> None:
-        while True:
-            began = time.monotonic()
-            self.look()
-            gevent.sleep(max(PAUSE, SPARED * (time.monotonic() - began)))
-
-
 # Minimum seconds between looks at the shop. A slower look makes the pause as long, so that looking
 # does not become a load.
 LOOK = 1.0
@@ -107,8 +64,7 @@ class PageRun(SaleRun):
 
     Attributes:
         phase: the current step.
-        live: judges what is certain before the end.
-        before: counters of the shop's processes when the run began.
+        broken: the properties that are known to be broken before the verdict.
         verdict: None until there is one.
     """
 
@@ -128,9 +84,8 @@ class PageRun(SaleRun):
         super().__init__(plan, shop, files)
         self.phase = phase
         self.figures = figures or {}
-        self.before: dict[str, float] = self.figures.get("counters", {})
         self.verdict: dict[str, Any] | None = None
-        self.live = LiveJudge(files, self._describe)
+        self.broken: list[Broken] = []
         self._recorded = recorded
         self._processes = 1
         self._load_ended = Event()
@@ -139,16 +94,6 @@ class PageRun(SaleRun):
     def outcome(self) -> str:
         """pass, fail or unknown; until then, the phase."""
         return str(self.verdict["verdict"]) if self.verdict else self.phase
-
-    @property
-    def broken(self) -> list[Broken]:
-        """The properties that are known to be broken before the verdict."""
-        return self.live.broken
-
-    def counted(self, name: str) -> float:
-        """Return a counter of the shop's processes since the run began."""
-        now = self.figures.get("counters", {}).get(name, 0)
-        return max(0.0, float(now - self.before.get(name, 0)))
 
     def end_load(self, processes: int) -> None:
         """Record that the buyers of this many load-generating processes have left."""
@@ -166,7 +111,6 @@ class PageRun(SaleRun):
         except ShopRefused as error:
             self.reason = f"the shop shows no figures: {error}"
             return
-        self.before = self.figures["counters"]
         self.plan = replace(self.plan, stock=self.figures["total"])
         if self.figures["purchases"]:
             self.reason = (
@@ -189,13 +133,27 @@ class PageRun(SaleRun):
 
     def watch(self) -> None:
         """Watch the shop, and judge what is certain already, until the load has ended."""
-        # Where it is known that there will be no verdict, nothing is broken either.
-        with self.live.following() if not self.reason else nullcontext():
+        judging = gevent.spawn(self._judge_again_and_again)
+        try:
             while self.phase == RUNNING:
                 began = time.monotonic()
                 if self.look():
                     self.during.add([item_of(self.figures)], time.monotonic_ns())
                 self._load_ended.wait(max(LOOK, time.monotonic() - began))
+        finally:
+            judging.kill()
+
+    def judge_so_far(self) -> None:
+        """Judge once while the run goes on; what was broken stays so."""
+        self._describe()
+        try:
+            done = _judge(self.files, SO_FAR, seconds=PATIENCE)
+        except subprocess.TimeoutExpired:
+            return
+        if done.returncode == 0:
+            self.broken = _FOUND.decode(done.stdout) or self.broken
+        elif done.stderr:
+            logger.warning("Not judged at this moment: %s", done.stderr.strip())
 
     def judge(self) -> None:
         """Let a separate process judge the run, so that the page keeps responding."""
@@ -215,6 +173,13 @@ class PageRun(SaleRun):
         self.phase = JUDGED
 
     # --- parts of steps -----------------------------------------------------------------------
+
+    def _judge_again_and_again(self) -> None:
+        # Where it is known that there will be no verdict, nothing is broken either.
+        while not self.reason:
+            began = time.monotonic()
+            self.judge_so_far()
+            gevent.sleep(max(PAUSE, SPARED * (time.monotonic() - began)))
 
     def _find_histories(self) -> None:
         """Find the histories of the buyers that are on this machine, whatever their folder."""
