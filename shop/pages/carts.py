@@ -10,6 +10,7 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -44,11 +45,14 @@ class Line:
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def cart(request: HttpRequest) -> HttpResponse:
-    """Show the cart (GET) or buy it (POST)."""
+    """Show the cart (GET), or update or buy it (POST)."""
     if request.method != "POST":
         return _show(request, uuid4(), CartForm())
-    if not request.user.is_authenticated:
+    asked = "update" in request.POST
+    if not (asked or request.user.is_authenticated):
         return redirect_to_login(request.path)
+    if _updated(request, asked=asked) or not request.user.is_authenticated:
+        return redirect("cart")
     form = CartForm(request.POST)
     if not form.is_valid():
         return _refuse(request, form, Refusal(form.refusal()))
@@ -84,6 +88,28 @@ def change(request: HttpRequest, sale: int) -> HttpResponse:
         kept[str(sale)] = quantity
     request.session[SESSION_KEY] = kept
     return redirect("cart")
+
+
+def _updated(request: HttpRequest, *, asked: bool) -> bool:
+    """Keep the quantities that were sent; tell whether to show the cart again before it is bought.
+
+    A cart other than the one on the buyer's page is never bought.
+    """
+    kept = _kept(request)
+    sent = [name.removesuffix("-quantity") for name in request.POST if name.endswith("-quantity")]
+    lines = {sale: LineForm(request.POST, prefix=sale) for sale in sent if sale in kept}
+    if not all(line.is_valid() for line in lines.values()):
+        messages.error(request, refusals.message("invalid_quantity"))
+        return True
+    wanted = kept | {sale: line.cleaned_data["quantity"] for sale, line in lines.items()}
+    if not (asked or (kept and (wanted != kept or set(sent) != kept.keys()))):
+        return False
+    request.session[SESSION_KEY] = {sale: units for sale, units in wanted.items() if units}
+    if not asked:
+        messages.info(
+            request, gettext("Your cart has changed. Please check the total before you buy.")
+        )
+    return True
 
 
 def _kept(request: HttpRequest) -> dict[str, int]:

@@ -92,9 +92,20 @@ class Shop:
         cart.pop(sale, None)
         cart |= {sale: units} if units else {}
 
-    def check_out(self, browser: str, key: Hashable) -> Order | None:
-        """Buy the cart, which is empty then; None if it was empty and the key bought nothing."""
-        cart = self.carts.get(browser)
+    def check_out(
+        self, browser: str, key: Hashable, sent: Mapping[Sale, int], *, update: bool
+    ) -> Order | None:
+        """Buy the cart, which is empty then, if it is the one that was sent; else change it.
+
+        None if it was changed, or if it was empty and the key bought nothing.
+        """
+        cart = self.carts.get(browser, {})
+        wanted = {sale: sent.get(sale, units) for sale, units in cart.items()}
+        if not all(0 <= units <= 1000 for units in wanted.values()):
+            raise Refused("invalid_quantity")
+        if update or (cart and (wanted != cart or sent.keys() != cart.keys())):
+            self.carts[browser] = {sale: units for sale, units in wanted.items() if units}
+            return None
         if not cart:
             return next((order for order in self.of(browser) if order.key == key), None)
         order, _ = self.buy(browser, key, cart, cart=True)

@@ -131,6 +131,21 @@ def test_the_chosen_quantity_goes_into_the_cart(open_page, javascript):
     expect(page.get_by_role("spinbutton")).to_have_value("2")
 
 
+@pytest.mark.parametrize("javascript", [True, False])
+def test_a_cart_is_bought_as_its_page_shows_it(open_page, javascript):
+    page = open_page(a_sale(limit=4).get_absolute_url(), javascript=javascript)
+    page.get_by_role("button", name="Or add it to your cart").click()
+    page.get_by_role("spinbutton").fill("2")
+    page.get_by_role("button", name="Update").click()
+    page.get_by_role("spinbutton").fill("3")
+    page.get_by_role("button", name="Buy all for CN¥1,998.00").click()
+    expect(page.get_by_role("alert")).to_have_text(
+        "Your cart has changed. Please check the total before you buy."
+    )
+    page.get_by_role("button", name="Buy all for CN¥2,997.00").click()
+    assert wait_for_order(page).lines.get().quantity == 3
+
+
 def test_the_form_sent_twice_past_the_script_is_one_order(open_page, buyer):
     page = open_page(a_sale(limit=5).get_absolute_url())
     send = """async () => {

@@ -172,7 +172,7 @@ class BuyersActs(Acts):
         for where in ("/cart/", f"/sales/{self.world.rows[chosen].pk}/"):
             page = person.visit(where)
             wanted = self.model.carts.get(who, {}) if where == "/cart/" else {chosen: 1}
-            for form in [form for form in forms(page, where) if "key" in form.values]:
+            for form in [form for form in forms(page, where) if form.action == where][-1:]:
                 if self._can_buy(who, wanted):
                     with failing(point, OutcomeUnknown("no answer")):
                         self.doors.send(person, person.tabs[-1], form, None, unknown=True)
@@ -282,9 +282,10 @@ class BuyersActs(Acts):
             )
             if wanted and found is not None:
                 self.doors.send(person, person.tabs[-1], found, None)
-                found = self._form(person, "/cart/", found.action)
-                if found is not None:
-                    said.append(self.doors.send(person, person.tabs[-1], found, wanted))
+                cart = forms(person.visit("/cart/"), "/cart/")
+                update = next((form for form in cart if "update" in form.values), None)
+                if update is not None:
+                    said.append(self.doors.send(person, person.tabs[-1], update, wanted))
         checkout = self._form(person, "/cart/", "/cart/")
         for _ in range(times):
             if checkout:
@@ -293,7 +294,7 @@ class BuyersActs(Acts):
 
     def _form(self, person: Person, where: str, action: str) -> Form | None:
         found = [form for form in forms(person.visit(where), where) if form.action == action]
-        return found[0] if found else None
+        return found[-1] if found else None
 
     # --- the pages --------------------------------------------------------------------------
 

@@ -188,8 +188,8 @@ class Doors:
         """
         self.world.forget()
         values = dict(form.values)
-        if units is not None and "quantity" in values:
-            values["quantity"] = str(units)
+        if units is not None:
+            values |= {name: str(units) for name in values if name.endswith("quantity")}
         try:
             answer = person.browser.post(form.action, values)
         except Crash:
@@ -211,7 +211,7 @@ class Doors:
     def send_in_vain(self, person: Person, where: str, status: int) -> None:
         """Send a page's form to buy, which must be refused."""
         found = [form for form in forms(person.visit(where), where) if form.action == where]
-        for form in found:
+        for form in found[-1:]:
             answer = person.browser.post(form.action, form.values)
             assert (answer.status_code, "Retry-After" in answer.headers) == (status, status == 429)
 
@@ -304,19 +304,30 @@ class Doors:
         if unknown:
             self._learn(person, values["key"], self.model.carts[person.name], cart=True)
         else:
-            expected = asked(lambda: self.model.check_out(person.name, values["key"]))
-        if isinstance(expected, Refused):
+            sent = {
+                self._sale(int(name.removesuffix("-quantity"))): int(units)
+                for name, units in values.items()
+                if name.endswith("-quantity")
+            }
+            update = "update" in values
+            expected = asked(
+                lambda: self.model.check_out(person.name, values["key"], sent, update=update)
+            )
+        if expected is None or codes_of(expected) == ["invalid_quantity"]:
+            assert answer.headers["Location"] == "/cart/"
+            page = person.visit("/cart/")
+            self._notice(person, page, expected)
+            shown.check_cart(person, self.world, page)
+        elif isinstance(expected, Refused):
             page = self._refused_page(person, answer, expected)
-            kept = [form.values["key"] for form in forms(page, "") if "key" in form.values]
-            assert (kept == [values["key"]]) != (expected.code == "idempotency_key_reused")
+            kept = {form.values["key"] for form in forms(page, "") if "key" in form.values}
+            assert (kept == {values["key"]}) != (expected.code == "idempotency_key_reused")
             refused = [tr.attributes["data-line"] for tr in page.all("tr", css="refused")]
             about = expected.about
             assert refused == ([str(self.world.rows[about].pk)] if about else [])
             named = [strong.text for strong in page.one("p", css="notice").all("strong")]
             assert named == ([person.says(about.name)] if about else [])
             shown.check_cart(person, self.world, page)
-        elif expected is None:
-            assert answer.headers["Location"] == "/cart/"
         else:
             self._led_to_order(answer, expected)
             shown.check_cart(person, self.world)

@@ -83,7 +83,7 @@ TOURS: dict[str, Steps] = {
         reads("Ann"),
         ("buys_a_cart", {"who": "Bob", "units": (1, 1, 2), "again": False}),  # in two currencies
         page("Bob", 0, 0),
-        page("Bob", 6, 2, 2),
+        page("Bob", 6, 1, 2),
         page("Bob", 2, 0),
         page("Bob", 2, 1),
         ("fills_the_cart_and_checks_out", {"who": "Ann", "units": (2, 2, 0), "times": 2}),
@@ -108,7 +108,7 @@ TOURS: dict[str, Steps] = {
         page("Bob", 7, 1),
         ("sends_an_old_form", {"who": "Bob", "tab": 1, "form": 0, "units": None}),
         page("Bob", 0, 0),
-        page("Bob", 6, 1),  # removes it from the cart again
+        page("Bob", 6, 2),  # removes it from the cart again
         ("visits", {"who": "Bob", "where": 6}),
         ODDLY,
         ("signs_in_again", {"who": "Ann", "rarely": 9}),

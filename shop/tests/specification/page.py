@@ -90,13 +90,14 @@ class Form:
 def forms(page: Node, where: str) -> list[Form]:
     """Return the forms of a page at an address, without those in its header."""
     [main] = [*page.all("main"), *page.all("div", id="content")][:1] or [page]
-    return [form for node in main.all("form", method="post") for form in _forms(node, where)]
+    return [form for node in main.all("form", method="post") for form in _forms(node, where, main)]
 
 
-def _forms(node: Node, where: str) -> Iterator[Form]:
-    """Yield a form, and once more for each button that sends it to another address."""
+def _forms(node: Node, where: str, main: Node) -> Iterator[Form]:
+    """Yield a form, and once more for each button elsewhere or that sends it to another address."""
     values, limits = {}, {}
-    for box in node.all("input"):
+    outside = {"form": node.attributes.get("id", "-")}
+    for box in [*node.all("input"), *main.all("input", **outside)]:
         name, kind = box.attributes.get("name", ""), box.attributes.get("type", "text")
         if name and kind != "submit" and (kind != "checkbox" or "checked" in box.attributes):
             values[name] = box.attributes.get("value", "on" if kind == "checkbox" else "")
@@ -109,6 +110,8 @@ def _forms(node: Node, where: str) -> Iterator[Form]:
     buttons = [button for button in node.all("button") if "formaction" not in button.attributes]
     action = node.attributes.get("action") or where
     text = buttons[0].text if buttons else ""
+    for button in main.all("button", **outside):
+        yield Form(action, values | {button.attributes["name"]: ""}, limits, button.text, False)
     yield Form(action, values, limits, text, any("disabled" in b.attributes for b in buttons))
     for button in node.all("button"):
         if elsewhere := button.attributes.get("formaction"):
