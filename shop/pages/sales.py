@@ -62,6 +62,11 @@ class Offer:
         return self.status not in {"sold_out", "ended"}
 
     @property
+    def may_go_into_cart(self) -> bool:
+        """Tell whether the page offers the cart."""
+        return self.status in {"open", "not_started"}
+
+    @property
     def counts_down_to(self) -> datetime:
         """Return when the sale opens, or when it ends once it is open."""
         return self.sale.starts_at if self.status == "not_started" else self.sale.ends_at

@@ -216,13 +216,25 @@ def test_an_open_page_shows_that_the_sale_sells_out_and_becomes_available_again(
 
 
 def test_an_open_page_offers_no_cart_while_the_sale_is_paused(open_page):
-    sale = a_sale()
+    sale = a_sale(paused=True)
     page = open_page(sale.get_absolute_url())
     to_cart = page.get_by_role("button", name="Or add it to your cart")
-    expect(to_cart).to_be_visible()
-    Sale.objects.update(paused=True)
     expect(buy_button(page)).to_have_text("Paused")
-    expect(to_cart).to_be_hidden()
+    for paused in (False, True):
+        Sale.objects.update(paused=paused)
+        expect(to_cart).to_be_visible(visible=not paused)
+
+
+def test_a_visitor_of_a_sold_out_sale_is_invited_once_units_come_back(open_page):
+    sale = a_sold_out_sale()
+    page = open_page(sale.get_absolute_url())
+    page.context.clear_cookies()
+    page.reload()
+    invitation = page.get_by_role("link", name="Sign in to buy")
+    expect(invitation).to_be_hidden()
+    restock(sale.item_id, 1)
+    expect(invitation).to_be_visible()
+    expect(page.get_by_role("button", name="Buy now")).to_have_count(0)
 
 
 def test_a_refusal_is_read_out_on_the_page(open_page):
