@@ -136,6 +136,11 @@ class OrderLine(models.Model):
         """Return the units that were cancelled, returned or expired."""
         return self.quantity - self.live
 
+    @property
+    def part_returned(self) -> int:
+        """Return the units that were cancelled or returned while the order kept others."""
+        return self.returned if any(line.live for line in self.order.lines.all()) else 0
+
 
 class OrderEvent(models.Model):
     """An event in an order's timeline. Rows are only added.

@@ -115,6 +115,10 @@ class Order:
         """Return the units of a line that the buyer has or may still get."""
         return line.kept if self.status in (AWAITING, "paid", "fulfilled") else 0
 
+    def part_returned(self, line: Line) -> int:
+        """Return the units of a line that the buyer gave back and keeps others of the order."""
+        return line.quantity - line.kept if any(map(self.live, self.lines)) else 0
+
     def owed_back(self, payment: Money) -> int:
         """Return how much of a payment went back, or is to."""
         return sum(refund.amount for refund in self.refunds if refund.payment is payment)

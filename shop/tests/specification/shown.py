@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shop.orders.models import Order as Row
-from shop.specification.order import AWAITING, Event, Order, Sale
+from shop.specification.order import AWAITING, Event, Line, Order, Sale
 from shop.tests.specification import words
 from shop.tests.specification.page import Node, forms
 from shop.tests.specification.world import Person, World, moment
@@ -229,9 +229,19 @@ def check_orders(person: Person, world: World) -> None:
 
 
 def _contents(person: Person, order: Order) -> str:
-    many = [f" × {line.quantity}" if line.quantity > 1 else "" for line in order.lines]
-    names = [person.says(line.sale.name) for line in order.lines]
-    return " ".join(name + text for name, text in zip(names, many, strict=True))
+    lines = []
+    for line in order.lines:
+        units = _units(person, order, line)
+        lines.append(person.says(line.sale.name) + (f" × {units}" if units != "1" else ""))
+    return " ".join(lines)
+
+
+def _units(person: Person, order: Order, line: Line) -> str:
+    back = order.part_returned(line)
+    if not back:
+        return str(line.quantity)
+    said = "%(quantity)s, of which %(returned)s cancelled or returned"
+    return person.says(said, quantity=line.quantity, returned=back)
 
 
 def check_order_page(person: Person, order: Order, world: World) -> Node:
@@ -275,12 +285,8 @@ def check_order_page(person: Person, order: Order, world: World) -> Node:
 def _facts(person: Person, order: Order) -> Iterator[tuple[str, str]]:
     said = person.says
     for line in order.lines:
-        live, units = order.live(line), str(line.quantity)
-        if 0 < live < line.quantity:
-            gone = {"quantity": units, "returned": line.quantity - live}
-            units = said("%(quantity)s, of which %(returned)s cancelled or returned", **gone)
         yield said("Product"), said(line.sale.name)
-        yield said("Quantity"), units
+        yield said("Quantity"), _units(person, order, line)
     yield said("Amount"), person.money(order.amount, order.currency)
     if order.refunded:
         yield said("Amount refunded"), person.money(order.refunded, order.currency)
