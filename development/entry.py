@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import django
 from django.core.management import call_command
 from rich.console import Console
 from rich.status import Status
 
-from development import postgres
-from development.embedded import EmbeddedServers
 from development.folder import data_folder
 from development.signals import end_on_signals
 from development.system_errors import (
@@ -24,12 +23,16 @@ from development.system_errors import (
 from shop import environment
 from shop.operating.safe_start import OFFLINE_COMMANDS
 
+if TYPE_CHECKING:
+    # Imported at run time only where servers start: the demo's image has none.
+    from development.embedded import EmbeddedServers
+
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
 NEED_NO_SERVER = OFFLINE_COMMANDS | {"lint_migrations"}
 """Commands that use neither database nor Redis, or start their own."""
 
-NEED_SCHEMA = {"audit", "create_sale"}
+NEED_SCHEMA = frozenset({"audit", "create_sale"})
 """Commands that may be the first to use the database."""
 
 
@@ -37,36 +40,50 @@ NEED_SCHEMA = {"audit", "create_sale"}
 def prepared(arguments: Sequence[str]) -> Iterator[None]:
     """Choose development or production; start embedded servers where no addresses are set.
 
-    Without a configured database, and unless `SHOP_DEMO=0`, this is development, except that
-    `check --deploy` is about production. System errors end the command with a one-line message.
+    System errors end the command with a one-line message.
 
     Args:
         arguments: the command line, starting with the program's name.
     """
     with told_in_one_line():
-        _prepare(arguments)
+        command = command_of(arguments)
+        choose_mode(command, arguments)
+        if not (command in NEED_NO_SERVER or {"-h", "--help", "--version"} & set(arguments)):
+            start_servers(command, NEED_SCHEMA, use_embedded_servers)
         yield
 
 
-def _prepare(arguments: Sequence[str]) -> None:
-    command = next((word for word in arguments[1:] if not word.startswith("-")), "help")
+def command_of(arguments: Sequence[str]) -> str:
+    """Return the command of a command line."""
+    return next((word for word in arguments[1:] if not word.startswith("-")), "help")
+
+
+def choose_mode(command: str, arguments: Sequence[str]) -> None:
+    """Choose the settings of development or production, unless the environment has.
+
+    Without a configured database, and unless `SHOP_DEMO=0`, this is development, except that
+    `check --deploy` is about production.
+    """
     deployment = command == "check" and "--deploy" in arguments
     if not ("SHOP_DEMO" in os.environ or environment.is_set("DATABASE_URL") or deployment):
         os.environ["SHOP_DEMO"] = "1"
     environment.choose_settings()
-    offline = command in NEED_NO_SERVER or {"-h", "--help", "--version"} & set(arguments)
-    if offline or all_urls_set() or not environment.switch("SHOP_DEMO"):
+
+
+def start_servers(command: str, need_schema: frozenset[str], start: Callable[[], object]) -> None:
+    """Start the servers of a development machine, unless the environment names every one.
+
+    Args:
+        need_schema: commands for which the tables are created.
+        start: starts them.
+    """
+    if not environment.switch("SHOP_DEMO") or all(map(environment.is_set, SERVER_VARIABLES)):
         return
     end_on_signals()
-    use_embedded_servers()
-    if command in NEED_SCHEMA:
+    start()
+    if command in need_schema:
         django.setup()
         call_command("migrate", verbosity=0, interactive=False)
-
-
-def all_urls_set() -> bool:
-    """Whether the environment names every server."""
-    return all(environment.is_set(name) for name in SERVER_VARIABLES)
 
 
 def use_embedded_servers() -> EmbeddedServers:
@@ -75,6 +92,9 @@ def use_embedded_servers() -> EmbeddedServers:
     Raises:
         StackError: they do not start.
     """
+    from development import postgres
+    from development.embedded import EmbeddedServers
+
     folder = data_folder() / "servers"
     exists = (postgres.data_folder(folder) / "PG_VERSION").exists()
     refuse_unusable(folder, room=ROOM_TO_START if exists else ROOM_FOR_NEW)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from development import leftovers
 from development.embedded import EmbeddedServers, ServerUrls, private_servers
@@ -19,7 +18,7 @@ from lab.bed import postgres, rabbitmq, redis
 from lab.bed.description import SHOP, Description, Place, log_tail
 from lab.bed.network import joined, network
 from lab.bed.operator import Operator, on_duty
-from lab.stack.proxies import small_disk
+from lab.stack.proxies import libfaketime, small_disk
 from loadtest.fault_needs import BED, CLOCK, CLUSTER, DISK, PATRONI, RABBITMQ, SENTINEL
 from loadtest.faults.hosts import Host, Hosts
 
@@ -105,20 +104,14 @@ class Bed:
     def has(self) -> frozenset[str]:
         """Return what faults may need of it."""
         kinds = {kind.need for name, kind in KINDS.items() if self.description.hosts_of(name)}
-        clock = {CLOCK} if self.place.under_clock else set()
+        clock = {CLOCK} if libfaketime() else set()
         disk = {DISK} if any(host.disk for host in self.hosts.hosts.values()) else set()
         return frozenset({BED, *kinds, *clock, *disk} - {""})
 
 
 @contextmanager
-def started(
-    name: str, *, under_clock: Callable[[Path], dict[str, str]] | None = None
-) -> Iterator[Bed]:
+def started(name: str) -> Iterator[Bed]:
     """Start a bed and put this process on its host `shop`; afterwards remove everything.
-
-    Args:
-        name: of the bed.
-        under_clock: gives the variables of a process whose clock a file steps; None: none can be.
 
     Raises:
         StackError: the machine does not allow it, or a server does not come up.
@@ -131,7 +124,7 @@ def started(
         servers = cleanup.enter_context(private_servers())
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         variables = {**kept, leftovers.MARK: str(folder)}
-        place = Place(description, hosts, folder, variables, under_clock)
+        place = Place(description, hosts, folder, variables)
         for host in hosts.with_role("db"):
             # Of PostgreSQL alone: etcd stops for good when it cannot write.
             folder_of_data = make_folder(place.disk(host) / postgres.FOLDER)
@@ -157,7 +150,7 @@ def _kill_all(hosts: Hosts) -> None:
 
 def _set_up(place: Place, host: Host) -> None:
     """Give a host its clock and its servers, and start these."""
-    if host.name != SHOP and place.under_clock:
+    if host.name != SHOP and libfaketime():
         clock = place.disk(host) / "clock"
         clock.write_text("+0\n")
         host.clock = str(clock)

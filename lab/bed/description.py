@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 from development.errors import StackError
 from development.folder import make_folder
+from lab.stack.proxies import under_clock
 from loadtest.faults.hosts import Host, Hosts, Server
 
 FILE = Path(__file__).with_name("beds.toml")
@@ -85,14 +86,12 @@ class Place:
         hosts: of the bed, which exist.
         folder: of the bed; each host keeps its files below it, as on a disk of its own.
         environment: variables of every server.
-        under_clock: gives the variables of a process whose clock a file steps; None: none can be.
     """
 
     description: Description
     hosts: Hosts
     folder: Path
     environment: Mapping[str, str]
-    under_clock: Callable[[Path], dict[str, str]] | None = None
 
     def disk(self, host: Host) -> Path:
         """Return the folder of a host's files."""
@@ -100,7 +99,7 @@ class Place:
 
     def clock_of(self, host: Host) -> dict[str, str]:
         """Return the variables of a process on a host, as far as its clock is concerned."""
-        return self.under_clock(Path(host.clock)) if host.clock and self.under_clock else {}
+        return under_clock(Path(host.clock)) if host.clock else {}
 
     def add(
         self,

@@ -48,9 +48,9 @@ class Testbed:
 
 def has() -> frozenset[str]:
     """What faults need that can be had on this machine."""
-    if (bed := entry.bed()) is not None:
-        return bed.has() | {FAILPOINTS}
-    servers = entry.embedded_servers()
+    if entry.used.bed is not None:
+        return entry.used.bed.has() | {FAILPOINTS}
+    servers = entry.used.embedded
     there = {REDIS_PROXY, DATABASE_PROXY, FAILPOINTS}
     if libfaketime():
         there.add(CLOCK)
@@ -79,7 +79,7 @@ def started(
     """
     faults = tuple(faults)
     needs = frozenset[str]().union(*(FAULTS[name].needs for name in faults))
-    servers = entry.embedded_servers() if entry.has_private_servers() else None
+    servers = entry.used.embedded if entry.used.private else None
     if faults and servers is None:
         raise StackError(
             "Faults break the servers, so they need private ones: run `manage.py prove --fault …`."

@@ -53,7 +53,7 @@ class Demo:
     def __init__(self, console: Console, *, breakable: bool = False) -> None:
         self.console, self.breakable = console, breakable
         self.folder = make_folder(environment.data_folder() / "demo")
-        self.servers: EmbeddedServers | None = entry.embedded_servers()
+        self.servers: EmbeddedServers | None = entry.used.embedded
         self.stack: Stack | None = None
 
     def run(

@@ -1,4 +1,4 @@
-"""Prepare `manage.py` before Django reads its settings: demo or production, and servers."""
+"""Prepare `manage.py` for a demo, and give commands that break or fill servers their own."""
 
 from __future__ import annotations
 
@@ -7,40 +7,26 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import django
-from django.core.management import call_command
-from rich.console import Console
-from rich.status import Status
-
+from development import entry
+from development.entry import choose_mode, command_of, shown, start_servers, use_embedded_servers
 from development.ports import asked_or_free
 from development.signals import end_on_signals
-from development.system_errors import (
-    told_in_one_line,
-)
+from development.system_errors import told_in_one_line
 from lab import environment
-from shop.operating.safe_start import OFFLINE_COMMANDS
 
 if TYPE_CHECKING:
-    # Imported at run time only for embedded servers, which the production image does not have.
+    # Imported at run time only where servers start: the demo's image has none.
     from development.embedded import EmbeddedServers
     from lab.bed.bed import Bed
-
-SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
 PSP_ADDRESS = "psp-url"
 """In the demo's folder: the payment provider's address."""
 
-_servers: EmbeddedServers | None = None
-_private = False
-_bed: Bed | None = None
-_own = ExitStack()
-
-
-NEED_NO_SERVER = OFFLINE_COMMANDS | {
-    *("lesson", "explore", "bench_locks", "lint_migrations", "reset", "soak"),
-    *("prove_shop", "host_shop"),
+NEED_NO_SERVER = entry.NEED_NO_SERVER | {
+    *("lesson", "explore", "bench_locks", "reset", "soak", "prove_shop", "host_shop"),
 }
 """Commands that use neither database nor Redis, or manage the servers themselves."""
 
@@ -53,16 +39,32 @@ BREAKS_SERVERS = ("--fault", "--control")
 FILLS_SERVERS = {"bench", "duel", "prove", "walk"}
 """Commands whose purchases would flood a demo's mail folder, or whose payments misbehave."""
 
-NEED_SCHEMA = {"audit", "create_sale", "seed"}
+NEED_SCHEMA = entry.NEED_SCHEMA | {"seed"}
 """Commands that may be the first to use the demo's database."""
+
+
+@dataclass(slots=True)
+class Used:
+    """The servers that this command has started or joined.
+
+    Attributes:
+        embedded: on this machine; None: it uses others.
+        private: whether they are this command's own, so that it may break them.
+        bed: the test bed with the other hosts; None: all is on this machine.
+    """
+
+    embedded: EmbeddedServers | None = None
+    private: bool = False
+    bed: Bed | None = None
+
+
+used = Used()
+_own = ExitStack()
 
 
 @contextmanager
 def prepared(arguments: Sequence[str]) -> Iterator[None]:
-    """Choose demo or production; fill in the embedded servers' addresses where none are set.
-
-    Without a configured database, and unless `SHOP_DEMO=0`, this is a demo, except that
-    `check --deploy` is about production. System errors end the command with a one-line message.
+    """Choose demo or production, as on a development machine; start the command's servers.
 
     Args:
         arguments: the command line, starting with the program's name.
@@ -72,50 +74,35 @@ def prepared(arguments: Sequence[str]) -> Iterator[None]:
             is in use.
     """
     with told_in_one_line():
-        _prepare(arguments)
+        command = command_of(arguments)
+        needs_servers = command not in NEED_NO_SERVER and not NEEDS_NO_SERVER & set(arguments)
+        if needs_servers:
+            _use_own_servers(command, arguments)
+        choose_mode(command, arguments)
+        if needs_servers and not used.private:
+            start_servers(command, NEED_SCHEMA, _use_shared_servers)
         yield
 
 
-def _prepare(arguments: Sequence[str]) -> None:
-    command = next((word for word in arguments[1:] if not word.startswith("-")), "help")
-    needs_servers = command not in NEED_NO_SERVER and not NEEDS_NO_SERVER & set(arguments)
-    if command == "demo" and needs_servers:
+def _use_own_servers(command: str, arguments: Sequence[str]) -> None:
+    """Start a bed or private servers, if the command needs them."""
+    if command == "demo":
         # Report a port in use before anything starts.
         for variable in filter(environment.is_set, ("SHOP_PORT", "LOCUST_PORT")):
             asked_or_free(variable)
     breaks = command == "prove" and any(word.startswith(BREAKS_SERVERS) for word in arguments)
-    private = command in FILLS_SERVERS and not environment.is_set("DATABASE_URL")
-    deployment = command == "check" and "--deploy" in arguments
-    if needs_servers and command == "prove" and (bed := _option(arguments, "--bed")):
-        _use_bed(bed)
-    elif needs_servers and (breaks or private):
-        _use_private_servers(with_small_disk=breaks)
-    elif not ("SHOP_DEMO" in os.environ or environment.is_set("DATABASE_URL") or deployment):
-        os.environ["SHOP_DEMO"] = "1"
-    environment.choose_settings()
-    if not needs_servers or _private:
+    fills = command in FILLS_SERVERS and not environment.is_set("DATABASE_URL")
+    bed = _option(arguments, "--bed") if command == "prove" else ""
+    if not (bed or breaks or fills):
         return
-    if environment.switch("SHOP_DEMO") and not _all_urls_set():
-        end_on_signals()
-        _use_embedded_servers()
-        if command in NEED_SCHEMA:
-            django.setup()
-            call_command("migrate", verbosity=0, interactive=False)
-
-
-def has_private_servers() -> bool:
-    """Whether this command's servers are private, so that it may break them."""
-    return _private
-
-
-def embedded_servers() -> EmbeddedServers | None:
-    """Return the embedded servers that this command uses; None if it uses others."""
-    return _servers
-
-
-def bed() -> Bed | None:
-    """Return the test bed that this command uses; None if all is on this machine."""
-    return _bed
+    end_on_signals()
+    os.environ["SHOP_DEMO"] = "1"
+    atexit.register(_own.close)
+    if bed:
+        _use_bed(bed)
+    else:
+        _use_private_servers(with_small_disk=breaks)
+    used.private = True
 
 
 def _option(arguments: Sequence[str], name: str) -> str:
@@ -130,52 +117,29 @@ def _option(arguments: Sequence[str], name: str) -> str:
 def _use_bed(name: str) -> None:
     from lab.bed.bed import started
     from lab.bed.description import names
-    from lab.stack.proxies import libfaketime, under_clock
 
-    global _bed, _servers, _private
     if name not in names():
         sys.exit(f"error: no test bed is called {name!r}; there are {', '.join(names())}.")
-    end_on_signals()
-    os.environ["SHOP_DEMO"] = "1"
-    atexit.register(_own.close)
-    with _shown(f"Starting the hosts and servers of the bed {name}"):
-        clock = under_clock if libfaketime() else None
-        _bed = _own.enter_context(started(name, under_clock=clock))
-    _servers, _private = _bed.servers, True
-    os.environ.update(_bed.urls.as_environment())
-
-
-def _all_urls_set() -> bool:
-    return all(environment.is_set(name) for name in SERVER_VARIABLES)
+    with shown(f"Starting the hosts and servers of the bed {name}"):
+        used.bed = _own.enter_context(started(name))
+    used.embedded = used.bed.servers
+    os.environ.update(used.bed.urls.as_environment())
 
 
 def _use_private_servers(*, with_small_disk: bool) -> None:
     from development.embedded import private_servers
     from lab.stack.proxies import small_disk
 
-    global _servers, _private
-    end_on_signals()
-    os.environ["SHOP_DEMO"] = "1"
-    with _shown("Creating a private database"):
+    with shown("Creating a private database"):
         disk = small_disk if with_small_disk else None
-        _servers = _own.enter_context(private_servers(disk=disk))
-    atexit.register(_own.close)
-    _private = True
-    os.environ.update(_servers.urls.as_environment())
+        used.embedded = _own.enter_context(private_servers(disk=disk))
+    os.environ.update(used.embedded.urls.as_environment())
 
 
-def _use_embedded_servers() -> None:
-    from development.entry import use_embedded_servers
-
-    global _servers
-    _servers = use_embedded_servers()
-    os.environ.setdefault("PSP_DATABASE", str(_servers.folder / "psp.sqlite3"))
+def _use_shared_servers() -> None:
+    used.embedded = use_embedded_servers()
+    os.environ.setdefault("PSP_DATABASE", str(used.embedded.folder / "psp.sqlite3"))
     address = environment.data_folder() / "demo" / PSP_ADDRESS
     if address.exists() and not environment.is_set("PSP_URL"):
         # `manage.py audit` beside a demo compares with that demo's payment provider.
         os.environ["PSP_URL"] = address.read_text()
-
-
-def _shown(doing: str) -> Status:
-    """Show a spinner on stderr; stdout belongs to the command's output, perhaps JSON."""
-    return Console(stderr=True).status(f"{doing} …")

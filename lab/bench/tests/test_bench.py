@@ -16,6 +16,7 @@ from django.core.management import call_command
 from django.db import connection
 
 from development.embedded import ServerUrls
+from development.entry import SERVER_VARIABLES
 from inventory.models import Item
 from lab import environment
 from lab.bench import client, growth, judged, report, targets
@@ -25,7 +26,6 @@ from lab.bench.locks.report import LOCKS
 from lab.bench.report import Benchmark, interleaved
 from lab.bench.rows import PEERS, Row, Server, peer
 from lab.bench.run import PURCHASES, Bench, purchases
-from lab.stack import entry
 from lab.strategies import CLASSES
 from lab.tests.whole_shop import buy
 from shop.audit import examine
@@ -104,7 +104,7 @@ def test_the_command_writes_table_json_chart_and_page(
 @pytest.fixture
 def urls() -> ServerUrls:
     """The servers with the tests' database."""
-    found = (environment.text(name) for name in entry.SERVER_VARIABLES)
+    found = (environment.text(name) for name in SERVER_VARIABLES)
     database, *others = found
     name = connection.settings_dict["NAME"]
     return ServerUrls(urlsplit(database)._replace(path=f"/{name}").geturl(), *others)

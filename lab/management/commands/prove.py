@@ -150,7 +150,7 @@ class Command(BaseCommand):
                 proof = Proof(plan, where, folder, Lines(console, plan), report)
                 proof.run()
                 result = proof.result
-                if (bed := entry.bed()) is not None and bed.operator is not None:
+                if (bed := entry.used.bed) is not None and bed.operator is not None:
                     result.rebuilt = bed.operator.done
                 if not options["jsonl"] and result.log:
                     # The folder is deleted. The log of a shop that was already running stays.
@@ -234,7 +234,7 @@ def _testbed(console: Console, plan: RunPlan) -> Iterator[Testbed]:
         call_command("migrate", verbosity=0)
     with ExitStack() as cleanup:
         with step(console, "Starting the shop", "The shop is started"):
-            bed = entry.bed()
+            bed = entry.used.bed
             shop = shop_on(bed) if bed is not None else testbed.started(plan.faults)
             where = cleanup.enter_context(shop)
         yield where
