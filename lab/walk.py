@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 from uuid import uuid4
 
-import urllib3
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 from django.db import connection
@@ -33,6 +33,7 @@ from inventory import conf
 from inventory.models import Reservation
 from lab.demo.data import create_synthetic_buyers
 from lab.environment import PROJECT
+from lab.proof.testbed import misbehave
 from shop.api.handler import ApiHandler
 from shop.background.expiry import queue
 from shop.background.follow_up import deliver
@@ -79,26 +80,11 @@ def _subject(file: Path) -> str:
 def walking(request: str) -> Iterator[Walk]:
     """Record the calls that this thread makes inside the block."""
     walk = Walk(request)
-    files: dict[CodeType, str] = {}
-
-    def file_of(frame: FrameType) -> str:
-        code = frame.f_code
-        if code not in files:
-            files[code] = _file(code)
-        return files[code]
 
     def profile(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and (file := file_of(frame)):
+        if event == "call" and (file := _file(frame.f_code)):
             walk.calls[file] += 1
             walk.moves += file != _caller(frame)
-
-    def _caller(frame: FrameType) -> str:
-        above = frame.f_back
-        while above is not None:
-            if file := file_of(above):
-                return file
-            above = above.f_back
-        return ""
 
     sys.setprofile(profile)
     try:
@@ -107,6 +93,15 @@ def walking(request: str) -> Iterator[Walk]:
         sys.setprofile(None)
 
 
+def _caller(frame: FrameType) -> str:
+    """Return the file of a room from which a function was called, perhaps by way of others."""
+    above = frame.f_back
+    while above is not None and not _file(above.f_code):
+        above = above.f_back
+    return _file(above.f_code) if above else ""
+
+
+@cache
 def _file(code: CodeType) -> str:
     """Return the path of a function's file in the project; empty if it is not in a room."""
     path = Path(code.co_filename)
@@ -118,21 +113,6 @@ def _file(code: CodeType) -> str:
 
 class WalkFailed(Exception):
     """A request was not answered as it should be."""
-
-
-def walk_all() -> list[Walk]:
-    """Walk a purchase, a payment, a refund, a cancellation, an expiry and a webhook.
-
-    Raises:
-        WalkFailed: a request was refused.
-    """
-    caller = Caller()
-    walks = [
-        *(caller.purchase(), caller.payment(), caller.refund()),
-        *(caller.cancellation(), caller.expiry(), caller.webhook()),
-    ]
-    connection.close()
-    return walks
 
 
 class Caller:
@@ -148,59 +128,25 @@ class Caller:
         """Walk a purchase."""
         return self._walk("purchase", lambda: None, lambda _: self._buy())
 
-    def payment(self) -> Walk:
-        """Walk the payment of an order."""
-        return self._walk("payment", self._buy, lambda order: self._post(order, "payment"))
+    def all(self) -> list[Walk]:
+        """Walk a purchase, a payment, a refund, a cancellation, an expiry and a webhook.
 
-    def refund(self) -> Walk:
-        """Walk the refund of an order that is paid."""
-
-        def paid() -> int:
-            order = self._buy()
-            self._post(order, "payment")
-            return order
-
-        return self._walk("refund", paid, lambda order: self._post(order, "refund"))
-
-    def cancellation(self) -> Walk:
-        """Walk the cancellation of an order that is not paid."""
-        return self._walk("cancellation", self._buy, lambda order: self._post(order, "cancel"))
-
-    def expiry(self) -> Walk:
-        """Walk the task that expires an order whose time to pay has passed."""
-
-        def due() -> int:
-            order = self._buy()
-            passed = timedelta(days=1)
-            Reservation.objects.filter(orderline__order=order).update(
-                deadline=F("deadline") - passed
-            )
-            deliver(60)
-            Order.objects.filter(pk=order).update(pay_before=F("pay_before") - passed)
-            queue().enqueue([str(order)], timedelta(0).total_seconds(), reschedule=True)
-            return order
-
-        return self._walk("expiry", due, lambda _: _expect(expire_due() == 1, "no order expired"))
-
-    def webhook(self) -> Walk:
-        """Walk the webhook by which the payment provider reports a captured payment."""
-
-        def pending() -> bytes:
-            _let_captures_wait()
-            order = self._buy()
-            self._post(order, "payment")
-            [intent] = provider().find(order)
-            event = {"id": f"evt_{uuid4().hex}", "type": "payment_intent.captured"}
-            captured = asdict(replace(intent, status="captured"))
-            return json.dumps({**event, "data": captured}).encode()
-
-        def deliver_event(body: bytes) -> None:
-            now = str(int(time.time()))
-            secret = settings.PSP_WEBHOOK_SECRET.encode()
-            signed = hmac.new(secret, now.encode() + b"." + body, hashlib.sha256).hexdigest()
-            self._call("/api/v1/webhooks/psp", body, {"psp-signature": f"t={now},v1={signed}"})
-
-        return self._walk("webhook", pending, deliver_event)
+        Raises:
+            WalkFailed: a request was refused.
+        """
+        pay, refund, cancel = (
+            partial(self._post, what) for what in ("payment", "refund", "cancel")
+        )
+        walks = [
+            self.purchase(),
+            self._walk("payment", self._buy, pay),
+            self._walk("refund", self._paid, refund),
+            self._walk("cancellation", self._buy, cancel),
+            self._walk("expiry", self._due, self._expire),
+            self._walk("webhook", self._captured, self._deliver),
+        ]
+        connection.close()
+        return walks
 
     def _walk(self, name: str, prepare: Callable[[], Any], request: Callable[[Any], Any]) -> Walk:
         # As outside the lab, where sales have no strategies.
@@ -217,7 +163,40 @@ class Caller:
         pk: int = self._call(path, body, {"idempotency-key": str(uuid4())})["id"]
         return pk
 
-    def _post(self, order: int, what: str) -> None:
+    def _paid(self) -> int:
+        order = self._buy()
+        self._post("payment", order)
+        return order
+
+    def _due(self) -> int:
+        """Return an order whose time to pay has passed."""
+        order, passed = self._buy(), timedelta(days=1)
+        Reservation.objects.filter(orderline__order=order).update(deadline=F("deadline") - passed)
+        deliver(60)
+        Order.objects.filter(pk=order).update(pay_before=F("pay_before") - passed)
+        queue().enqueue([str(order)], timedelta(0).total_seconds(), reschedule=True)
+        return order
+
+    def _expire(self, order: int) -> None:
+        if expire_due() != 1:
+            raise WalkFailed(f"order {order} did not expire")
+
+    def _captured(self) -> bytes:
+        """Return the event by which the payment provider reports a capture that it put off."""
+        misbehave(settings.PSP_URL, processing=3_600_000)
+        order = self._paid()
+        [intent] = provider().find(order)
+        event = {"id": f"evt_{uuid4().hex}", "type": "payment_intent.captured"}
+        captured = asdict(replace(intent, status="captured"))
+        return json.dumps({**event, "data": captured}).encode()
+
+    def _deliver(self, event: bytes) -> None:
+        now = str(int(time.time()))
+        secret = settings.PSP_WEBHOOK_SECRET.encode()
+        signed = hmac.new(secret, now.encode() + b"." + event, hashlib.sha256).hexdigest()
+        self._call("/api/v1/webhooks/psp", event, {"psp-signature": f"t={now},v1={signed}"})
+
+    def _post(self, what: str, order: int) -> None:
         self._call(f"/api/v1/orders/{order}/{what}", b"", {})
 
     def _call(self, path: str, body: bytes, headers: dict[str, str]) -> Any:
@@ -228,21 +207,6 @@ class Caller:
         answered: list[str] = []
         parts = self._answer(request.environ, lambda status, *_: answered.append(status))
         content = b"".join(parts)
-        _expect(answered[0] < "300", f"{path} was answered {answered[0]}: {content!r}")
+        if answered[0] >= "300":
+            raise WalkFailed(f"{path} was answered {answered[0]}: {content!r}")
         return json.loads(content)
-
-
-def _expect(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise WalkFailed(otherwise)
-
-
-def _let_captures_wait() -> None:
-    """Let the demo's payment provider decide about no capture before an hour has passed."""
-    answer = urllib3.request(
-        *("POST", f"{settings.PSP_URL}/v1/behaviour"),
-        json={"processing": 3_600_000},
-        headers={"Authorization": f"Bearer {settings.PSP_KEY}"},
-        timeout=10,
-    )
-    _expect(answer.status == 200, f"the payment provider answered {answer.status}")

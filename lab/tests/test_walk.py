@@ -8,7 +8,7 @@ import pytest
 
 from inventory.selling.hint import BuyersOfItem
 from lab.environment import PROJECT
-from lab.walk import Caller, walk_all, walking
+from lab.walk import Caller, walking
 from shop import money
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -26,7 +26,7 @@ def test_a_walk_has_the_files_of_the_product_in_their_order_and_no_others():
 
 
 def test_each_request_is_walked_with_the_demos_payment_provider(psp):
-    walks = {walk.request: set(walk.calls) for walk in walk_all()}
+    walks = {walk.request: set(walk.calls) for walk in Caller().all()}
     assert list(walks) == ["purchase", "payment", "refund", "cancellation", "expiry", "webhook"]
     assert "inventory/selling/guard.py" in walks["purchase"]
     assert "shop/payments/http_provider.py" in walks["payment"] & walks["refund"]

@@ -17,7 +17,7 @@ from development.embedded import ServerUrls
 from development.errors import StackError
 from development.private import private_folder
 from lab.stack.stack import Stack
-from lab.walk import Walk, WalkFailed, walk_all
+from lab.walk import Caller, Walk, WalkFailed
 
 
 class Command(BaseCommand):
@@ -57,7 +57,7 @@ def _walks() -> list[Walk]:
         stack = exits.enter_context(Stack(folder, ServerUrls.of_environment()))
         stack.start("psp")
         settings.PSP_URL = stack.psp_url
-        return walk_all()
+        return Caller().all()
 
 
 def _table(walk: Walk) -> Table:
