@@ -73,6 +73,11 @@ def kept_secret(name: str, folder: Path | None = None) -> str:
     return path.read_text(encoding="utf-8")
 
 
+def secret(variable: str) -> str:
+    """Return the secret that a variable of the environment gives; if none, one that is kept."""
+    return text(variable) or kept_secret(variable.lower().replace("_", "-"))
+
+
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
     """Hold the lock file `path` exclusively. The kernel frees it when the process dies."""

@@ -3,7 +3,7 @@
 `shop.environment.choose_settings` selects them if `SHOP_DEMO=1`.
 """
 
-from development.folder import kept_secret
+from development.folder import secret
 from shop import environment
 from shop.settings import *  # noqa: F403
 from shop.settings import INSTALLED_APPS, PAYMENT_PROVIDER
@@ -11,14 +11,13 @@ from shop.settings import INSTALLED_APPS, PAYMENT_PROVIDER
 INSTALLED_APPS = [*INSTALLED_APPS, "development"]
 
 # Secrets are kept in the data folder, so that logins and buyer tokens survive a restart.
-SECRET_KEY = environment.text("SECRET_KEY") or kept_secret("secret-key")
+SECRET_KEY = secret("SECRET_KEY")
 ALLOWED_HOSTS = environment.names("ALLOWED_HOSTS") or ["127.0.0.1", "localhost"]
 PUBLIC_URL = environment.text("PUBLIC_URL").rstrip("/") or (
     f"http://127.0.0.1:{environment.number('SHOP_PORT')}"
 )
 
-PSP_KEY = environment.text("PSP_KEY") or kept_secret("psp-key")
-PSP_WEBHOOK_SECRET = environment.text("PSP_WEBHOOK_SECRET") or kept_secret("psp-webhook-secret")
+PSP_KEY, PSP_WEBHOOK_SECRET = secret("PSP_KEY"), secret("PSP_WEBHOOK_SECRET")
 if PAYMENT_PROVIDER and not environment.is_set("PSP_URL"):
     PAYMENT_PROVIDER = "development.provider.SaysYes"
 

@@ -19,12 +19,14 @@ import urllib3
 from gevent.pool import Pool
 from gevent.pywsgi import WSGIHandler, WSGIServer
 
-from development.folder import kept_secret
+from development.folder import secret
 from lab import environment
 from lab.psp.api import Api
 from lab.psp.books import Behaviour, Books
 
 log = logging.getLogger("lab.psp")
+
+SECRETS = ("PSP_KEY", "PSP_WEBHOOK_SECRET")
 
 SENDERS = 16
 """Events on the way at once."""
@@ -100,18 +102,6 @@ class Handler(WSGIHandler):
         return super().start_response(status, [*headers, *closing], *more)
 
 
-def secret(name: str, *, demo: bool) -> str:
-    """Return a secret of the environment, in the demo one of its own.
-
-    Raises:
-        SystemExit: it is missing.
-    """
-    value = environment.text(name)
-    if not value and not demo:
-        raise SystemExit(f"error: Not in demo mode, so this must be set: {name}.")
-    return value or kept_secret(name.lower().replace("_", "-"))
-
-
 def default_behaviour() -> Behaviour:
     """Return the behaviour that the environment configures.
 
@@ -135,9 +125,13 @@ def main() -> None:
         level=logging.WARNING, format="{asctime} {levelname} {name}: {message}", style="{"
     )
     demo = environment.switch("SHOP_DEMO")
+    missing = [name for name in SECRETS if not demo and not environment.is_set(name)]
+    if missing:
+        raise SystemExit(f"error: Not in demo mode, so these must be set: {', '.join(missing)}.")
+    key, webhook_secret = map(secret, SECRETS)
     books = Books(environment.text("PSP_DATABASE") or ":memory:", default_behaviour())
-    Sender(books, secret("PSP_WEBHOOK_SECRET", demo=demo)).start()
-    api = Api(books, secret("PSP_KEY", demo=demo), demo=demo)
+    Sender(books, webhook_secret).start()
+    api = Api(books, key, demo=demo)
     # Refusals such as 402 are outcomes, so nothing logs requests.
     WSGIServer(bind, api, backlog=4096, log=None, handler_class=Handler).serve_forever()
 

@@ -26,7 +26,7 @@ from kombu.exceptions import OperationalError
 
 from development import postgres
 from development.embedded import EmbeddedServers, ServerUrls
-from development.folder import kept_secret, make_folder
+from development.folder import make_folder, secret
 from development.ports import next_free, release
 from development.signals import shielded
 from development.supervisor import Program, Supervisor
@@ -153,9 +153,7 @@ class Stack:
             "PSP_DATABASE": self._psp_database(),
             "PSP_WEBHOOK_URL": f"{self.url}/api/v1/webhooks/psp",
             # Passed explicitly, because the processes may have another data folder.
-            "PSP_KEY": environment.text("PSP_KEY") or kept_secret("psp-key"),
-            "PSP_WEBHOOK_SECRET": environment.text("PSP_WEBHOOK_SECRET")
-            or kept_secret("psp-webhook-secret"),
+            **{name: secret(name) for name in ("PSP_KEY", "PSP_WEBHOOK_SECRET")},
             # Never to a real one: the buyers of load tests have made-up addresses.
             "EMAIL_HOST": "127.0.0.1",
             "EMAIL_PORT": str(self.mail_port),
