@@ -56,23 +56,4 @@ def distance_to_ceiling(document: Document) -> Iterator[str]:
         yield sentence
 
 
-def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Return the ratios that the project tracks, as far as they were measured."""
-    by = {(row["lock"], row["processes"]): row for row in rows}
-    _, most = _ends(rows)
-    compared = (
-        ("acquisitions/s alone", "acquisitions_per_s", 1, "redis-py"),
-        ("acquisitions/s alone", "acquisitions_per_s", 1, CEILING),
-        (f"hand-overs/s at {most}", "handovers_per_s", most, "python-redis-lock"),
-        (f"hand-overs/s at {most}", "handovers_per_s", most, CEILING),
-        (f"longest wait at {most}", "max_ms", most, "python-redis-lock"),
-    )
-    found = {}
-    for what, figure, many, other in compared:
-        ours, theirs = by.get((OURS, many)), by.get((other, many))
-        if ours and theirs and theirs[figure]:
-            found[f"{what}, against {other}"] = round(ours[figure] / theirs[figure], 3)
-    return found
-
-
 LOCKS = Benchmark("bench-locks", table, distance_to_ceiling)

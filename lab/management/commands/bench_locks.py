@@ -13,7 +13,7 @@ from rich.console import Console
 from lab.bench import report
 from lab.bench.locks import measure
 from lab.bench.locks.contenders import CEILING, CONTENDERS, OURS
-from lab.bench.locks.report import LOCKS, ratios
+from lab.bench.locks.report import LOCKS
 
 
 class Command(BaseCommand):
@@ -53,12 +53,10 @@ def _measured(options: Mapping[str, Any]) -> dict[str, Any]:
             if contender != CEILING:
                 status.update(f"Killing the holder: {contender} …")
                 recovery[contender] = round(measure.recovery(contender, url), 3)
-        rows = [asdict(row) for row in found]
         return {
-            "rows": rows,
+            "rows": [asdict(row) for row in found],
             "recovery": recovery,
             "lease_s": measure.RECOVERY_LEASE,
-            "ratios": ratios(rows),
             "machine": report.machine(redis=measure.server(url)),
         }
 
