@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
 
 import psutil
 from django.db import connection
@@ -50,20 +49,6 @@ class Books:
             self.oversold - earlier.oversold,
             self.transactions - earlier.transactions,
         )
-
-
-class Target(Protocol):
-    """A running server, its buyers and its books."""
-
-    stack: Stack
-    clock: CpuClock
-    tokens: Sequence[str]
-
-    def open_sales(self, row: Row) -> list[int]:
-        """Return the ids of new sales for a row."""
-
-    def books(self, sales: Sequence[int]) -> Books:
-        """Audit these sales."""
 
 
 class Shop:
@@ -134,6 +119,9 @@ class Peer:
             orders, oversold = cursor.fetchone()
         return Books(int(orders), int(oversold))
 
+
+Target = Shop | Peer
+"""A running server, its buyers and its books."""
 
 AUDIT = """
 SELECT coalesce(sum(sold.orders), 0),
