@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,16 +57,18 @@ class Outcome:
         }
 
 
-def run(
-    names: tuple[str, ...], seed: int, buyers: int, tell: Callable[[Control, Progress], None]
-) -> Iterator[Outcome]:
+Watch = Callable[[RunPlan, str], Callable[[Progress], None]]
+"""Returns what is told the progress of a plan of this name."""
+
+
+def run(names: Sequence[str], seed: int, buyers: int, watch: Watch) -> Iterator[Outcome]:
     """Run controls one after the other, each against an empty shop.
 
     Args:
         names: of ``CONTROLS``.
         seed: of the buyers.
         buyers: at once.
-        tell: called with the progress.
+        watch: called with each control's plan and name.
 
     Raises:
         StackError, LoadFailed: a shop could not be started or a load not generated.
@@ -85,16 +87,10 @@ def run(
                         extra["INVENTORY_FEATURE_FLAGS"] = control.lines
                     shop = shops.enter_context(testbed.started(control.faults, extra))
                     where = {control.shop: shop}
-                yield _one(control, where[control.shop], seed, buyers, tell)
+                yield _one(control, where[control.shop], seed, buyers, watch)
 
 
-def _one(
-    control: Control,
-    shop: Testbed,
-    seed: int,
-    buyers: int,
-    tell: Callable[[Control, Progress], None],
-) -> Outcome:
+def _one(control: Control, shop: Testbed, seed: int, buyers: int, watch: Watch) -> Outcome:
     plan = RunPlan(
         buyers=buyers,
         seed=seed,
@@ -106,7 +102,7 @@ def _one(
         faults=control.faults,
     )
     with tempfile.TemporaryDirectory(prefix="control-") as folder:
-        proof = Proof(plan, shop, Path(folder), lambda now: tell(control, now))
+        proof = Proof(plan, shop, Path(folder), watch(plan, control.name))
         proof.patience = DRAIN
         proof.run()
     return Outcome(control, proof.result, [each.id for each in proof.result.verdict.broken])

@@ -40,8 +40,8 @@ class Result:
         not_injected: what could not be, and why.
         late: buyers of an open loop that began late, because every user was busy; None if unknown.
         unstarted: buyers of an open loop that were due and never began; None likewise.
-        problems: errors in the shop's log, the first distinct ones; none if the verdict is pass.
-        log: the records of these errors; None if there is no file that outlives the proof.
+        log: of the shop's web processes; None if the verdict is pass, or if no file outlives the
+            proof.
     """
 
     sale: int
@@ -58,7 +58,6 @@ class Result:
     not_injected: list[Injected] = field(default_factory=list)
     late: int | None = None
     unstarted: int | None = None
-    problems: list[str] = field(default_factory=list)
     log: Path | None = None
 
     def count(self, histories: Sequence[Path], opening: float) -> None:
@@ -145,7 +144,6 @@ class Result:
             "minutes": plan.minutes,
             "properties": judged["properties"],
             "counts": judged["counts"],
-            "problems": self.problems,
             "log": str(self.log) if self.log else None,
             "seconds": round(self.seconds, 2),
             "requests_per_second": round(self.speed.rate, 1) if self.speed else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,9 +17,8 @@ from development.errors import StackError
 from development.signals import leave_if_asked
 from lab.proof import snapshot
 from lab.proof.load import LONGEST, Load, direct_buyers
-from lab.proof.progress import STALLED, Deadline, Progress, Tally
+from lab.proof.progress import STALLED, Deadline, Progress
 from lab.proof.result import Result
-from lab.proof.server_errors import ServerErrors
 from lab.proof.testbed import Testbed, behaviour_for, misbehave, restart
 from lab.strategies import CLASSES
 from loadtest.address import address_of
@@ -145,8 +145,6 @@ class Proof(SaleRun):
         super().__init__(plan, DemoShop(address_of(testbed.url)), RunFiles(folder))
         self._testbed, self._tell = testbed, tell
         self._report_to = report_to
-        self._tally = Tally(folder)
-        self._errors = ServerErrors(testbed.log)
         self._fault_run = FaultRun(plan, testbed.target, self.files)
         self._deadline = Deadline()
 
@@ -269,10 +267,11 @@ class Proof(SaleRun):
         )
         during = [each for each in self.files.histories() if each != self.files.again]
         self.result.count(during, self.opening)
-        self._errors.close()
-        if self.result.outcome != "pass":
-            self.result.problems = self._errors.told()
-            self.result.log = self._errors.keep(self.files.path)
+        log = self._testbed.log
+        if self.result.outcome != "pass" and log is not None and log.exists():
+            # A shop that was started for the proof takes its own file along when it ends.
+            own = self._testbed.stack is not None
+            self.result.log = Path(shutil.copy(log, self.files.path)) if own else log
 
     def report(self) -> None:
         """Write the report, if one is wanted."""
@@ -318,4 +317,4 @@ class Proof(SaleRun):
     def _tell_progress(self, phase: str, seconds: float, owed: int = 0) -> None:
         fault, injected = self._fault_run.current, len(self._fault_run.injected)
         what = fault.what if fault else ""
-        self._tell(Progress(phase, seconds, owed, self._tally.look(), what, injected))
+        self._tell(Progress(phase, seconds, owed, what, injected))

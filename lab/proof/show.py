@@ -45,8 +45,9 @@ def result(console: Console, plan: RunPlan, came_out: Result) -> None:
             for name, what in plan.left_out.items():
                 console.print(Text(f"{name} was left out: it needs {what}.", style="yellow"))
         console.print(_counts(plan, came_out))
-    for problem in _problems(came_out):
-        console.print(problem)
+    if came_out.outcome != "pass":
+        where = came_out.log or "deleted with the shop; --jsonl FOLDER keeps it"
+        console.print(Text(f"The shop's log: {where}", style="dim"))
     console.print()
     # On one line, so that it can be copied.
     console.print(Text(f"Again: {plan.repeat}", style="dim"), soft_wrap=True)
@@ -163,18 +164,6 @@ def _worst(rates: Iterable[Rate]) -> str:
     return str(max(known, key=lambda rate: rate.bad / rate.answers)) if known else "-"
 
 
-def _problems(came_out: Result) -> list[Text]:
-    """What the shop's log says, and where it is."""
-    if not came_out.problems:
-        return []
-    where = came_out.log or "deleted with the shop; --jsonl FOLDER keeps these errors"
-    return [
-        Text("The shop logged errors:", style="red"),
-        *(Text(f"· {line}", style="red") for line in came_out.problems),
-        Text(f"Its log: {where}", style="dim"),
-    ]
-
-
 def _loop(plan: RunPlan, came_out: Result) -> str:
     if not plan.arrivals:
         return "Closed loop: buyers wait for their answers before they ask again"
@@ -235,9 +224,6 @@ def line(plan: RunPlan, now: Progress) -> str:
     parts = [f"{now.phase} {max(now.seconds, 0.0):.0f} s"]
     if plan.faults:
         parts.append(f"fault: {now.fault or 'none'}, {now.injected} so far")
-    if now.calls.get("invoke"):
-        calls = now.calls
-        parts.append(f"{calls['ok']} ok, {calls['fail']} refused, {calls['info']} unknown")
     if now.owed > 0:
         parts.append(f"{now.owed} open")
     return "; ".join(parts)

@@ -11,6 +11,7 @@ import tempfile
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,7 +25,6 @@ from lab.bed import description
 from lab.bed.shop import shop_on
 from lab.proof import control_run, controls, show, testbed
 from lab.proof.load import LoadFailed
-from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
 from lab.proof.show import Lines, say, step
@@ -152,9 +152,8 @@ class Command(BaseCommand):
                 result = proof.result
                 if (bed := entry.used.bed) is not None and bed.operator is not None:
                     result.rebuilt = bed.operator.done
-                if not options["jsonl"] and result.log:
-                    # The folder is deleted. The log of a shop that was already running stays.
-                    result.log = where.log if where.stack is None else None
+                if not options["jsonl"] and where.stack is not None:
+                    result.log = None  # it is deleted with the folder
         except (LoadFailed, StackError, OSError) as error:
             leave_if_asked()
             result = Result(0, Verdict(), reason=str(error))
@@ -174,18 +173,9 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
     every = tuple(control.name for control in controls.CONTROLS)
     names = options["control"] or (controls.QUICK if options["quick"] else every)
     outcomes: list[control_run.Outcome] = []
-    last = ""
     try:
         call_command("migrate", verbosity=0)
-
-        def tell(control: controls.Control, now: Progress) -> None:
-            nonlocal last
-            current = f"{control.name}: {now.phase}"
-            if current != last:
-                say(console, current)
-            last = current
-
-        for outcome in control_run.run(names, seed, CONTROL_BUYERS, tell):
+        for outcome in control_run.run(names, seed, CONTROL_BUYERS, partial(Lines, console)):
             outcomes.append(outcome)
             say(console, f"{outcome.control.name}: {'' if outcome.caught else 'NOT '}as expected")
         console.print(show.controls(outcomes))

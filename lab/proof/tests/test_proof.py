@@ -22,7 +22,7 @@ from lab import environment
 from lab.proof import controls, progress, sabotage
 from lab.proof.controls import CONTROLS
 from lab.proof.load import only_guarded
-from lab.proof.progress import Deadline, Stalled, Tally
+from lab.proof.progress import Deadline, Stalled
 from lab.proof.result import Result
 from lab.proof.run import FaultRun
 from lab.proof.sabotage import SABOTAGE
@@ -47,21 +47,6 @@ def call(recorder: Recorder, number: int, op: str, status: int, order: str | Non
     code = "sold_out" if status == 409 else ""
     outcome = classify(status, code, order, op=op)
     recorder.complete(name, outcome, status=status, order=order, code=code)
-
-
-def test_the_tally_counts_whole_lines_as_they_come(tmp_path: Path) -> None:
-    tally = Tally(tmp_path)
-    recorder = Recorder(tmp_path / "a.jsonl")
-    call(recorder, 1, "order", 201, "9")
-    recorder.flush()
-    assert tally.look() == {"invoke": 1, "ok": 1, "fail": 0, "info": 0}
-    with (tmp_path / "a.jsonl").open("a") as file:
-        file.write('{"event":"fail","time"')
-    assert tally.look()["fail"] == 0
-    with (tmp_path / "a.jsonl").open("a") as file:
-        file.write(":5}\n")
-    assert tally.look()["fail"] == 1
-    recorder.close()
 
 
 def counted(history: Path, sale: int, *faults: Injected) -> Result:

@@ -1,10 +1,9 @@
-"""A proof on a terminal, whole at 80 columns, and the errors that the shop has logged."""
+"""A proof on a terminal, whole at 80 columns."""
 
 from __future__ import annotations
 
 import io
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -14,7 +13,6 @@ from lab.proof.control_run import Outcome
 from lab.proof.controls import CONTROLS
 from lab.proof.progress import Progress
 from lab.proof.result import Result
-from lab.proof.server_errors import MOST, ServerErrors
 from lab.tests.test_eighty_columns import WIDTHS, assert_whole, screen
 from loadtest.checker import PROPERTIES, Finding, Verdict
 from loadtest.checker.verdict import Aftermath, Problem, Rate
@@ -124,7 +122,7 @@ def test_the_table_of_controls_is_whole(width):
     assert_whole(text, width, *(each.off for each in CONTROLS), "CAUGHT BROKEN Turned red")
 
 
-SELLING = Progress("selling", 3.0, calls={"invoke": 9, "ok": 5, "fail": 3, "info": 1})
+SELLING = Progress("selling", 3.0)
 
 
 def test_without_a_terminal_a_line_tells_each_change_and_nothing_twice():
@@ -133,88 +131,12 @@ def test_without_a_terminal_a_line_tells_each_change_and_nothing_twice():
     for now in (SELLING, SELLING, replace(SELLING, fault="it dies"), Progress("judging")):
         tell(now)
     first, second, third = (line.split(" ", 1)[1] for line in file.getvalue().splitlines())
-    assert first == "naive: selling 3 s; fault: none, 0 so far; 5 ok, 3 refused, 1 unknown"
-    assert second == "naive: selling 3 s; fault: it dies, 0 so far; 5 ok, 3 refused, 1 unknown"
+    assert first == "naive: selling 3 s; fault: none, 0 so far"
+    assert second == "naive: selling 3 s; fault: it dies, 0 so far"
     assert third == "naive: judging 0 s; fault: none, 0 so far"
 
 
-FAILED = """\
-2026-11-21 10:00:00,{ms} ERROR 17 shop.api.operations: failed: POST /api/v1/sales/1/orders
-Traceback (most recent call last):
-  File "a.py", line 1, in execute
-    run()
-psycopg.errors.NotNullViolation: first
-DETAIL:  Failing row contains ({order}).
-
-The above exception was the direct cause of the following exception:
-
-Traceback (most recent call last):
-  File "b.py", line 2, in view
-    buy()
-django.db.utils.IntegrityError: null value in column "note" of order {order}
-DETAIL:  Failing row contains ({order}).
-"""
-FINE = "2026-11-21 10:00:01,000 INFO 17 shop: ERROR is only a word here\n"
-GUNICORN = (
-    "[2026-11-21 10:00:02 +0000] [17] [ERROR] Error handling request /\n"
-    "Traceback (most recent call last):\n"
-    '  File "c.py", line 3, in run\n'
-    "OSError: bad descriptor\n"
-)
-
-
-def write(log: Path, text: str) -> None:
-    with log.open("a") as file:
-        file.write(text)
-
-
-def test_errors_of_this_run_are_counted_by_kind(tmp_path):
-    log = tmp_path / "web.log"
-    write(log, FAILED.format(ms="001", order=1).replace("IntegrityError", "OfAnEarlierRun"))
-    errors = ServerErrors(log)
-    for order in range(3):
-        write(log, FAILED.format(ms=f"{order:03}", order=order) + FINE)
-    write(log, GUNICORN)
-    write(log, "2026-11-21 10:00:03,000 CRITICAL 18 shop: not a whole li")
-    errors.close()
-    assert errors.told() == [
-        '3 × django.db.utils.IntegrityError: null value in column "note" of order 0',
-        "1 × OSError: bad descriptor",
-    ]
-    kept = errors.keep(tmp_path)
-    assert kept is not None
-    assert kept.read_text() == FAILED.format(ms="000", order=0) + GUNICORN
-
-
-def test_a_log_that_is_rotated_is_read_whole(tmp_path):
-    log = tmp_path / "web.log"
-    write(log, "")
-    errors = ServerErrors(log)
-    half = len(GUNICORN) // 2
-    write(log, GUNICORN[:half])
-    log.rename(tmp_path / "web.log.1")
-    write(log, GUNICORN[half:])
-    write(log, FAILED.format(ms="000", order=7) + GUNICORN)
-    errors.close()
-    assert list(errors.times.values()) == [2, 1]
-
-
-def test_many_kinds_of_errors_are_told_in_few_lines(tmp_path):
-    log = tmp_path / "web.log"
-    errors = ServerErrors(log)
-    for letter in "abcdefgh":
-        write(log, f"2026-11-21 10:00:03,000 ERROR 18 shop: {letter}\n")
-    errors.close()
-    assert len(errors.told()) == MOST + 1
-    assert errors.told()[-1] == "and 3 other errors"
-
-
-def test_a_proof_that_failed_shows_what_the_shop_logged(tmp_path):
-    plan = RunPlan(buyers=10, seed=1, stock=5)
-    result = Result(1, Verdict(), 0.0, "no final read", problems=["ValueError: x"], log=tmp_path)
-    document = result.to_json(plan)
-    assert (document["problems"], document["log"]) == (["ValueError: x"], str(tmp_path))
-    screen = io.StringIO()
-    show.result(Console(file=screen, width=300), plan, result)
-    assert "ValueError: x" in screen.getvalue()
-    assert str(tmp_path) in screen.getvalue()
+def test_a_proof_that_did_not_pass_names_the_log_of_the_shop():
+    assert "The shop's log: /kept/web.log" in printed(
+        300, plan(), outcome(verdict="fail", log="/kept/web.log")
+    )
