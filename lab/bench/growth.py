@@ -8,7 +8,7 @@ from typing import Any
 from lab.bench.report import Benchmark, Document
 from lab.bench.rows import Row
 
-BASE = {"concurrency": 128, "items": 1, "units": 1}
+BASE: Mapping[str, Any] = {"concurrency": 128, "items": 1, "units": 1}
 """The case that the others are compared with; each of them changes one of these."""
 
 GROWN: Mapping[str, tuple[int, ...]] = {
