@@ -125,6 +125,14 @@ def test_an_extended_lease_is_renewed_for_as_long_and_in_time(store: Redis, seco
     assert (seconds - 1) * 1000 < store.pttl("lock:{phone}") <= seconds * 1000
 
 
+def test_an_extension_does_not_begin_a_renewal_that_was_turned_off(store: Redis):
+    lease = RedisLock(store, "phone", renew=False).acquire()
+    lease.extend(0.2)
+    assert lease.lost.wait(timeout=5)
+    with pytest.raises(LockLost):
+        lease.release()
+
+
 def test_a_renewal_does_not_shorten_what_the_server_keeps_longer(store: Redis):
     lease = manual_lock(store, renewer := Manual()).acquire()
     store.pexpire("lock:{phone}", 100_000)
