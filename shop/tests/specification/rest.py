@@ -196,7 +196,7 @@ def _check_mail(world: World, written: Any, kind: str, order: Order) -> None:
     assert written.to == [user.email or f"{user.username}@localhost"]
     deadline = f"{world.at(order.pay_before):%Y-%m-%d %H:%M} UTC"
 
-    def each(text: words.Text, **named: object) -> list[str]:
+    def each(text: str, **named: object) -> list[str]:
         return [words.said(text, chinese=chinese, **named) for chinese in (False, True)]
 
     contents = [

@@ -157,9 +157,9 @@ class Person:
         """Return what this person's programs say that they accept."""
         return "zh-CN,zh;q=0.9" if self.chinese else "en"
 
-    def says(self, text: words.Text, **figures: object) -> str:
+    def says(self, text: str, *figures: object) -> str:
         """Return a text in the language that this person reads."""
-        return words.said(text, chinese=self.chinese, **figures)
+        return words.said(text, *figures, chinese=self.chinese)
 
     def money(self, amount: int, currency: str) -> str:
         """Return an amount as this person reads it."""
@@ -190,7 +190,7 @@ class World:
         client().delete(QUEUE)
         self.epoch = clock.begin()
         self.model, self.provider = Shop(sales, payments=payments), provider
-        self.texts = words.texts(payments=payments)
+        self.texts = words.WITH_PAYMENTS if payments else words.WITHOUT_PAYMENTS
         self.story: list[str] = []
         self.stocked = {sale: sale.total for sale in sales}
         self.queued: set[Order] = set()
