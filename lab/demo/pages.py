@@ -26,7 +26,7 @@ from django.views.static import serve
 from inventory.models import OutboxMessage
 from lab.demo.data import LOGINS
 from shop import environment
-from shop.mails.rendering import Kind, letter
+from shop.mails.rendering import Kind, message
 from shop.mails.sending import topic
 from shop.operating import headers
 from shop.orders.models import Order
@@ -123,7 +123,7 @@ MAIL_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 's
 def mails(request: HttpRequest, order: int) -> HttpResponse:
     """Show all mails about an order: the demo's mail server sends none on."""
     found = _order(request, order)
-    letters = [(kind, sent, letter(kind, found)) for kind, sent in _sent(found).items()]
+    letters = [(kind, sent, message(kind, found)) for kind, sent in _sent(found).items()]
     return render(request, "lab/mails.html", {"order": found, "letters": letters})
 
 
@@ -138,8 +138,9 @@ def mail(request: HttpRequest, order: int, kind: str) -> HttpResponse:
         raise Http404
     # Its links must open outside the frame.
     base = '<head><base target="_top">'
-    html = letter(Kind(kind), found).html.replace("<head>", base, 1)
-    return HttpResponse(html, headers={headers.POLICY: MAIL_POLICY})
+    [html] = message(Kind(kind), found).alternatives
+    text = str(html.content).replace("<head>", base, 1)
+    return HttpResponse(text, headers={headers.POLICY: MAIL_POLICY})
 
 
 def _order(request: HttpRequest, order: int) -> Order:

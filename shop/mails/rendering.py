@@ -6,7 +6,6 @@ would cost each purchase a query.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -83,18 +82,12 @@ WITHOUT_PAYMENTS: dict[Kind, tuple[Promise, Promise]] = {
 """Those that differ in a shop that takes no payments."""
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
-    """A rendered mail."""
+def message(kind: Kind, order: Order) -> EmailMultiAlternatives:
+    """Write a mail from the current state of its order.
 
-    recipient: str
-    subject: str
-    text: str
-    html: str
-
-
-def letter(kind: Kind, order: Order) -> Letter:
-    """Write a mail from the current state of its order."""
+    Its Message-ID derives from its kind and order, so that mail programs show it once even if it is
+    sent twice.
+    """
     texts = [_texts(code, kind, order) for code, _name in settings.LANGUAGES]
     context = {
         "order": order,
@@ -109,30 +102,17 @@ def letter(kind: Kind, order: Order) -> Letter:
         "tone": TONES[kind],
     }
     with override(settings.LANGUAGE_CODE):  # amounts are the same from whatever process
-        return Letter(
-            recipient=order.buyer.email or f"{order.buyer.username}@localhost",
-            # A pasted product name may contain a line break, which a header cannot.
-            subject=" ".join(" / ".join(each["heading"] for each in texts).split()),
-            text=render_to_string("mail/mail.txt", context),
-            html=render_to_string("mail/mail.html", context),
-        )
-
-
-def message(kind: Kind, order: Order) -> EmailMultiAlternatives:
-    """Build a mail to send.
-
-    Its Message-ID derives from its kind and order, so that mail programs show it once even if it is
-    sent twice.
-    """
-    written = letter(kind, order)
+        text = render_to_string("mail/mail.txt", context)
+        html = render_to_string("mail/mail.html", context)
     ready = EmailMultiAlternatives(
-        written.subject,
-        written.text,
+        # A pasted product name may contain a line break, which a header cannot.
+        " ".join(" / ".join(each["heading"] for each in texts).split()),
+        text,
         settings.DEFAULT_FROM_EMAIL,
-        [written.recipient],
+        [order.buyer.email or f"{order.buyer.username}@localhost"],
         headers={"Message-ID": f"<{kind}.{order.pk}@{slugify(settings.SHOP_NAME)}>"},
     )
-    ready.attach_alternative(written.html, "text/html")
+    ready.attach_alternative(html, "text/html")
     return ready
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from uuid import uuid4
 
 import pytest
+from django.core.mail import EmailMultiAlternatives
 from django.db import OperationalError, connection, transaction
 from django.db.models import F
 
@@ -26,7 +27,7 @@ from shop.catalogue.models import Product
 from shop.celery import app
 from shop.checkout import Limiter
 from shop.mails import rendering, sending
-from shop.mails.rendering import Kind, letter, message
+from shop.mails.rendering import Kind, message
 from shop.orders.models import Order
 from shop.tests.catalogue import a_sale, an_order, sent
 from shop.tests.processes import wait_for
@@ -205,25 +206,30 @@ def test_a_mail_that_a_worker_is_sending_is_not_sent_by_another(order, mailoutbo
     assert len(mailoutbox) == 1
 
 
+def html_of(mail: EmailMultiAlternatives) -> str:
+    [(html, _)] = mail.alternatives
+    return str(html)
+
+
 def test_a_products_name_can_neither_break_the_header_nor_the_page(order):
     Product.objects.update(name="Phone\r\nBcc: all@shop.example <script>")
     sent = message(Kind.CONFIRMATION, order)
     assert "\n" not in sent.subject
     assert sent.message()["Bcc"] is None
-    assert "<script>" not in letter(Kind.CONFIRMATION, order).html
+    assert "<script>" not in html_of(sent)
 
 
 def test_the_lines_of_a_mail_add_up_to_its_total_when_a_part_was_cancelled():
     order = an_order(a_sale(limit=3), quantity=3)
     orders.cancel(order, orders.Part(1, uuid4()))
     order.refresh_from_db()
-    mail = letter(Kind.CONFIRMATION, order)
-    assert "CN¥2,997.00\nCancelled · 已取消: CN¥999.00\nTotal · 合计: CN¥1,998.00" in mail.text
-    assert "Cancelled · 已取消" in " ".join(re.sub("<[^>]*>", " ", mail.html).split())
+    mail = message(Kind.CONFIRMATION, order)
+    assert "CN¥2,997.00\nCancelled · 已取消: CN¥999.00\nTotal · 合计: CN¥1,998.00" in mail.body
+    assert "Cancelled · 已取消" in " ".join(re.sub("<[^>]*>", " ", html_of(mail)).split())
 
 
 def test_without_an_address_of_the_shop_a_mail_has_no_link(order, settings):
     settings.PUBLIC_URL = ""
-    written = letter(Kind.CONFIRMATION, order)
-    assert "http" not in written.text
-    assert "<a " not in written.html
+    written = message(Kind.CONFIRMATION, order)
+    assert "http" not in written.body
+    assert "<a " not in html_of(written)

@@ -12,7 +12,7 @@ from django.urls import clear_url_caches
 
 import shop.urls
 from shop.conftest import Buyer, api_handler
-from shop.mails.rendering import Kind, letter
+from shop.mails.rendering import Kind, message
 from shop.tests.catalogue import an_order
 from shop.tests.test_settings import PRODUCTION, start
 
@@ -72,9 +72,10 @@ def test_without_payments_no_provider_is_needed_and_none_is_listened_to(
 def test_a_shop_of_one_language_speaks_no_other(ann: Buyer, sale: Any, settings: Any) -> None:
     settings.LANGUAGES = [("en", "English")]
     order = an_order(sale)
-    written = letter(Kind.CONFIRMATION, order)
+    written = message(Kind.CONFIRMATION, order)
+    [(html, _)] = written.alternatives
     refused = ann.buy(sale, 3, accept_language="zh-Hans;q=0.31").json()["title"]
     shown = Client().get("/", headers={"accept-language": "zh-Hans"}).content.decode()
-    for text in (written.subject, written.text, written.html, refused, shown):
+    for text in (written.subject, written.body, str(html), refused, shown):
         assert not any("\u4e00" <= character <= "\u9fff" for character in text)
     assert 'name="language"' not in shown
