@@ -97,20 +97,11 @@ def at_once(calls: Sequence[Callable[[], T]]) -> list[Any]:
 
 
 def crowd(sell: Callable[[Purchase], T], purchases: Sequence[Purchase], threads: int) -> list[Any]:
-    """Make all purchases on that many threads; return results or errors in any order."""
-
-    def shop(mine: Sequence[Purchase]) -> list[Any]:
-        with ThreadPoolExecutor(1) as own:
-            # Each returns its connection, as a request does.
-            futures = [own.submit(on_this_thread, partial(sell, each)) for each in mine]
-        return [future.exception() or future.result() for future in futures]
-
-    answers: list[Any] = []
-    for part in at_once([partial(shop, purchases[n::threads]) for n in range(threads)]):
-        if isinstance(part, BaseException):
-            raise part
-        answers += part
-    return answers
+    """Make all purchases, that many at a time; return results or errors in their order."""
+    with ThreadPoolExecutor(threads) as pool:
+        # Each returns its connection, as a request does.
+        futures = [pool.submit(on_this_thread, partial(sell, each)) for each in purchases]
+    return [future.exception() or future.result() for future in futures]
 
 
 def on_this_thread(call: Callable[[], T]) -> T:

@@ -16,13 +16,12 @@ from django.db import OperationalError, connection
 
 from inventory import services
 from inventory.metrics import metrics
-from inventory.tests.helpers import TIMEOUT, at_once, locked, wait_until_blocked
+from inventory.tests.helpers import TIMEOUT, at_once, locked, on_this_thread, wait_until_blocked
 from locking.tests.helpers import eventually
 from shop.catalogue import sale_cache
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import (
     AvailabilityCache,
-    CachedStock,
     NoSuchSale,
     SaleCache,
     StockCache,
@@ -58,14 +57,6 @@ def counted(cache: StockCache) -> list[int]:
     return counts
 
 
-def get(cache: StockCache, sale: int) -> CachedStock:
-    """Ask in a request of its own."""
-    try:
-        return cache.get(sale)
-    finally:
-        connection.close()
-
-
 def test_a_sale_and_its_stock_cost_one_query_per_second(
     sale: Sale, queries: Queries, seconds: list[float]
 ) -> None:
@@ -91,10 +82,10 @@ def test_what_is_asked_during_a_query_is_known_from_it_or_read_together_by_the_n
     with ThreadPoolExecutor(READERS) as pool:
         with locked("shop_sale"):
             asked = [sales[0]]
-            asking = [pool.submit(get, cache, sales[0])]
+            asking = [pool.submit(on_this_thread, partial(cache.get, sales[0]))]
             eventually(lambda: counts == [1])
             asked += [*sales, *sales[:1] * 10, *sales[1:], *nowhere]
-            asking += [pool.submit(get, cache, each) for each in asked[1:]]
+            asking += [pool.submit(on_this_thread, partial(cache.get, each)) for each in asked[1:]]
             eventually(lambda: cache._readers.waiting("sales") == len(asked) - 1)
             assert metrics.snapshot()["gauges"]["waiting"] == 0, "no purchases wait"
             wait_until_blocked(1)
@@ -121,9 +112,11 @@ def test_an_error_is_told_to_those_who_waited_and_not_remembered(
 
     with monkeypatch.context() as patched, ThreadPoolExecutor(READERS) as pool:
         patched.setattr(cache, "_read", fail)
-        asking = [pool.submit(get, cache, sale.pk)]
+        asking = [pool.submit(on_this_thread, partial(cache.get, sale.pk))]
         assert began.wait(TIMEOUT)
-        asking += [pool.submit(get, cache, sale.pk) for _ in range(READERS - 1)]
+        asking += [
+            pool.submit(on_this_thread, partial(cache.get, sale.pk)) for _ in range(READERS - 1)
+        ]
         eventually(lambda: cache._readers.waiting("sales") == READERS - 1)
         go_on.set()
         errors = [type(each.exception(TIMEOUT)) for each in asking]

@@ -74,25 +74,22 @@ def be_impatient(database: DatabaseWrapper) -> None:
         pool.timeout = 0.1
 
 
-class Crowd:
-    """Requests at the same time, each in a thread of its own."""
+class Crowd(ThreadPoolExecutor):
+    """Requests at the same time, each in a thread of its own, which begins without a connection."""
 
-    def __init__(self, threads: ThreadPoolExecutor) -> None:
-        self._threads = threads
-
-    def begin(self, count: int, request: Callable[[], Any]) -> list[Any]:
-        """Begin so many requests; return what their answers will be."""
-        return [self._threads.submit(on_this_thread, request) for _ in range(count)]
+    def begin(self, request: Callable[[], Any]) -> Any:
+        """Begin a request; return what its answer will be."""
+        return self.submit(on_this_thread, request)
 
     def ask(self, request: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the answer to one request, which begins without a connection."""
-        return self.begin(1, partial(request, *arguments))[0].result(TIMEOUT)
+        """Return the answer to a request."""
+        return self.begin(partial(request, *arguments)).result(TIMEOUT)
 
 
 @pytest.fixture
 def crowd() -> Iterator[Crowd]:
-    with ThreadPoolExecutor(50) as threads:
-        yield Crowd(threads)
+    with Crowd(50) as threads:
+        yield threads
 
 
 @pytest.mark.django_db(transaction=True)
@@ -102,13 +99,13 @@ def test_while_all_readers_wait_others_have_their_connections(
     order = ann.order(sale)
     # Only pages of sales read products.
     with locked("shop_product"):
-        pages = crowd.begin(20, lambda: Client().get(f"/sales/{sale.pk}/").status_code)
+        pages = [crowd.begin(lambda: Client().get(f"/sales/{sale.pk}/")) for _ in range(20)]
         wait_until_blocked(4)
         assert crowd.ask(ann.buy, sale).status_code == 201
         assert crowd.ask(ann.post, f"orders/{order}/payment").status_code == 200
         assert crowd.ask(Client().get, "/readyz").json()["servers"]["database"] == "ok"
         wait_until_blocked(4)
-    assert [each.result(TIMEOUT) for each in pages] == [200] * 20
+    assert [each.result(TIMEOUT).status_code for each in pages] == [200] * 20
 
 
 @pytest.mark.django_db(transaction=True)
@@ -119,7 +116,7 @@ def test_a_reader_without_a_connection_is_told_to_come_again(
     # A test client also raises what another one's request has raised.
     page = lambda path: Client(raise_request_exception=False).get(path)  # noqa: E731
     with locked("shop_product"):
-        pages = crowd.begin(4, partial(page, f"/sales/{sale.pk}/"))
+        pages = [crowd.begin(partial(page, f"/sales/{sale.pk}/")) for _ in range(4)]
         wait_until_blocked(4)
         be_impatient(database)
         for path in (f"orders/{order}", f"sales/{sale.pk}"):
@@ -143,7 +140,7 @@ def test_a_change_of_an_order_without_a_connection_is_refused_before_it_begins(
     *paid, last = [ann.order(sale) for _ in range(5)]
     with locked("shop_payment"):
         pay = [partial(ann.post, f"orders/{order}/payment") for order in paid]
-        payments = [crowd.begin(1, each)[0] for each in pay]
+        payments = [crowd.begin(each) for each in pay]
         wait_until_blocked(4)
         be_impatient(database)
         for change in ("payment", "cancel", "refund"):
@@ -177,7 +174,7 @@ def test_no_connection_is_held_while_the_provider_is_asked(
         assert go_on.wait(TIMEOUT)
 
     fake_provider.before = hang
-    refunds = [crowd.begin(1, partial(ann.post, f"orders/{order}/refund"))[0] for order in orders]
+    refunds = [crowd.begin(partial(ann.post, f"orders/{order}/refund")) for order in orders]
     try:
         for _ in orders:
             assert asked.acquire(timeout=TIMEOUT)
