@@ -31,13 +31,6 @@ def test_a_key_may_be_written_in_capitals(ann, sale):
     assert ann.buy(sale, key=str(key).upper()).status_code == 200
 
 
-def test_the_price_is_the_one_of_the_moment_of_the_purchase(ann, sale):
-    sale_cache().refresh(sale.pk)
-    type(sale).objects.filter(pk=sale.pk).update(price=1250)
-    assert ann.buy(sale, 2).json()["amount"] == {"amount": 2500, "currency": "CNY"}
-    assert ann.get(f"sales/{sale.pk}").json()["price"] == {"amount": 1250, "currency": "CNY"}
-
-
 @pytest.mark.django_db(transaction=True)
 def test_a_buyer_who_was_deleted_is_refused_and_those_in_the_same_batch_are_not(ann, bob, sale):
     bob.user.delete()

@@ -9,13 +9,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from smtplib import SMTPRecipientsRefused
 from socket import SHUT_RDWR
 
 import pytest
 from celery import Celery
 from celery.beat import PersistentScheduler, SchedulingError
-from django.core.mail.backends.locmem import EmailBackend
 from django.db import connection
 from kombu import Queue
 from redis import Redis
@@ -245,27 +243,6 @@ def test_on_rabbitmq_all_queues_are_quorum_queues_and_beat_retries():
 
 
 # --- What fails ------------------------------------------------------------------------------
-
-
-class Refusing(EmailBackend):
-    """A mail server that refuses one of the addresses."""
-
-    def send_messages(self, messages):
-        if any("bad" in message.to[0] for message in messages):
-            raise SMTPRecipientsRefused({})
-        return super().send_messages(messages)
-
-
-def test_a_mail_that_cannot_be_sent_is_put_off_and_blocks_no_other(settings):
-    settings.EMAIL_BACKEND = f"{__name__}.Refusing"
-    sale = a_sale()
-    bad, good = an_order(sale), an_order(sale)
-    type(bad.buyer).objects.filter(pk=bad.buyer_id).update(email="bad@shop.example")
-    follow_up.follow_up()
-    assert sent(good)
-    unsent = mail(bad).get()
-    assert (unsent.done, unsent.attempts, unsent.dead) == (None, 1, None)
-    assert unsent.error.startswith("SMTPRecipientsRefused")
 
 
 def test_mails_wait_without_attempts_while_the_mail_server_is_unreachable(settings, caplog):

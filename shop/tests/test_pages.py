@@ -14,7 +14,6 @@ from django.test import Client
 
 from inventory.selling.cart import MAX_LINES
 from shop.orders.models import Order
-from shop.refusals import Refusal
 from shop.tests.catalogue import PASSWORD, a_buyer, a_sale, an_order
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -83,20 +82,6 @@ def test_a_visitor_signs_in_first_and_comes_back_to_the_sale(client):
     signed_in = client.post(answer.headers["Location"], form)
     assert signed_in.headers["Location"] == sale.get_absolute_url()
     assert not Order.objects.exists()
-
-
-def test_an_unknown_outcome_is_asked_again_with_the_same_key(browser, monkeypatch):
-    def lost(*purchase):
-        raise Refusal("outcome_unknown")
-
-    sale, key = a_sale(), str(uuid4())
-    with monkeypatch.context() as patched:
-        patched.setattr("shop.pages.sales.buy", lost)
-        answer = buy_by_form(browser, sale, key=key)
-    assert answer.status_code == 503
-    assert answer.headers["Retry-After"] == "2"
-    assert "We cannot tell yet whether your order was placed." in answer.text
-    assert key_on(answer.text) == key
 
 
 @pytest.mark.parametrize(

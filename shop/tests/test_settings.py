@@ -107,15 +107,6 @@ def test_no_way_to_start_takes_missing_or_unsafe_values_and_each_names_them_all(
     assert [name for name in dict(UNSAFE) if f"{name} must" not in unsafe.stderr] == []
 
 
-def test_production_starts_with_secrets_in_files(tmp_path: Path) -> None:
-    variables = PRODUCTION.copy()
-    for name in ("SECRET_KEY", "DATABASE_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"):
-        (tmp_path / name).write_text(variables.pop(name))
-        variables[f"{name}_FILE"] = str(tmp_path / name)
-    done = start("wsgi", **variables)
-    assert done.returncode == 0, done.stderr
-
-
 def test_production_passes_djangos_own_deployment_checks() -> None:
     result = manage("check", "--deploy", "--fail-level", "WARNING", **PRODUCTION)
     assert result.returncode == 0, result.stderr
