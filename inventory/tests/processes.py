@@ -6,6 +6,7 @@ which to stop: the process reports that point and waits there, to be killed or t
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from collections import Counter
@@ -194,83 +195,46 @@ class Proxy:
         self.closed = False
         self.close_after = False
         self.lost = 0
-        self._open: list[socket.socket] = []
+        self._clients: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         self._listener.close()
-        for side in self._open:
-            _cut(side)
+        self._cut(self._clients)
 
     def _accept(self) -> None:
-        while True:
-            try:
+        with suppress(OSError):  # closed
+            while True:
                 client, _ = self._listener.accept()
-            except OSError:
-                return  # closed
-            if self.closed:
-                client.close()
-                continue
-            server = socket.create_connection(self._server)
-            self._open += [client, server]
-            answered = threading.Event()
-            for carry in (self._requests, self._answers):
-                threading.Thread(target=carry, args=(client, server, answered), daemon=True).start()
+                if self.closed:
+                    client.close()
+                else:
+                    threading.Thread(target=self._carry, args=[client], daemon=True).start()
 
-    def _requests(
-        self, client: socket.socket, server: socket.socket, answered: threading.Event
-    ) -> None:
-        for data in _received(client):
-            if b"COMMIT\0" not in data or not self.lose:
-                _send(server, data)
-                continue
-            self.closed = self.close_after
-            if self.lose.pop(0) == "answer":
-                answered.clear()
-                self._hold = answered
-                _send(server, data)
-                assert answered.wait(TIMEOUT)
-            self.lost += 1
-            for side in [*self._open] if self.closed else [client]:
-                _cut(side)
-        _cut(server)
+    def _carry(self, client: socket.socket) -> None:
+        with suppress(OSError), client, socket.create_connection(self._server) as server:
+            self._clients.append(client)
+            while True:
+                for side in select.select([client, server], [], [])[0]:
+                    if not (data := side.recv(65536)):
+                        return
+                    if side is client and self.lose and b"COMMIT\0" in data:
+                        self._lose(client, server, data)
+                        return
+                    (server if side is client else client).sendall(data)
 
-    _hold: threading.Event | None = None
+    def _lose(self, client: socket.socket, server: socket.socket, data: bytes) -> None:
+        self.closed = self.close_after
+        if self.lose.pop(0) == "answer":
+            server.sendall(data)
+            server.recv(65536)  # the answer, which is dropped
+        self.lost += 1
+        self._cut(self._clients if self.closed else [client])
 
-    def _answers(
-        self, client: socket.socket, server: socket.socket, answered: threading.Event
-    ) -> None:
-        for data in _received(server):
-            if self._hold is answered:
-                self._hold = None
-                answered.set()  # drop the answer
-                break
-            _send(client, data)
-        _cut(client)
-
-
-def _received(side: socket.socket) -> Iterator[bytes]:
-    while True:
-        try:
-            data = side.recv(65536)
-        except OSError:
-            return  # cut by the other thread
-        if not data:
-            return
-        yield data
-
-
-def _send(side: socket.socket, data: bytes) -> None:
-    try:
-        side.sendall(data)
-    except OSError:
-        _cut(side)
-
-
-def _cut(side: socket.socket) -> None:
-    with suppress(OSError):  # the peer may have closed first
-        side.shutdown(socket.SHUT_RDWR)
-    side.close()
+    def _cut(self, clients: Sequence[socket.socket]) -> None:
+        for client in clients:
+            with suppress(OSError):  # it may be cut already
+                client.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
