@@ -138,8 +138,8 @@ def mail(request: HttpRequest, order: int, kind: str) -> HttpResponse:
         raise Http404
     # Its links must open outside the frame.
     base = '<head><base target="_top">'
-    [html] = message(Kind(kind), found).alternatives
-    text = str(html.content).replace("<head>", base, 1)
+    [(html, _type)] = message(Kind(kind), found).alternatives
+    text = str(html).replace("<head>", base, 1)
     return HttpResponse(text, headers={headers.POLICY: MAIL_POLICY})
 
 

@@ -76,6 +76,6 @@ def test_a_shop_of_one_language_speaks_no_other(ann: Buyer, sale: Any, settings:
     [(html, _)] = written.alternatives
     refused = ann.buy(sale, 3, accept_language="zh-Hans;q=0.31").json()["title"]
     shown = Client().get("/", headers={"accept-language": "zh-Hans"}).content.decode()
-    for text in (written.subject, written.body, str(html), refused, shown):
+    for text in (str(written.subject), str(written.body), str(html), refused, shown):
         assert not any("\u4e00" <= character <= "\u9fff" for character in text)
     assert 'name="language"' not in shown
