@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from django.conf import settings
-from django.urls import get_resolver
+from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils.translation import override
 
 from shop.api import problems
-from shop.api.handler import Route, routes
 from shop.api.operations import JSON_LINES, Answer, Operation
 from shop.api.schemas import Id, Key, Problem, Request
 from shop.refusals import PROBLEMS
@@ -91,9 +90,27 @@ SERVERS_OWN = {
 """What the web server answers before the API sees the request, in addition to 400."""
 
 
+class Route(NamedTuple):
+    """An operation's path as the URLconf writes it, its view and its description."""
+
+    path: str
+    view: Callable[..., Any]
+    operation: Operation
+
+
+def _routes(patterns: Iterable[Any], prefix: str = "/") -> Iterator[Route]:
+    """Return the operations that URL patterns lead to."""
+    for entry in patterns:
+        path = prefix + str(entry.pattern)
+        if isinstance(entry, URLResolver):
+            yield from _routes(entry.url_patterns, path)
+        elif isinstance(entry, URLPattern) and hasattr(entry.callback, "operation"):
+            yield Route(path, entry.callback, entry.callback.operation)
+
+
 def document() -> Json:
     """Describe every operation that a URL leads to."""
-    routed = list(routes(get_resolver().url_patterns))
+    routed = list(_routes(get_resolver().url_patterns))
     schemas, components = _schemas(route.operation for route in routed)
     codes = [_codes(route) for route in routed]
     used = {route.operation.tag for route in routed}
