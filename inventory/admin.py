@@ -41,9 +41,13 @@ class WrittenByServices:
 
 
 class ReadOnly(WrittenByServices, admin.ModelAdmin):  # type: ignore[type-arg]
-    """A page of rows that only services write."""
+    """A page of rows that only services write; it may have actions."""
 
     show_full_result_count = False
+
+    def has_act_permission(self, request: HttpRequest) -> bool:
+        """Allow an action to users who may change such rows, although the page is read-only."""
+        return request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}")
 
 
 class NewItemForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -298,11 +302,7 @@ class OutboxMessageAdmin(ReadOnly):
         )
         return super().changelist_view(request, {"figures": figures, **(extra_context or {})})
 
-    def has_retry_permission(self, request: HttpRequest) -> bool:
-        """Require the permission to change such rows, although the page is read-only."""
-        return request.user.has_perm("inventory.change_outboxmessage")
-
-    @admin.action(description="Try again now", permissions=["retry"])
+    @admin.action(description="Try again now", permissions=["act"])
     def retry(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         """Make messages that are put off or dead due at once, with all their attempts."""
         for message in chosen.filter(done__isnull=True):
