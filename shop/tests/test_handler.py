@@ -16,13 +16,13 @@ from django.test import Client
 from django.urls import path
 
 from inventory.hooks import hooks
-from shop.api.handler import ApiHandler
+from shop.api.handler import ApiHandler, Application
 from shop.api.operations import Operation, Result
 from shop.catalogue.models import Sale
 from shop.conftest import Buyer
 
 
-def call(handler: ApiHandler, method: str, path: str, body: bytes = b"", **headers: str) -> Any:
+def call(handler: Application, method: str, path: str, body: bytes = b"", **headers: str) -> Any:
     """Call a WSGI application as a server does; returns status line, headers, content."""
     environ = {
         "REQUEST_METHOD": method,
@@ -44,7 +44,7 @@ def call(handler: ApiHandler, method: str, path: str, body: bytes = b"", **heade
     return started[0], dict(started[1]), content
 
 
-def purchase(handler: ApiHandler, buyer: Buyer, sale: Sale) -> Any:
+def purchase(handler: Application, buyer: Buyer, sale: Sale, **headers: str) -> Any:
     return call(
         handler,
         "POST",
@@ -52,6 +52,7 @@ def purchase(handler: ApiHandler, buyer: Buyer, sale: Sale) -> Any:
         b'{"quantity": 1}',
         HTTP_AUTHORIZATION=f"Bearer {buyer.token}",
         HTTP_IDEMPOTENCY_KEY=str(uuid4()),
+        **headers,
     )
 
 

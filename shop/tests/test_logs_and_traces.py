@@ -13,12 +13,10 @@ from contextvars import Context
 from functools import partial
 from io import StringIO
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.wsgi import WSGIHandler
-from django.test import RequestFactory
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -38,6 +36,8 @@ from shop.conftest import Buyer
 from shop.operating import logs, telemetry
 from shop.orders.models import Order
 from shop.tests.processes import run, run_python, wait_for
+from shop.tests.test_handler import call
+from shop.tests.test_handler import purchase as buy_one
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -162,29 +162,17 @@ def spans(sampler: Sampler) -> Iterator[InMemorySpanExporter]:
     telemetry.use(None)
 
 
-def ask(buyer: Buyer, method: str, path: str, body: object = None, **headers: str) -> str:
-    """Send a request through the whole WSGI application; return its status line."""
-    answered: list[str] = []
-    environ = (
-        RequestFactory()
-        .generic(
-            method,
-            path,
-            json.dumps(body) if body else "",
-            "application/json",
-            headers={"authorization": f"Bearer {buyer.token}", **headers},
-        )
-        .environ
-    )
+def ask(path: str) -> str:
+    """Ask for a page through the whole WSGI application; return the status line."""
+    status: str = call(telemetry.traced(ApiHandler(WSGIHandler())), "GET", path)[0]
+    return status
+
+
+def purchase(buyer: Buyer, sale: Sale, **headers: str) -> str:
+    """Buy through the whole WSGI application; return the status line."""
     application = telemetry.traced(ApiHandler(WSGIHandler()))
-    list(application(environ, lambda status, *_: answered.append(status)))
-    return answered[0]
-
-
-def purchase(buyer: Buyer, sale: int, **headers: str) -> str:
-    path = f"/api/v1/sales/{sale}/orders"
-    sent = {"idempotency-key": str(uuid4()), **headers}
-    return ask(buyer, "POST", path, {"quantity": 1}, **sent)
+    status: str = buy_one(application, buyer, sale, **headers)[0]
+    return status
 
 
 def context(span: ReadableSpan) -> tuple[int, int]:
@@ -201,16 +189,16 @@ def links(span: ReadableSpan) -> set[tuple[int, int]]:
 
 def buy_together(first: Buyer, second: Buyer, sale: Sale, *, traced: str = "leader") -> None:
     """Make two purchases in one batch, led by the first; one has a trace context."""
-    headers = {"traceparent": GIVEN}
+    headers = {"HTTP_TRACEPARENT": GIVEN}
     of_leader, of_other = (headers if traced == each else {} for each in ("leader", "other"))
     lock = RedisLock(client(), f"item:{sale.item_id}", lease=60, renew=False)
     with ExitStack() as both:
         with lock.acquire():
             # The first request leads and waits for the lock; the second one joins its queue.
-            leads = partial(purchase, first, sale.pk, **of_leader)
+            leads = partial(purchase, first, sale, **of_leader)
             one = both.enter_context(in_thread(leads))
             wait_for(lambda: metrics.snapshot()["gauges"]["waiting"] == 1)
-            follows = partial(purchase, second, sale.pk, **of_other)
+            follows = partial(purchase, second, sale, **of_other)
             other = both.enter_context(in_thread(follows))
             wait_for(lambda: metrics.snapshot()["gauges"]["waiting"] == 2)
         assert (one(), other()) == ("201 Created", "201 Created")
@@ -270,10 +258,10 @@ def test_a_batch_is_traced_if_one_of_its_requests_is_sampled(
     assert (batch.attributes or {})["shop.batch.size"] == 2
 
 
-def test_spans_have_low_cardinality_and_no_secrets(spans, ann):
-    assert ask(ann, "GET", "/no/such/page/").startswith("404")
-    assert ask(ann, "GET", "/livez") == "200 OK"
-    assert ask(ann, "GET", "/password-reset/MQ/the-token/") == "200 OK"
+def test_spans_have_low_cardinality_and_no_secrets(spans):
+    assert ask("/no/such/page/").startswith("404")
+    assert ask("/livez") == "200 OK"
+    assert ask("/password-reset/MQ/the-token/") == "200 OK"
     missing, reset = spans.get_finished_spans()
     assert (missing.name, reset.name) == ("GET", "GET /password-reset/{user}/{token}/")
     assert "the-token" not in reset.to_json()
@@ -282,7 +270,7 @@ def test_spans_have_low_cardinality_and_no_secrets(spans, ann):
 def test_without_tracing_nothing_is_stored_and_nothing_is_wrapped(ann, sale):
     application = ApiHandler(WSGIHandler())
     assert telemetry.traced(application) is application
-    assert purchase(ann, sale.pk, traceparent=GIVEN) == "201 Created"
+    assert purchase(ann, sale, HTTP_TRACEPARENT=GIVEN) == "201 Created"
     assert OutboxMessage.objects.get().payload == {"orders": [Order.objects.get().pk]}
 
 

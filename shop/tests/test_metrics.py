@@ -6,13 +6,12 @@ import os
 import re
 import threading
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from prometheus_client import start_http_server
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from inventory.metrics import Declared, Metrics, metrics
@@ -38,15 +37,8 @@ def write(folder: Path, process: str) -> None:
 
 
 def scrape() -> Samples:
-    """Ask a running exporter, as Prometheus does."""
-    server, thread = start_http_server(0, "127.0.0.1", exporter.registry())
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics") as answer:
-            text = answer.read().decode()
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    """Read what the exporter answers to Prometheus."""
+    text = generate_latest(exporter.registry()).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
