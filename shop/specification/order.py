@@ -16,7 +16,6 @@ class Refused(Exception):
     def __init__(
         self, code: str, about: Sale | None = None, or_else: Refused | None = None, **figures: int
     ) -> None:
-        super().__init__(code)
         self.code, self.about, self.or_else, self.figures = code, about, or_else, figures
 
 
@@ -115,10 +114,6 @@ class Order:
         """Return the units of a line that the buyer has or may still get."""
         return line.kept if self.status in (AWAITING, "paid", "fulfilled") else 0
 
-    def part_returned(self, line: Line) -> int:
-        """Return the units of a line that the buyer gave back and keeps others of the order."""
-        return line.quantity - line.kept if any(map(self.live, self.lines)) else 0
-
     def owed_back(self, payment: Money) -> int:
         """Return how much of a payment went back, or is to."""
         return sum(refund.amount for refund in self.refunds if refund.payment is payment)
@@ -178,10 +173,9 @@ class Order:
             if self.parts[part.key] != (how, line, part.units):
                 raise Refused("idempotency_key_reused")
             return 0
-        if self.status != status:
-            raise Refused("invalid_quantity", or_else=Refused(f"order_{self.status}"))
-        if part.units > line.kept:
-            raise Refused("invalid_quantity")
+        ended = None if self.status == status else Refused(f"order_{self.status}")
+        if ended or part.units > line.kept:
+            raise Refused("invalid_quantity", or_else=ended)
         self.parts[part.key] = (how, line, part.units)
         line.kept -= part.units
         self.resell(line, part.units, how)

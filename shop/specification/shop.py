@@ -1,5 +1,4 @@
-"""The shop: what buyers may do, how money is taken once or not at all and what is owed goes back
-once, what the clock does, and what waits behind it."""
+"""The shop: what buyers may do, how money moves once or not at all, and what the clock does."""
 
 from __future__ import annotations
 
@@ -52,9 +51,8 @@ class Shop:
     ) -> tuple[Order, bool]:
         """Buy all or nothing; the same key brings the same order (True), even if a sale is over."""
         lines = {sale: wanted[sale] for sale in self.sales if sale in wanted}
-        for sale, units in lines.items():
-            if not 1 <= units <= 1000:
-                raise Refused("invalid_quantity", sale)
+        if odd := [sale for sale, units in lines.items() if not 1 <= units <= 1000]:
+            raise Refused("invalid_quantity", odd[0])
         if len({sale.currency for sale in lines}) != 1:
             raise Refused("invalid_cart")
         for order in self.of(buyer):
@@ -92,18 +90,13 @@ class Shop:
         cart.pop(sale, None)
         cart |= {sale: units} if units else {}
 
-    def check_out(
-        self, browser: str, key: Hashable, sent: Mapping[Sale, int], *, update: bool
-    ) -> Order | None:
-        """Buy the cart, which is empty then, if it is the one that was sent; else change it.
-
-        None if it was changed, or if it was empty and the key bought nothing.
-        """
+    def check_out(self, browser: str, key: Hashable, sent: Mapping[Sale, int]) -> Order | None:
+        """Buy the cart that was sent; if there is another, or no key, change it and buy nothing."""
         cart = self.carts.get(browser, {})
         wanted = {sale: sent.get(sale, units) for sale, units in cart.items()}
         if not all(0 <= units <= 1000 for units in wanted.values()):
             raise Refused("invalid_quantity")
-        if update or (cart and (wanted != cart or sent.keys() != cart.keys())):
+        if key is None or (cart and sent != cart):
             self.carts[browser] = {sale: units for sale, units in wanted.items() if units}
             return None
         if not cart:
@@ -122,8 +115,7 @@ class Shop:
             if not (order.amount and self.payments):
                 order.step("paid", "paid")
                 return
-            pending = [Money(order.amount, self.now)]
-            order.payments += pending
+            order.payments += (pending := [Money(order.amount, self.now)])
         self.ask(order, pending[0])
         if pending[0].state == "failed" or order.status not in (AWAITING, "paid", "fulfilled"):
             self._check_payable(order)
@@ -189,10 +181,9 @@ class Shop:
             worth = order.amount
         elif not part and order.status not in ("refund_pending", "refunded"):
             raise Refused(f"order_{order.status}")
-        for payment in order.payments:
-            if payment.state == "done":
-                left = payment.amount - order.owed_back(payment)
-                self._owe(order, payment, min(worth, left), "returned")
+        for payment in [each for each in order.payments if each.state == "done"]:
+            left = payment.amount - order.owed_back(payment)
+            self._owe(order, payment, min(worth, left), "returned")
         self._finish(order)
         for pending in [each for each in order.refunds if each.state == "pending"]:
             self.ask(order, pending)

@@ -228,8 +228,8 @@ def _contents(person: Person, order: Order) -> str:
 
 
 def _units(person: Person, order: Order, line: Line) -> str:
-    back = order.part_returned(line)
-    if not back:
+    back = line.quantity - line.kept
+    if not (back and any(map(order.live, order.lines))):
         return str(line.quantity)
     return person.says("{}, of which {} cancelled or returned", line.quantity, back)
 
