@@ -105,6 +105,8 @@ def plan_of(options: Namespace) -> RunPlan:
     Raises:
         RunImpossible: a number is too small.
     """
+    if options.num_users == 0:
+        raise RunImpossible("users must be at least 1")
     for name, number in NUMBERS.items():
         if getattr(options, name) < number.minimum:
             raise RunImpossible(f"{name} must be at least {number.minimum}")

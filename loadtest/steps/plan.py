@@ -8,6 +8,7 @@ from typing import Any
 
 from loadtest.checker import Need, not_judged
 from loadtest.faults import FAULTS
+from loadtest.report.headline import counted
 from loadtest.roles import MAIN, OWN_ROLES, SaleTerms, roles_for, terms_of
 from loadtest.shop import Level
 from loadtest.shops.flash_sale import LEVELS
@@ -133,7 +134,8 @@ class RunPlan:
     @property
     def title(self) -> str:
         """The run in one line."""
-        return f"{self.buyers:,} buyers, {self.stock:,} units, strategy {self.strategy}"
+        size = f"{counted(self.buyers, 'buyer')}, {counted(self.stock, 'unit')}"
+        return f"{size}, strategy {self.strategy}"
 
     @property
     def loop(self) -> str:

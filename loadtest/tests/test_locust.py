@@ -162,6 +162,7 @@ def test_the_same_seed_makes_the_same_buyers(tmp_path: Path) -> None:
         (["--host", "http://192.0.2.1:80"], "LOADTEST_ALLOW_HOST=192.0.2.1"),
         (["--weights", "nobody=1"], "'nobody=1' is not a behaviour"),
         (["--stock", "0"], "stock must be at least 1"),
+        (["--users", "0"], "users must be at least 1"),
     ],
 )
 def test_a_run_that_cannot_start_says_why_and_ends(

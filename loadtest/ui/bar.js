@@ -1,5 +1,6 @@
 "use strict";
-// A bar at the bottom of Locust's page, which hides our tab after a run has stopped.
+// A bar at the bottom of Locust's page, and the last figures of our tab: the page stops refreshing its
+// tables when a run has stopped.
 (() => {
   const bar = document.createElement("div");
   bar.id = "correctness-bar";
@@ -48,9 +49,20 @@
     const tab = [...document.querySelectorAll("[role=tab]")]
       .find((each) => each.textContent === "Correctness");
     if (tab) tab.dataset.verdict = failed;
+    if (tab?.ariaSelected === "true" && state.phase !== "running") complete(state.rows);
     button.textContent = state.phase === "none" ? "Open a sale" : "Reset the sale";
     button.disabled = state.phase === "running";
     button.title = "Opens a fresh sale with the strategy and the stock of the last run";
+  }
+
+  function complete(rows) {
+    const shown = [...document.querySelectorAll("tbody tr")];
+    if (shown.length !== rows.length) return;
+    shown.forEach((row, number) => {
+      const { value, meaning } = rows[number];
+      // The page's own text nodes, which it may change again.
+      [value, meaning].forEach((text, cell) => { row.cells[cell + 1].firstChild.data = text; });
+    });
   }
 
   async function look() {

@@ -14,6 +14,7 @@ from msgspec import to_builtins
 from loadtest.address import RunImpossible
 from loadtest.checker import FAIL, Broken
 from loadtest.finished import Tally
+from loadtest.options import NUMBERS
 from loadtest.report.headline import counted
 from loadtest.shops.flash_sale.demo import ShopRefused
 from loadtest.ui.referee import Referee
@@ -202,6 +203,7 @@ def install(web_ui: WebUI, referee: Referee, reset: Reset, base: str = "") -> No
     # Keep the form's options in the order in which they were added.
     app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}
     app.before_request(_refuse_other_sites)
+    app.before_request(lambda: _refuse_words(referee) if request.path == f"{base}/swarm" else None)
     _add_to_locusts_answers(app, referee, base)
     for path, view, method in (
         ("/correctness", _file("verdict.html"), "GET"),
@@ -270,6 +272,18 @@ def _refuse_other_sites() -> Response | None:
     else:
         own = origin is None or urlsplit(origin).netloc == request.host
     return None if own else Response("Only Locust's own page may do this.", 403)
+
+
+def _refuse_words(referee: Referee) -> Response | None:
+    """Refuse a start whose numbers are none, of which Locust only says that an error occurred."""
+    for name, number in NUMBERS.items():
+        try:
+            type(number.default)(request.form.get(name, 0))
+        except ValueError:
+            kind = "a whole number" if isinstance(number.default, int) else "a number"
+            referee.problem = f"{name} must be {kind}"
+            return jsonify({"success": False, "message": referee.problem})
+    return None
 
 
 def _add_to_locusts_answers(app: Flask, referee: Referee, base: str) -> None:
