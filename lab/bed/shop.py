@@ -5,7 +5,7 @@ Celery's workers and beats are on `shop` too, unless the bed names other hosts f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -17,29 +17,27 @@ from lab.bed.description import SHOP
 from lab.bed.fronts import WEB_PORT, front, web_front
 from lab.proof.testbed import Testbed
 from lab.stack.stack import Node, Stack
-from loadtest.faults import Target
 from loadtest.faults.hosts import Host, Server
 
 LOOPBACK = "127.0.0.1"
 
 
 @contextmanager
-def shop_on(bed: Bed, extra: Mapping[str, str] | None = None) -> Iterator[Testbed]:
+def shop_on(bed: Bed) -> Iterator[Testbed]:
     """Start the shop on a bed.
 
     Raises:
         StackError: a process does not come up.
     """
     folder = make_folder(bed.place.folder / "stack")
-    failpoints = make_folder(folder / "failpoints")
+    described = bed.place.folder / "hosts.json"
+    parts = {"failpoints": str(make_folder(folder / "failpoints")), "bed": str(described)}
     own = {
         "SHOP_DATA": str(make_folder(folder / "data")),
-        "SHOP_FAILPOINTS": str(failpoints),
         # Each node has a machine of its own, but here they share one.
         "WEB_CONCURRENCY": "1",
-        **(extra or {}),
     }
-    with Stack(folder, bed.urls, extra=own) as stack:
+    with Stack(folder, bed.urls, extra=own, parts=parts) as stack:
         nodes = _nodes(bed, stack)
         kinds = {node.kind for node in nodes.values()}
         kept = {name: node for name, node in stack.nodes.items() if node.kind not in kinds}
@@ -48,20 +46,9 @@ def shop_on(bed: Bed, extra: Mapping[str, str] | None = None) -> Iterator[Testbe
             bed.shop.start(before)
         stack.start(*stack.without_load)
         settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
-        described = bed.place.folder / "hosts.json"
         bed.hosts.write(described)
-        target = Target(
-            web=stack.url,
-            shop=stack.supervisor_pid,
-            database=bed.urls.database,
-            database_folder="",
-            redis=bed.urls.redis,
-            broker=bed.urls.broker,
-            failpoints=str(failpoints),
-            bed=str(described),
-        )
         first = next(iter(stack.web_nodes))
-        yield Testbed(stack.url, stack, target, stack.supervisor.log_file(first))
+        yield Testbed(stack.url, stack, stack.target(None), stack.supervisor.log_file(first))
 
 
 def _nodes(bed: Bed, stack: Stack) -> dict[str, Node]:

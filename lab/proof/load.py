@@ -159,5 +159,4 @@ def only_guarded(stack: Stack | None) -> dict[str, str]:
     # A negative control may have the guard off: then it is off here too.
     lines = own.get("INVENTORY_FEATURE_FLAGS") or environment.text("INVENTORY_FEATURE_FLAGS")
     own["INVENTORY_FEATURE_FLAGS"] = "guard" if "guard" in lines.split(",") else "connections"
-    # Faults are for the shop's own processes.
-    return {**own, "SHOP_FAILPOINTS": "", "WEB_CONCURRENCY": "1"}
+    return {**own, "WEB_CONCURRENCY": "1"}

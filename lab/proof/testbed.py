@@ -21,8 +21,8 @@ from development.errors import StackError
 from development.folder import make_folder
 from development.private import private_folder
 from lab import environment
-from lab.stack import entry, proxies
-from lab.stack.proxies import libfaketime
+from lab.stack import entry
+from lab.stack.proxies import breakable, libfaketime
 from lab.stack.stack import WITHOUT_LOAD, Stack
 from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 from loadtest.faults import FAULTS, Target
@@ -78,30 +78,27 @@ def started(
         StackError: something does not come up, or there are no servers that faults may break.
     """
     faults = tuple(faults)
-    needs = frozenset[str]().union(*(FAULTS[name].needs for name in faults))
+    needs = {need for name in faults for need in FAULTS[name].needs}
+    if faults:
+        needs.add(FAILPOINTS)
     servers = entry.used.embedded if entry.used.private else None
     if faults and servers is None:
         raise StackError(
             "Faults break the servers, so they need private ones: run `manage.py prove --fault …`."
         )
-    urls, parts, of = ServerUrls.of_environment(), dict[str, Any](), {}
     with ExitStack() as cleanup:
         folder = cleanup.enter_context(private_folder())
         own = dict(extra or {})
+        urls, parts = breakable(folder, ServerUrls.of_environment(), needs, cleanup)
         if servers is not None:
             # Mails and secrets of a private shop end with it.
             own["SHOP_DATA"] = str(make_folder(folder / "data"))
-            urls, parts = proxies.through_proxies(servers.urls, needs, cleanup)
             # What this process itself tells the shop's processes goes through the same Redis.
             settings.REDIS_URL = urls.redis
-        if faults:
-            own["SHOP_FAILPOINTS"] = parts["failpoints"] = str(make_folder(folder / "failpoints"))
-        if CLOCK in needs:
-            of["web"], parts["clock"] = proxies.steppable_clock(folder)
-        stack = cleanup.enter_context(Stack(folder, urls, extra=own, of=of))
+        stack = cleanup.enter_context(Stack(folder, urls, extra=own, parts=parts))
         stack.start(*WITHOUT_LOAD)
         settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
-        target = stack.target(servers, **parts) if faults and servers else None
+        target = stack.target(servers) if faults else None
         yield Testbed(stack.url, stack, target, stack.supervisor.log_file("web"))
 
 

@@ -29,10 +29,10 @@ from development.signals import shielded
 from development.supervisor import ProcessState, Supervisor
 from lab import environment
 from lab.demo.data import RENEWAL, fill_catalogue
-from lab.stack import entry, proxies
-from lab.stack.proxies import libfaketime
+from lab.stack import entry
+from lab.stack.proxies import breakable, libfaketime
 from lab.stack.stack import ALL, TARGET, Stack
-from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
+from loadtest.fault_needs import CLOCK, DATABASE_PROXY, FAILPOINTS, REDIS_PROXY
 from loadtest.report.headline import wrapped
 
 LOCK = "demo.lock"
@@ -102,26 +102,21 @@ class Demo:
             call_command("migrate", verbosity=0, interactive=False)
 
     def _start_processes(self, between: ExitStack) -> Stack:
-        urls, of = ServerUrls.of_environment(), {}
         # So that faults can kill or pause a web process at a chosen line.
-        parts: dict[str, Any] = {"failpoints": str(make_folder(self.folder / "failpoints"))}
-        extra = {"SHOP_FAILPOINTS": parts["failpoints"]}
+        needs = {FAILPOINTS}
         if self.breakable and self.servers is not None:
-            needs = frozenset({REDIS_PROXY, DATABASE_PROXY})
-            urls, controls = proxies.through_proxies(self.servers.urls, needs, between)
-            parts |= controls
-            if libfaketime():
-                of["web"], parts["clock"] = proxies.steppable_clock(self.folder)
+            needs |= {REDIS_PROXY, DATABASE_PROXY, *([CLOCK] if libfaketime() else [])}
+        urls, parts = breakable(self.folder, ServerUrls.of_environment(), needs, between)
         port, locust_port = asked_or_free("SHOP_PORT"), asked_or_free("LOCUST_PORT")
         self.stack = stack = Stack(
-            self.folder, urls, port=port, locust_port=locust_port, extra=extra, of=of
+            self.folder, urls, port=port, locust_port=locust_port, parts=parts
         )
         with self._step("Starting the shop, Celery and Locust", "The shop, Celery and Locust run"):
             stack.start(*ALL)
             # Tell Locust's page and the room what faults act on: servers of this demo only.
             (self.folder / TARGET).unlink(missing_ok=True)
             if self.servers is not None:
-                stack.target(self.servers, **parts).write(self.folder / TARGET)
+                stack.target(self.servers).write(self.folder / TARGET)
             write_private(self.folder / entry.PSP_ADDRESS, stack.psp_url)
         return stack
 

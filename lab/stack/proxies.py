@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -17,14 +17,25 @@ from urllib.parse import urlsplit
 
 from development.embedded import ServerUrls
 from development.errors import StackError
+from development.folder import make_folder
 from lab import environment
-from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
+from loadtest.fault_needs import CLOCK, DATABASE_PROXY, FAILPOINTS, REDIS_PROXY
 
 
-def through_proxies(
-    servers: ServerUrls, needs: frozenset[str], cleanup: ExitStack
+def breakable(
+    folder: Path, servers: ServerUrls, needs: Collection[str], cleanup: ExitStack
 ) -> tuple[ServerUrls, dict[str, Any]]:
-    """Start the proxies that are needed; return the servers' URLs, and the parts of a `Target`."""
+    """Set up what faults need before a shop is started.
+
+    Args:
+        folder: for files.
+        servers: of the shop.
+        needs: which of `loadtest.fault_needs`; the others are not set up.
+        cleanup: ends the proxies.
+
+    Returns:
+        The servers' URLs for the shop, and the parts of a `Target`.
+    """
     database, redis, broker = servers.database, servers.redis, servers.broker
     parts: dict[str, Any] = {}
     if DATABASE_PROXY in needs:
@@ -33,6 +44,12 @@ def through_proxies(
     if REDIS_PROXY in needs:
         port, parts["redis_proxy"] = proxy(redis, cleanup)
         redis, broker = by_way_of(redis, port), by_way_of(broker, port)
+    if FAILPOINTS in needs:
+        parts["failpoints"] = str(make_folder(folder / "failpoints"))
+    if CLOCK in needs:
+        clock = folder / "clock"
+        clock.write_text("+0\n")
+        parts["clock"] = str(clock)
     # The payment provider is another company: it has its own connection to its own database.
     return ServerUrls(database, redis, broker), parts
 
@@ -79,13 +96,6 @@ def libfaketime() -> Path | None:
         return None
     prefix = Path(program).resolve().parent.parent
     return next((path for each in LIBRARIES for path in prefix.glob(each)), None)
-
-
-def steppable_clock(folder: Path) -> tuple[dict[str, str], str]:
-    """Return the environment of processes whose clock a file in a folder steps, and the file."""
-    clock = folder / "clock"
-    clock.write_text("+0\n")
-    return under_clock(clock), str(clock)
 
 
 def under_clock(clock: Path) -> dict[str, str]:

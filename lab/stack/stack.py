@@ -31,6 +31,7 @@ from development.ports import next_free, release
 from development.signals import shielded
 from development.supervisor import Program, Supervisor
 from lab import environment
+from lab.stack.proxies import under_clock
 from loadtest.faults import Target
 from shop.background.config import QUEUES
 
@@ -66,7 +67,8 @@ class Stack:
         port: of the shop; by default the next free one.
         locust_port: of the Locust page; by default the next free one.
         extra: additional environment variables for every process.
-        of: environment variables of single processes, by name.
+        parts: what faults act on besides the processes, as in `Target`: proxies, failpoints, a
+            clock of the web processes.
         commands: of single processes, by name, after `python -m`; others than the shop's own.
 
     Attributes:
@@ -85,7 +87,7 @@ class Stack:
         port: int | None = None,
         locust_port: int | None = None,
         extra: Mapping[str, str] | None = None,
-        of: Mapping[str, Mapping[str, str]] | None = None,
+        parts: Mapping[str, Any] | None = None,
         commands: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.supervisor = Supervisor(folder)
@@ -100,9 +102,10 @@ class Stack:
         self.psp_url = f"http://127.0.0.1:{self.psp_port}"
         self.room_url = f"http://127.0.0.1:{self.room_port}"
         self.extra = dict(extra or {})
-        self.of = dict(of or {})
+        self.parts = dict(parts or {})
+        clock = under_clock(Path(self.parts["clock"])) if "clock" in self.parts else {}
         self.nodes = {
-            "web": Node("web", url=self.url),
+            "web": Node("web", url=self.url, environment=clock),
             "celery": Node("celery"),
             "beat": Node("beat"),
         }
@@ -148,6 +151,7 @@ class Stack:
             "DJANGO_SETTINGS_MODULE": "lab.settings",
             "SHOP_DATA": str(environment.data_folder()),
             "SHOP_PORT": str(self.port),
+            "SHOP_FAILPOINTS": self.parts.get("failpoints", ""),
             "METRICS_FOLDER": str(self.supervisor.folder / "metrics"),
             "PSP_URL": self.psp_url,
             "PSP_DATABASE": self._psp_database(),
@@ -170,22 +174,23 @@ class Stack:
         for name in names:
             self.wait_until_ready(name, may_die=False)
 
-    def target(self, servers: EmbeddedServers, **parts: Any) -> Target:
+    def target(self, servers: EmbeddedServers | None) -> Target:
         """Return what faults act on, once all processes have started.
 
         Args:
-            servers: the embedded ones of this shop.
-            parts: which there are of `Target`: proxies, failpoints, a clock.
+            servers: the embedded ones of this shop; None: its servers are on other hosts.
         """
+        urls = servers.urls if servers else self.urls
+        data = postgres.data_folder(servers.folder, servers.disk) if servers else ""
         return Target(
             web=self.url,
             shop=self.supervisor_pid,
-            database=servers.urls.database,
-            database_folder=str(postgres.data_folder(servers.folder, servers.disk)),
-            redis=servers.urls.redis,
-            broker=servers.urls.broker,
-            disk=str(servers.disk or ""),
-            **parts,
+            database=urls.database,
+            database_folder=str(data),
+            redis=urls.redis,
+            broker=urls.broker,
+            disk=str((servers and servers.disk) or ""),
+            **self.parts,
         )
 
     def wait_until_ready(
@@ -266,7 +271,7 @@ class Stack:
         return Program(
             name=name,
             command=[*(node.inside if node else ()), sys.executable, "-m", *commands[kind]],
-            environment={**(node.environment if node else {}), **self.of.get(name, {})},
+            environment=node.environment if node else {},
             folder=environment.PROJECT,
             # Celery returns running tasks to the broker on SIGQUIT (background/config.py).
             stop_signal="QUIT" if kind == "celery" else "TERM",
