@@ -54,7 +54,8 @@ class Answer:
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self.status, self.headers = response.status, response.headers
         text = response.read()
-        self.body: Any = json.loads(text) if "json" in response.headers["Content-Type"] else text
+        kind = response.headers.get("Content-Type", "")
+        self.body: Any = json.loads(text) if "json" in kind else text
 
 
 class Client:

@@ -12,24 +12,17 @@ import hmac
 import json
 import os
 import sys
-import threading
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.parse import urlsplit
 
 import psycopg
 
+from inventory.tests.helpers import at_once
+from lab.tests.whole_shop import Answer, ask
 from shop.tests.processes import succeed
-
-
-class Answer(NamedTuple):
-    """What came back."""
-
-    status: int
-    body: Any
-    headers: Any
 
 
 class Post(NamedTuple):
@@ -53,18 +46,10 @@ class Shop:
     def __init__(self, url: str, variables: Mapping[str, str]) -> None:
         self.url, self.variables = url, variables
 
-    def ask(self, path: str, body: Any = None, method: str = "", **headers: str) -> Answer:
+    def ask(self, path: str, body: Any = None, **headers: str) -> Answer:
         """Send JSON; a refusal is an answer like any other."""
-        named = {key.replace("_", "-"): value for key, value in headers.items()}
-        data = None if body is None else json.dumps(body).encode()
-        asked = Request(self.url + path, data, {"Content-Type": "application/json", **named})
-        asked.method = method or ("GET" if data is None else "POST")
-        try:
-            with urlopen(asked, timeout=60) as answer:
-                return Answer(answer.status, _json(answer.read()), answer.headers)
-        except HTTPError as error:
-            with error:
-                return Answer(error.code, _json(error.read()), error.headers)
+        method = "GET" if body is None else "POST"
+        return ask(urlsplit(self.url).port or 80, method, path, body, **headers)
 
     def number(self, sql: str, value: Any) -> Callable[[], int]:
         """Return what asks the database for a number."""
@@ -76,29 +61,16 @@ class Shop:
             return database.execute(sql.encode(), values).fetchall()
 
 
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except ValueError:
-        return {}
-
-
 def oversold(shop: Shop, prepare: Callable[[Shop, int, int], Sale], units: int, buyers: int) -> int:
     """Let all buyers take their last step at once; return how many units too many were sold."""
     sale = prepare(shop, units, buyers)
-    start = threading.Barrier(buyers)
 
     def buy(step: Post) -> None:
-        start.wait()
         for _ in range(4):  # as a buyer does who is shown an error page
             if shop.ask(step.path, step.body, **step.headers).status < 500:
                 return
 
-    threads = [threading.Thread(target=buy, args=(step,)) for step in sale.last_steps]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    at_once([partial(buy, step) for step in sale.last_steps])
     return max(0, sale.sold() - units)
 
 
