@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -50,40 +49,34 @@ KEPT = ("verdict", "reason", "counts", "operations", "repeat")
 VERDICTS = ("pass", "fail", "unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class SoakPlan:
-    """What a soak is to be.
-
-    Attributes:
-        seed: of everything that is drawn.
-        minutes: over all its sessions.
-        round_minutes: of load in one round.
-        strategies: to draw from.
-    """
-
-    seed: int
-    minutes: float
-    round_minutes: float
-    strategies: Sequence[str] = STRATEGIES
-
-
-def soak(folder: Path, plan: SoakPlan, tell: Callable[[str], None]) -> dict[str, Any]:
+def soak(
+    folder: Path,
+    tell: Callable[[str], None],
+    *,
+    seed: int,
+    minutes: float,
+    round_minutes: float,
+    strategies: Sequence[str] = STRATEGIES,
+) -> dict[str, Any]:
     """Play rounds until the minutes are over; return the summary.
 
     Args:
         folder: for the rounds, the summary, and the evidence of rounds that did not pass.
-        plan: what is to be done. A folder that has rounds already keeps their seed.
         tell: called with a line for each round that has ended.
+        seed: of everything that is drawn, unless the folder has rounds already.
+        minutes: over all its sessions.
+        round_minutes: of load in one round.
+        strategies: to draw from.
     """
     file = folder / ROUNDS
     rounds = list(map(json.loads, file.read_text().splitlines())) if file.exists() else []
-    seed = rounds[0]["soak"] if rounds else plan.seed
-    ends = time.monotonic() + 60 * plan.minutes - sum(each["took"] for each in rounds)
+    seed = rounds[0]["soak"] if rounds else seed
+    ends = time.monotonic() + 60 * minutes - sum(each["took"] for each in rounds)
     while time.monotonic() < ends:
         number = len(rounds) + 1
         own = folder / f"{number:04}"
-        drawn = draw_round(seed, number, plan.strategies)
-        result = _play(own, drawn, plan.round_minutes)
+        drawn = draw_round(seed, number, strategies)
+        result = _play(own, drawn, round_minutes)
         rounds.append({"soak": seed, "round": number, **drawn, **result})
         with file.open("a") as lines:
             lines.write(json.dumps(rounds[-1]) + "\n")

@@ -14,7 +14,7 @@ from rich.markdown import Markdown
 
 from development.folder import alone
 from development.signals import end_on_signals
-from lab.proof.soak import STRATEGIES, SoakPlan, markdown, soak
+from lab.proof.soak import STRATEGIES, markdown, soak
 from lab.strategies import CLASSES
 
 
@@ -49,19 +49,20 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:  # noqa: D102
         end_on_signals()
         console = Console()
-        plan = SoakPlan(
-            options["seed"] or random.SystemRandom().randrange(1, 2**31),
-            options["minutes"],
-            options["round"],
-            options["strategy"] or STRATEGIES,
-        )
-        folder = options["folder"]
+        folder, minutes = options["folder"], options["minutes"]
         folder.mkdir(parents=True, exist_ok=True)
         with alone(folder / "soak.lock") as free:
             if not free:
                 raise CommandError(f"A soak is running in {folder}.")
-            console.print(f"Soaking for {plan.minutes:g} minutes; summary: {folder / 'summary.md'}")
-            summary = soak(folder, plan, lambda line: console.print(line, highlight=False))
+            console.print(f"Soaking for {minutes:g} minutes; summary: {folder / 'summary.md'}")
+            summary = soak(
+                folder,
+                lambda line: console.print(line, highlight=False),
+                seed=options["seed"] or random.SystemRandom().randrange(1, 2**31),
+                minutes=minutes,
+                round_minutes=options["round"],
+                strategies=options["strategy"] or STRATEGIES,
+            )
         console.print(Markdown(markdown(summary)))
         verdicts = summary["verdicts"]
         sys.exit(1 if verdicts["fail"] else 2 if verdicts["unknown"] or not verdicts["pass"] else 0)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from lab.proof.soak import STRATEGIES, SoakPlan, draw_round, soak
-
-PLAN = SoakPlan(seed=7, minutes=60, round_minutes=1)
+from lab.proof.soak import STRATEGIES, draw_round, soak
 
 
 class Interrupted(Exception):
@@ -51,13 +48,13 @@ def result(verdict: str) -> dict[str, Any]:
     }
 
 
-def played(folder: Path, *verdicts: str, plan: SoakPlan = PLAN) -> tuple[Played, list[str]]:
+def played(folder: Path, *verdicts: str, seed: int = 7) -> tuple[Played, list[str]]:
     rounds, lines = Played(*verdicts), list[str]()
     with (
         patch("lab.proof.soak._execute", rounds),
         pytest.raises(Interrupted),
     ):
-        soak(folder, plan, lines.append)
+        soak(folder, lines.append, seed=seed, minutes=60, round_minutes=1)
     return rounds, lines
 
 
@@ -84,10 +81,10 @@ def test_evidence_of_a_pass_is_deleted_and_the_sums_are_written(tmp_path: Path) 
 
 def test_a_soak_continues_where_it_was_stopped(tmp_path: Path) -> None:
     first, _ = played(tmp_path, "pass")
-    again, _ = played(tmp_path, "pass", "pass", plan=replace(PLAN, seed=99))
+    again, _ = played(tmp_path, "pass", "pass", seed=99)
     assert again.commands[0] == first.commands[1], "the same round comes again, by the same seed"
     assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == 3
 
 
 def test_no_round_begins_when_the_minutes_are_over(tmp_path: Path) -> None:
-    assert soak(tmp_path, replace(PLAN, minutes=0), print)["rounds"] == 0
+    assert soak(tmp_path, print, seed=7, minutes=0, round_minutes=1)["rounds"] == 0
