@@ -34,7 +34,6 @@ Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Units = Annotated[int, Meta(ge=1, le=100_000)]
 Buyers = Annotated[int, Meta(ge=1, le=5_000)]
 PerSecond = Annotated[float, Meta(ge=0, le=2000)]
-Watched = Annotated[list[Id], Meta(max_length=2)]
 Two = Annotated[list[str], Meta(min_length=2, max_length=2)]
 
 PROVIDER: dict[str, dict[str, Any]] = {
@@ -95,9 +94,9 @@ class Actions:
         except (StackError, Error, Busy) as error:
             raise Refused(str(error) or "the shop is overloaded") from error
 
-    def _watch(self, sales: Watched) -> None:
-        """Show these sales; without any, always the newest."""
-        self._room.chosen = tuple(sales)
+    def _watch(self, sale: Id | None = None) -> None:
+        """Show this sale; without one, always the newest."""
+        self._room.chosen = sale
 
     def _start_rush(
         self,
@@ -122,7 +121,7 @@ class Actions:
                 stock=stock, price=99_900, limit=1, strategy=strategy, starts_in=opens
             )
             sale = opened.pk
-            self._room.chosen = ()
+            self._room.chosen = None
         self._rush.start(replace(plan, sale=str(sale)), record=record)
 
     def _stop(self) -> None:

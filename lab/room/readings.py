@@ -1,11 +1,11 @@
-"""What servers say about the watched sales and web processes have counted, each in a thread."""
+"""What servers say about the watched sale and web processes have counted, each in a thread."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,17 +96,12 @@ class Source:
             connection.close()  # this thread's, if it asked the database
 
 
-def read_locks(items: Sequence[int]) -> dict[str, Any]:
-    """Return the locks of items by their ids, each read in one command.
+def read_lock(item: int) -> dict[str, Any]:
+    """Return the lock of an item, read in one command; also of none, 0: Redis answers.
 
     Raises:
         RedisError, LockUnavailable: Redis does not answer.
     """
-    # Without a watched item, ask for the lock of no item: the answer shows that Redis is up.
-    return {str(item): _lock(item) for item in items or [0]}
-
-
-def _lock(item: int) -> dict[str, Any]:
     status = status_of(ITEM_LOCK.make(item))
     return {
         "holder": _pid(status.owner) if status.owner else None,
@@ -122,7 +117,7 @@ def _pid(owner: str) -> str:
     return owner.rpartition("/")[2]
 
 
-SALES = """
+SALE = """
 SELECT sale.id, item.id, product.name, product.name_zh, coalesce(strategy.name, %(default)s),
        sale.paused,
        item.total, item.available, item.reserved, item.fence,
@@ -132,11 +127,9 @@ FROM shop_sale AS sale
 JOIN inventory_item AS item ON item.id = sale.item_id
 JOIN shop_product AS product ON product.id = sale.product_id
 LEFT JOIN lab_salestrategy AS strategy ON strategy.sale_id = sale.id
-WHERE sale.id = ANY(%(sales)s)
-   OR (cardinality(%(sales)s::bigint[]) = 0 AND sale.id = (
-      SELECT id FROM shop_sale WHERE starts_at < now() + interval '1 minute'
-      ORDER BY id DESC LIMIT 1))
-ORDER BY sale.id
+WHERE sale.id = coalesce(%(sale)s::bigint, (
+    SELECT id FROM shop_sale WHERE starts_at < now() + interval '1 minute'
+    ORDER BY id DESC LIMIT 1))
 """
 """Rows by primary key only: it may run several times per second during a sale.
 
@@ -166,17 +159,17 @@ costs at most 2 % of one core, however long the sale gets."""
 
 
 class Stock:
-    """Reads the watched sales.
+    """Reads the watched sale.
 
     Args:
-        watched: returns the sales' ids; none means the newest sale.
+        watched: returns the sale's id; None means the newest sale.
     """
 
-    def __init__(self, watched: Callable[[], Sequence[int]]) -> None:
+    def __init__(self, watched: Callable[[], int | None]) -> None:
         self._watched = watched
         self._audit_at = 0.0
-        self._items: list[int] = []
-        self._books: dict[int, dict[str, Any]] = {}
+        self._item = 0
+        self._books: dict[str, Any] = {}
         self._slow: dict[str, Any] = {"outbox": 0, "mails": 0, "recent": []}
 
     def read(self) -> dict[str, Any]:
@@ -186,44 +179,33 @@ class Stock:
             Error: the database does not answer.
         """
         try:
-            sales = self._sales()
-            items = [sale["item"] for sale in sales]
-            if items != self._items or time.monotonic() >= self._audit_at:
-                self._read_slowly(items)
+            sale = self._sale()
+            item = sale["item"] if sale else 0
+            if item != self._item or time.monotonic() >= self._audit_at:
+                self._read_slowly(item)
         except Error:
             forget_connection()
             raise
-        for sale in sales:
-            sale |= self._books.get(sale["item"], {})
-        return {"sales": sales, **self._slow}
+        return {"sale": sale and sale | self._books, **self._slow}
 
-    def _sales(self) -> list[dict[str, Any]]:
+    def _sale(self) -> dict[str, Any] | None:
         with connection.cursor() as cursor:
-            cursor.execute(SALES, {"sales": list(self._watched()), "default": DEFAULT})
-            found = [dict(zip(COLUMNS, row, strict=True)) for row in cursor.fetchall()]
-        for sale in found:
-            kind = CLASSES.get(sale["strategy"])
-            sale["locked"] = kind is not None and kind.fenced
-            sale["oversold"] = max(0, sale["reserved"] - sale["total"])
-        return found
+            cursor.execute(SALE, {"sale": self._watched(), "default": DEFAULT})
+            row = cursor.fetchone()
+        if row is None:
+            return None
+        sale = dict(zip(COLUMNS, row, strict=True))
+        kind = CLASSES.get(sale["strategy"])
+        sale["locked"] = kind is not None and kind.fenced
+        sale["oversold"] = max(0, sale["reserved"] - sale["total"])
+        return sale
 
-    def _read_slowly(self, items: list[int]) -> None:
+    def _read_slowly(self, item: int) -> None:
         started = time.monotonic()
-        found = audit(items)
-        problems = {
-            book.item: [text for text in found.problems if text.startswith(f"item {book.item}:")]
-            for book in found.items
-        }
-        # A quota belongs to a scope, which several items may share.
-        others = [text for text in found.problems if not text.startswith("item ")]
-        self._books = {
-            book.item: {
-                "held": book.held,
-                "sold": book.confirmed,
-                "problems": [*problems[book.item], *others][:3],
-            }
-            for book in found.items
-        }
+        found = audit([item])
+        self._books = {"problems": found.problems[:3]}
+        for book in found.items:
+            self._books |= {"held": book.held, "sold": book.confirmed}
         with connection.cursor() as cursor:
             cursor.execute(OWED)
             outbox, mails = cursor.fetchone()
@@ -233,7 +215,7 @@ class Stock:
                 for pk, strategy, total in cursor.fetchall()
             ]
         self._slow = {"outbox": outbox, "mails": mails, "recent": recent}
-        self._items = items
+        self._item = item
         self._audit_at = time.monotonic() + SHARE * (time.monotonic() - started)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
-from lab.room.readings import Processes, Source, Stock, read_locks
+from lab.room.readings import Processes, Source, Stock, read_lock
 
 EVERY = 0.2
 """Seconds between two frames while somebody watches, and between two readings: together a commit is
@@ -24,7 +24,7 @@ HISTORY = 300
 """Frames of which a page that is opened late gets the figures: one minute."""
 
 CURVES = ("accepted", "refused", "failed", "p50", "p99", "batch")
-"""Figures of a frame that are drawn over time; `SALE_CURVES` are those of each sale."""
+"""Figures of a frame that are drawn over time; `SALE_CURVES` are those of the sale."""
 
 SALE_CURVES = ("available", "reserved", "sold", "oversold")
 
@@ -67,7 +67,7 @@ class Changes:
         self._add = timeline.add
         self._up: dict[str, bool] = {}
         self._web: dict[str, dict[str, Any]] | None = None
-        self._sales: dict[int, dict[str, Any]] = {}
+        self._sale: dict[str, Any] | None = None
         self._stale = 0
 
     def see(self, frame: dict[str, Any]) -> None:
@@ -82,13 +82,12 @@ class Changes:
             self._add("stale_token", count=frame["stale"] - self._stale)
         self._stale = frame["stale"]
         self._see_processes({each["pid"]: each for each in frame["web"]})
-        for sale in frame["sales"]:
-            before = self._sales.get(sale["id"])
-            if before is None:
-                self._add("sale", sale=sale["id"], strategy=sale["strategy"], units=sale["total"])
-            else:
-                self._see_sale(before, sale)
-            self._sales[sale["id"]] = sale
+        before, sale = self._sale, frame["sale"]
+        if sale and before and before["id"] == sale["id"]:
+            self._see_sale(before, sale)
+        elif sale:
+            self._add("sale", sale=sale["id"], strategy=sale["strategy"], units=sale["total"])
+        self._sale = sale
 
     def _see_processes(self, web: dict[str, dict[str, Any]]) -> None:
         if self._web is not None:
@@ -181,7 +180,7 @@ class Room:
         timeline: the events.
         offered: returns the names of the faults that are possible here.
         missing: returns those that are not, with what they lack; see `FaultControl.missing`.
-        chosen: ids of the watched sales; none means the newest sale.
+        chosen: id of the watched sale; None means the newest sale.
         viewers: how many watch now.
     """
 
@@ -190,7 +189,7 @@ class Room:
         self._state: dict[str, Any] = {}
         self.offered: Callable[[], list[str]] = list
         self.missing: Callable[[], list[dict[str, str]]] = list
-        self.chosen: tuple[int, ...] = ()
+        self.chosen: int | None = None
         self._changes = Changes(self.timeline)
         self.viewers = 0
         self._changed = threading.Condition()
@@ -200,7 +199,7 @@ class Room:
         self._end = threading.Event()
         self.sources = {
             "postgres": Source(Stock(lambda: self.chosen).read, self.pause),
-            "redis": Source(lambda: read_locks(self._items()), self.pause),
+            "redis": Source(lambda: read_lock(self._item()), self.pause),
             "web": Source(Processes().read, self.pause),
         }
         self._thread = threading.Thread(target=self._run, name="frames", daemon=True)
@@ -284,19 +283,20 @@ class Room:
         return {
             "at": round(time.time(), 3),
             "up": {"postgres": now["postgres"].up, "redis": now["redis"].up},
-            "sales": found.get("sales", []),
+            "sale": found.get("sale"),
             "recent": found.get("recent", []),
             "owed": {"messages": found.get("outbox", 0), "mails": found.get("mails", 0)},
-            "locks": now["redis"].value if now["redis"].up else {},
+            "lock": now["redis"].value if now["redis"].up else None,
             "web": web.get("web", []),
             "stale": web.get("stale", 0),
             "rates": {name: web.get(name) for name in (*CURVES, "batches")},
-            "follows": not self.chosen,
+            "follows": self.chosen is None,
             **self._state,
         }
 
-    def _items(self) -> list[int]:
-        return [sale["item"] for sale in self.sources["postgres"].now().value.get("sales", [])]
+    def _item(self) -> int:
+        sale = self.sources["postgres"].now().value.get("sale")
+        return sale["item"] if sale else 0
 
     def _run(self) -> None:
         while not self._end.is_set():
@@ -306,14 +306,12 @@ class Room:
 
 def curves(frame: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a frame that are drawn over time."""
+    sale = frame["sale"]
     return {
         "at": frame["at"],
         "fault": frame.get("fault"),
         "rates": {name: frame["rates"][name] for name in CURVES},
-        "sales": [
-            {"id": sale["id"], **{name: sale.get(name) for name in SALE_CURVES}}
-            for sale in frame["sales"]
-        ],
+        "sale": sale and {name: sale.get(name) for name in ("id", *SALE_CURVES)},
     }
 
 

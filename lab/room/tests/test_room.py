@@ -17,7 +17,7 @@ from inventory.redis import ITEM_LOCK, circuit, client
 from lab.models import UnenforcedItem
 from lab.room import readings
 from lab.room.duel import Duels
-from lab.room.readings import Processes, percentile, read_locks
+from lab.room.readings import Processes, percentile, read_lock
 from lab.room.recorder import Recorder, recording
 from lab.room.room import HISTORY, Room, curves
 from lab.strategies.choice import choose
@@ -33,8 +33,8 @@ from shop.tests.processes import succeed
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def read(*sales: int) -> dict:
-    return readings.Stock(lambda: sales).read()
+def read(sale: int | None = None) -> dict:
+    return readings.Stock(lambda: sale).read()
 
 
 def look(room: Room) -> dict:
@@ -54,7 +54,7 @@ def test_stock_and_books_are_those_of_the_database(sale_of, ann, bob):
     ann.order(first, 2)
     paid = bob.order(first)
     bob.post(f"orders/{paid}/payment")
-    [found] = read(first.pk)["sales"]
+    found = read(first.pk)["sale"]
     assert {name: found[name] for name in ("available", "reserved", "held", "sold")} == {
         "available": 7,
         "reserved": 3,
@@ -62,17 +62,17 @@ def test_stock_and_books_are_those_of_the_database(sale_of, ann, bob):
         "sold": 1,
     }
     assert (found["oversold"], found["problems"], found["locked"]) == (0, [], True)
-    assert [(each["id"], each["locked"]) for each in read()["sales"]] == [(newest.pk, False)]
-    assert [each["id"] for each in read(first.pk, newest.pk)["sales"]] == [first.pk, newest.pk]
+    followed = read()["sale"]
+    assert (followed["id"], followed["locked"]) == (newest.pk, False)
     assert [each["id"] for each in read()["recent"]][:2] == [newest.pk, first.pk]
 
 
 def test_a_sale_that_is_only_announced_does_not_take_the_place_of_the_newest(sale_of):
     newest, announced = sale_of(stock=10), sale_of(stock=50)
     Sale.objects.filter(pk=announced.pk).update(starts_at=Now() + timedelta(minutes=5))
-    assert [each["id"] for each in read()["sales"]] == [newest.pk]
+    assert read()["sale"]["id"] == newest.pk
     Sale.objects.filter(pk=announced.pk).update(starts_at=Now() + timedelta(seconds=30))
-    assert [each["id"] for each in read()["sales"]] == [announced.pk]
+    assert read()["sale"]["id"] == announced.pk
 
 
 def test_wrong_books_are_told(sale_of, ann):
@@ -80,14 +80,14 @@ def test_wrong_books_are_told(sale_of, ann):
     ann.order(sale, 2)
     UnenforcedItem.add(sale.item_id)
     type(sale.item).objects.filter(pk=sale.item_id).update(available=9)
-    [found] = read(sale.pk)["sales"]
+    found = read(sale.pk)["sale"]
     assert "available 9 + held 2 + confirmed 0 is not total 10" in "".join(found["problems"])
 
 
 def test_a_lock_is_told_with_its_holder_and_its_line(sale):
-    assert read_locks([sale.item_id])[str(sale.item_id)]["holder"] is None
+    assert read_lock(sale.item_id)["holder"] is None
     with ITEM_LOCK.make(sale.item_id).acquire(timeout=1) as lease:
-        told = read_locks([sale.item_id])[str(sale.item_id)]
+        told = read_lock(sale.item_id)
     assert told["holder"].isdecimal()
     assert (told["token"], told["waiters"]) == (lease.token, [])
     assert 0 < told["remaining"] <= told["lease"] == ITEM_LOCK.lease
@@ -116,7 +116,7 @@ def test_the_room_goes_on_without_redis_and_sees_it_come_back(sale, settings):
     settings.REDIS_URL = f"redis://127.0.0.1:{free_port()}/0"
     frame = look(room)
     assert frame["up"] == {"postgres": True, "redis": False}
-    assert (frame["locks"], frame["sales"][0]["available"]) == ({}, 10)
+    assert (frame["lock"], frame["sale"]["available"]) == (None, 10)
     settings.REDIS_URL = there
     assert look(room)["up"]["redis"]
     assert codes(room) == ["sale", "away", "back"]
@@ -131,10 +131,10 @@ def test_the_last_figures_stay_while_postgresql_is_away(sale, monkeypatch):
     def fail(_: object) -> None:
         raise readings.Error("the connection is closed")
 
-    monkeypatch.setattr(readings.Stock, "_sales", fail)
+    monkeypatch.setattr(readings.Stock, "_sale", fail)
     frame = look(room)
     assert frame["up"] == {"postgres": False, "redis": True}
-    assert frame["sales"][0]["available"] == 10
+    assert frame["sale"]["available"] == 10
     assert codes(room) == ["sale", "away"]
 
 

@@ -94,9 +94,9 @@ def test_a_commit_is_in_the_stream_with_its_event(room, sale):
         name, greeting = next(stream)
         parts = ["duel", "events", "faults", "history", "missing"]
         assert (name, sorted(greeting)) == ("hello", parts)
-        until(stream, lambda frame: sale.pk in [each["id"] for each in frame["sales"]])
+        until(stream, lambda frame: frame["sale"] and frame["sale"]["id"] == sale.pk)
         buy(sale.pk, a_buyer().pk, uuid4(), 2)
-        until(stream, lambda frame: frame["sales"][0]["reserved"] == 2)
+        until(stream, lambda frame: frame["sale"]["reserved"] == 2)
         act(room, "restock", sale=sale.pk, units=5)
         frame = until(stream, lambda frame: frame["events"])
         assert [event["code"] for event in frame["events"]] == ["restocked"]
@@ -186,8 +186,8 @@ def test_the_buttons_of_a_sale_do_what_they_say(room, sale):
     assert act(room, "strategy", sale=sale.pk, strategy="row_lock") == (200, {})
     found = Sale.objects.select_related("item").get(pk=sale.pk)
     assert (found.item.available, found.paused, chosen(sale.pk)) == (15, True, "row_lock")
-    assert act(room, "watch", sales=[sale.pk]) == (200, {})
-    assert room.room.chosen == (sale.pk,)
+    assert act(room, "watch", sale=sale.pk) == (200, {})
+    assert room.room.chosen == sale.pk
 
 
 @pytest.mark.parametrize(

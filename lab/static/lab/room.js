@@ -26,7 +26,7 @@ function say(name, text) {
 
 function add(frame) {
   // Another sale's stock is another curve.
-  const shown = frame.sales[0];
+  const shown = frame.sale;
   if (shown && charts.stock.sale && shown.id !== charts.stock.sale) charts.stock.clear();
   charts.stock.sale = shown?.id ?? charts.stock.sale;
   charts.stock.add(frame.at, shown ? withHeld(shown) : {}, frame.fault);
@@ -34,8 +34,8 @@ function add(frame) {
 }
 
 function showSale(frame) {
-  const changed = frame.sales[0]?.strategy !== sale?.strategy || frame.sales[0]?.id !== sale?.id;
-  sale = frame.sales[0] ?? null;
+  const changed = frame.sale?.strategy !== sale?.strategy || frame.sale?.id !== sale?.id;
+  sale = frame.sale;
   find("sale").textContent = sale ? `${sale.id} · ${localName(sale)} · ${sale.strategy}` : texts.verdict.no_sale;
   find("sale-state").textContent = sale ? state(sale) : "";
   find("pause").textContent = sale?.paused ? texts.states.resume : texts.states.pause;
@@ -195,7 +195,7 @@ document.querySelector('[data-action="rush"]').addEventListener("submit", (event
 document.querySelector('[data-action="strategy"]').addEventListener("submit", (event) => event.preventDefault());
 find("strategy").addEventListener("change", (event) => act("strategy", { sale: sale?.id, strategy: event.target.value }));
 find("watch").addEventListener("change", ({ target }) => {
-  act("watch", { sales: target.value ? [Number(target.value)] : [] });
+  act("watch", { sale: target.value ? Number(target.value) : null });
   target.blur(); // from now on the choice follows what is shown
 });
 

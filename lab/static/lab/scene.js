@@ -32,7 +32,7 @@ export class Scene {
   show(frame, sale) {
     this.wires.replaceChildren();
     this.boxes.replaceChildren();
-    const lock = sale ? frame.locks[sale.item] : undefined;
+    const lock = sale ? frame.lock : undefined;
     const used = Boolean(sale?.locked);
     this.showProcesses(frame.web.slice(0, MOST_PROCESSES), used ? lock : undefined, used);
     this.showLock(frame, sale, lock, used);
