@@ -7,7 +7,6 @@ from development.folder import data_folder
 from shop.environment import (
     PROJECT,
     Variable,
-    choose_settings,
     declare,
     is_set,
     names,
@@ -57,7 +56,6 @@ __all__ = [
     "PSP_PORT",
     "ROOM_PORT",
     "VARIABLES",
-    "choose_settings",
     "data_folder",
     "is_set",
     "names",

@@ -28,7 +28,7 @@ from development.ports import asked_or_free
 from development.signals import shielded
 from development.supervisor import ProcessState, Supervisor
 from lab import environment
-from lab.demo.data import RENEWAL, fill_catalogue
+from lab.demo.data import LOGINS, RENEWAL, fill_catalogue
 from lab.stack import entry
 from lab.stack.proxies import breakable, libfaketime
 from lab.stack.stack import ALL, TARGET, Stack
@@ -56,18 +56,11 @@ class Demo:
         self.servers: EmbeddedServers | None = entry.used.embedded
         self.stack: Stack | None = None
 
-    def run(
-        self,
-        proof: Sequence[str],
-        logins: Sequence[tuple[str, str]] = (),
-        *,
-        prove_again: bool = False,
-    ) -> None:
+    def run(self, proof: Sequence[str], *, prove_again: bool) -> None:
         """Start everything, prove it once, and watch it until a signal ends the demo.
 
         Args:
             proof: arguments of the first proof; empty: no proof.
-            logins: lines of (purpose, name and password) to show.
             prove_again: even if an earlier start with this data has proved it.
 
         Raises:
@@ -87,7 +80,7 @@ class Demo:
             watches = [Watch(stack.supervisor)]
             if self.servers is not None:
                 watches.append(Watch(self.servers.supervisor))
-            self._show(stack, logins)
+            self._show(stack)
             self._watch(watches)
 
     # --- steps --------------------------------------------------------------------------------
@@ -163,13 +156,13 @@ class Demo:
         repeat = Text(f"  Repeat: {result['repeat']}", style="dim")
         self.console.print(repeat, soft_wrap=True)
 
-    def _show(self, stack: Stack, logins: Sequence[tuple[str, str]]) -> None:
+    def _show(self, stack: Stack) -> None:
         rows = [
             ("Stage", f"{stack.url}/stage/"),
             ("Shop", stack.url),
             ("Locust", stack.locust_url),
             ("Payment provider", stack.psp_url),
-            *logins,
+            *((f"Sign in as {who.role}", f"{who.username} / {who.password}") for who in LOGINS),
         ]
         if self.servers is not None:
             rows.append(("SQL", f"{sys.executable} manage.py dbshell"))

@@ -9,7 +9,6 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 
 from development.errors import StackError
-from lab.demo.data import LOGINS
 from lab.stack.demo import Demo
 
 PROOF = "--buyers 2000 --stock 100"
@@ -36,13 +35,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until a signal arrives; Ctrl-C is the normal end."""
-        logins = [(f"Sign in as {who.role}", f"{who.username} / {who.password}") for who in LOGINS]
         asked = options["proof"]
         proof = [] if options["no_proof"] else shlex.split(asked or PROOF)
         try:
-            Demo(Console(), breakable=options["breakable"]).run(
-                proof, logins, prove_again=asked is not None
-            )
+            demo = Demo(Console(), breakable=options["breakable"])
+            demo.run(proof, prove_again=asked is not None)
         except KeyboardInterrupt:
             return
         except StackError as error:

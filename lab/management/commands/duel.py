@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import sys
 import tempfile
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
 from development.errors import StackError
-from lab.management.commands.prove import at_least_one
-from lab.proof import show, testbed
+from lab.management.commands.prove import at_least_one, seed_of, shop_for
+from lab.proof import show
 from lab.proof.load import LoadFailed
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.show import Lines
-from lab.proof.testbed import Testbed
 from lab.room.duel import SIDES, fight, outcome
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.checker import EXIT_CODES
@@ -57,7 +52,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
-        seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
+        seed = seed_of(options)
         # The same buyers, by the same seed.
         buyers, stock = options["buyers"], options["stock"]
         sides = [
@@ -65,7 +60,7 @@ class Command(BaseCommand):
         ]
         kept = options["folder"] or Path(tempfile.mkdtemp(prefix="duel-"))
         run = Runs(kept.resolve()).new()
-        console = Console()
+        console = Console(stderr=options["lines"])
         if options["lines"]:
             _say(run=run.number)
 
@@ -74,8 +69,10 @@ class Command(BaseCommand):
                 return _Phases(number)
             return Lines(console, sides[number], sides[number].strategy)
 
+        # The web processes of a demo look for an order of their own.
+        settings.LAB_RECORDING = settings.LAB_RECORDING or str(run.path / "recording")
         try:
-            with _testbed(run.path) as where:
+            with shop_for(console, extra={"LAB_RECORDING": settings.LAB_RECORDING}) as where:
                 results = fight(sides, where, run.path, watch)
         except (LoadFailed, StackError, OSError) as error:
             raise CommandError(str(error), returncode=2) from error
@@ -110,15 +107,3 @@ def _conclude(console: Console, sides: list[RunPlan], results: list[Result], fol
         report = RunFiles(folder / name).report
         console.print(f"Report: {report}", soft_wrap=True, highlight=False)
     console.print("To see both side by side in a browser: make demo, then open /duel/.")
-
-
-@contextmanager
-def _testbed(folder: Path) -> Iterator[Testbed]:
-    """Use the demo's shop that asked for this duel, or start one."""
-    if url := os.environ.get("SHOP_URL"):
-        yield testbed.running(url)
-        return
-    call_command("migrate", verbosity=0)
-    settings.LAB_RECORDING = str(folder / "recording")
-    with testbed.started(extra={"LAB_RECORDING": settings.LAB_RECORDING}) as where:
-        yield where

@@ -9,7 +9,7 @@ import random
 import sys
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,11 @@ def at_least_one(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
+
+
+def seed_of(options: dict[str, Any]) -> int:
+    """Return the seed that was asked for, or draw one."""
+    return options["seed"] or random.SystemRandom().randrange(1, 2**31)
 
 
 class Command(BaseCommand):
@@ -145,7 +150,7 @@ class Command(BaseCommand):
         try:
             with (
                 _folder(options["jsonl"]) as folder,
-                _testbed(console, plan) as where,
+                shop_for(console, plan.faults) as where,
             ):
                 proof = Proof(plan, where, folder, Lines(console, plan), report)
                 proof.run()
@@ -169,7 +174,7 @@ class Command(BaseCommand):
 def _control(console: Console, options: dict[str, Any]) -> NoReturn:
     """Run the negative controls; exit with 0 if all were caught, 1 if not, 2 if one cannot run."""
     quieten()
-    seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
+    seed = seed_of(options)
     every = tuple(control.name for control in controls.CONTROLS)
     names = options["control"] or (controls.QUICK if options["quick"] else every)
     outcomes: list[control_run.Outcome] = []
@@ -190,7 +195,6 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
 
 
 def _plan(console: Console, options: dict[str, Any]) -> RunPlan:
-    seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
     faults = tuple(dict.fromkeys(options["fault"]))
     every = description.read(options["bed"]).faults if options["bed"] else list(FAULTS)
     if options["bed"] and (others := set(faults) - set(every)):
@@ -205,7 +209,7 @@ def _plan(console: Console, options: dict[str, Any]) -> RunPlan:
         raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
     return RunPlan(
         **{name: options[name] for name in AS_THEY_ARE},
-        seed=seed,
+        seed=seed_of(options),
         stock=options["stock"] or (1000 if faults or options["minutes"] else 100),
         faults=faults,
         left_out=lacking,
@@ -214,10 +218,12 @@ def _plan(console: Console, options: dict[str, Any]) -> RunPlan:
 
 
 @contextmanager
-def _testbed(console: Console, plan: RunPlan) -> Iterator[Testbed]:
-    """Use the demo's shop that asked for this proof, or start one."""
+def shop_for(
+    console: Console, faults: Sequence[str] = (), extra: Mapping[str, str] | None = None
+) -> Iterator[Testbed]:
+    """Use the demo's shop that asked for this command, or start one."""
     url = os.environ.get("SHOP_URL")
-    if url and not plan.faults:
+    if url and not faults:
         yield testbed.running(url)
         return
     with step(console, "Migrating the database", "The database is migrated"):
@@ -225,7 +231,7 @@ def _testbed(console: Console, plan: RunPlan) -> Iterator[Testbed]:
     with ExitStack() as cleanup:
         with step(console, "Starting the shop", "The shop is started"):
             bed = entry.used.bed
-            shop = shop_on(bed) if bed is not None else testbed.started(plan.faults)
+            shop = shop_on(bed) if bed is not None else testbed.started(faults, extra)
             where = cleanup.enter_context(shop)
         yield where
 

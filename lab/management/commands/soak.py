@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.markdown import Markdown
 
 from development.folder import alone
 from development.signals import end_on_signals
+from lab.management.commands.prove import seed_of
 from lab.proof.soak import STRATEGIES, markdown, soak
 from lab.strategies import CLASSES
 
@@ -58,7 +58,7 @@ class Command(BaseCommand):
             summary = soak(
                 folder,
                 lambda line: console.print(line, highlight=False),
-                seed=options["seed"] or random.SystemRandom().randrange(1, 2**31),
+                seed=seed_of(options),
                 minutes=minutes,
                 round_minutes=options["round"],
                 strategies=options["strategy"] or STRATEGIES,
