@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import urllib3
 
-from development.ports import next_free, release
-from lab import environment
+from development.embedded import ServerUrls
+from development.private import private_folder
 from lab.psp.books import SCHEMA
-from lab.stack.stack import serves
+from lab.stack.stack import Stack
 from shop.tests.processes import wait_for
 
 KEY, SECRET = "sk_test", "whsec_test"
@@ -27,36 +25,16 @@ KEY, SECRET = "sk_test", "whsec_test"
 class Psp:
     """A running provider, with its file at `file`."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self._port = next_free(18790)
-        self.url = f"http://127.0.0.1:{self._port}"
-        self._start()
-
-    def _start(self) -> None:
-        variables = {
-            **os.environ,
-            "PSP_DATABASE": str(self.file),
-            "PSP_KEY": KEY,
-            "PSP_WEBHOOK_SECRET": SECRET,
-            "SHOP_DEMO": "1",
-        }
-        command = [sys.executable, "-m", "lab.psp", "--bind", f"127.0.0.1:{self._port}"]
-        self._process = subprocess.Popen(command, cwd=environment.PROJECT, env=variables)
-        wait_for(lambda: serves(f"{self.url}/healthz") or self._process.poll() is not None)
-        assert self._process.poll() is None, "the payment provider does not start"
+    def __init__(self, stack: Stack, file: Path) -> None:
+        self._stack, self.file, self.url = stack, file, stack.psp_url
 
     def kill(self) -> None:
-        """`kill -9` it, and start it again."""
-        self._process.kill()
-        self._process.wait()
-        self._start()
-
-    def stop(self) -> None:
-        """End it."""
-        self._process.terminate()
-        self._process.wait(30)
-        release(self._port)
+        """`kill -9` it; it is started again."""
+        supervisor = self._stack.supervisor
+        killed = supervisor.state("psp").pid
+        os.kill(killed, signal.SIGKILL)
+        wait_for(lambda: supervisor.state("psp").pid not in {0, killed})
+        self._stack.wait_until_ready("psp")
 
     def behave(self, **how: Any) -> None:
         """Configure its behaviour (see lab/psp/books.py); by default, no faults."""
@@ -105,9 +83,9 @@ class Psp:
 @contextmanager
 def running_psp() -> Iterator[Psp]:
     """Start a provider with a file of its own."""
-    with TemporaryDirectory() as folder:
-        psp = Psp(Path(folder, "books"))
-        try:
-            yield psp
-        finally:
-            psp.stop()
+    with private_folder() as folder:
+        extra = {"PSP_DATABASE": str(folder / "books"), "PSP_KEY": KEY, "PSP_WEBHOOK_URL": ""}
+        extra["PSP_WEBHOOK_SECRET"] = SECRET
+        with Stack(folder / "psp", ServerUrls.of_environment(), extra=extra) as stack:
+            stack.start("psp")
+            yield Psp(stack, folder / "books")
