@@ -29,8 +29,8 @@ _servers = ExitStack()
 def _give_servers() -> None:
     if all(os.environ.get(name) for name in SERVER_VARIABLES):
         return
+    from development import StackError
     from development.embedded import private_servers
-    from development.errors import StackError
     from development.system_errors import explain
 
     try:

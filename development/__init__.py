@@ -4,3 +4,7 @@
 stops them. supervisord keeps them alive (`supervisor`); `leftovers` cleans up after a crash.
 Production needs none of it.
 """
+
+
+class StackError(Exception):
+    """A process did not start or does not answer; the message is for the user at the terminal."""

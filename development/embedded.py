@@ -20,8 +20,8 @@ from typing import IO, Self
 
 from development import leftovers, postgres, valkey
 from development.folder import alone, data_folder, exclusive, make_folder, taken, write_private
+from development.leftovers import private_folder
 from development.ports import claim, next_free, release
-from development.private import private_folder
 from development.signals import shielded
 from development.supervisor import Supervisor
 from development.system_errors import ROOM_FOR_NEW, refuse_unusable

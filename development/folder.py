@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from development.errors import StackError
+from development import StackError
 from shop.environment import PROJECT, Variable, declare, text
 
 VARIABLES = declare(

@@ -1,4 +1,5 @@
-"""Find and stop what a folder's supervisor started, even if the supervisor was killed.
+"""Find and stop what a folder's supervisor started, even if the supervisor was killed; private
+folders, which are deleted with everything that runs in them.
 
 Every process carries its folder in its environment, so it is recognised without stored pids, which
 other processes may have by now.
@@ -6,14 +7,19 @@ other processes may have by now.
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 import signal
+import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 
-from development.errors import StackError
+from development import StackError
+from development.folder import alone, data_folder, exclusive, make_folder
 
 MARK = "SHOP_STACK_FOLDER"
 POLL = 0.05  # seconds between polls
@@ -71,3 +77,49 @@ def _lives(process: psutil.Process) -> bool:
 def _request(process: psutil.Process) -> signal.Signals:
     # SIGINT is PostgreSQL's fast shutdown; on SIGTERM it waits for its clients to disconnect.
     return signal.SIGINT if process.name() == "postgres" else signal.SIGTERM
+
+
+LOCK = "start.lock"
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """Yield a new folder; afterwards stop what still runs in it, and delete it.
+
+    Also deletes folders whose owner was killed.
+    """
+    parent = _parent()
+    with exclusive(parent / LOCK):
+        _clear_abandoned(parent)
+        folder = make_folder(Path(tempfile.mkdtemp(dir=parent)))
+        owner = (folder / "owner.lock").open("a")
+        fcntl.flock(owner, fcntl.LOCK_EX)
+    with owner:
+        try:
+            yield folder
+        finally:
+            stop(folder)
+            # Locked against clean-ups of other processes, which would take it for abandoned.
+            with exclusive(parent / LOCK):
+                shutil.rmtree(folder)
+
+
+def clear_abandoned() -> None:
+    """Stop and delete what killed owners left behind."""
+    parent = _parent()
+    with exclusive(parent / LOCK):
+        _clear_abandoned(parent)
+
+
+def _clear_abandoned(parent: Path) -> None:
+    for folder in parent.iterdir():
+        if not folder.is_dir():
+            continue
+        with alone(folder / "owner.lock") as abandoned:  # the owner's lock is free
+            if abandoned:
+                stop(folder)
+                shutil.rmtree(folder)
+
+
+def _parent() -> Path:
+    return make_folder(data_folder() / "private")

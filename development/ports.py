@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 
-from development.errors import StackError
+from development import StackError
 from development.folder import private_temporary, taken
 from shop import environment
 

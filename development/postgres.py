@@ -18,7 +18,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from development.errors import StackError
+from development import StackError
 from development.folder import kept_secret, make_folder, write_private
 from development.supervisor import Program
 from development.system_errors import disk_full

@@ -22,8 +22,7 @@ from typing import Any
 
 from supervisor.xmlrpc import SupervisorTransport
 
-from development import leftovers
-from development.errors import StackError
+from development import StackError, leftovers
 from development.folder import make_folder, private_temporary, write_private
 
 # A Unix socket's path may have 104 bytes on macOS and 108 on Linux; supervisord first binds to

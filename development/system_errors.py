@@ -17,7 +17,7 @@ import psycopg
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
-from development.errors import StackError
+from development import StackError
 from development.folder import data_folder
 
 ROOM_FOR_NEW = 256 * 2**20

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from development import leftovers
 from development.embedded import EmbeddedServers, private_servers
-from development.private import private_folder
+from development.leftovers import private_folder
 from shop.environment import PROJECT
 
 USER = """

@@ -9,10 +9,9 @@ import sys
 import psutil
 import pytest
 
-from development import leftovers
-from development.errors import StackError
+from development import StackError, leftovers
+from development.leftovers import private_folder
 from development.ports import asked_or_free, is_free, next_free, release
-from development.private import private_folder
 from development.supervisor import SOCKET_PATH_LIMIT, Program, Supervisor
 from shop.environment import PROJECT
 from shop.tests.processes import wait_for

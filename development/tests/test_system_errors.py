@@ -13,8 +13,7 @@ import psycopg
 import pytest
 from django.db import OperationalError, ProgrammingError
 
-from development import folder
-from development.errors import StackError
+from development import StackError, folder
 from development.system_errors import explain, refuse_unusable, told_in_one_line
 from development.tests.mounts import run_on
 from shop.environment import PROJECT, VARIABLES

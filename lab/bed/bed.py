@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from development import leftovers
+from development import StackError, leftovers
 from development.embedded import EmbeddedServers, ServerUrls, private_servers
-from development.errors import StackError
 from development.folder import make_folder
-from development.private import private_folder
+from development.leftovers import private_folder
 from lab.bed import description as descriptions
 from lab.bed import postgres, rabbitmq, redis
 from lab.bed.description import SHOP, Description, Place, log_tail

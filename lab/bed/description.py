@@ -11,7 +11,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from development.errors import StackError
+from development import StackError
 from development.folder import make_folder
 from lab.stack.proxies import under_clock
 from loadtest.faults.hosts import Host, Hosts, Server

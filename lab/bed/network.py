@@ -17,7 +17,7 @@ from shutil import which
 
 import psutil
 
-from development.errors import StackError
+from development import StackError
 from development.signals import first_on_signals, shielded
 from lab.bed.description import NETWORK, Description
 from loadtest.faults.fault import FaultFailed

@@ -16,8 +16,7 @@ from typing import Any
 
 import psycopg
 
-from development import postgres
-from development.errors import StackError
+from development import StackError, postgres
 from development.folder import kept_secret, make_folder, write_private
 from lab.bed.description import Place, program
 from lab.bed.fronts import database_front

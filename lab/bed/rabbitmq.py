@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from development.errors import StackError
+from development import StackError
 from development.folder import kept_secret, write_private
 from lab.bed.description import Place
 from loadtest.faults.hosts import Host

@@ -13,7 +13,7 @@ import psutil
 from django.db import connection
 
 from development.embedded import ServerUrls
-from development.private import private_folder
+from development.leftovers import private_folder
 from inventory.audit import audit
 from inventory.models import StockMovement
 from inventory.redis import client

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Self
 
-from development.errors import StackError
+from development import StackError
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import Error, connection
 
-from development.errors import StackError
+from development import StackError
 from development.signals import leave_if_asked
 from lab.proof import snapshot
 from lab.proof.load import LONGEST, Load, direct_buyers

@@ -16,10 +16,10 @@ import urllib3
 from django.conf import settings
 from urllib3.exceptions import HTTPError
 
+from development import StackError
 from development.embedded import ServerUrls
-from development.errors import StackError
 from development.folder import make_folder
-from development.private import private_folder
+from development.leftovers import private_folder
 from lab import environment
 from lab.stack import entry
 from lab.stack.proxies import breakable, libfaketime

@@ -16,7 +16,7 @@ from django.core.exceptions import ValidationError
 from django.db import Error
 from msgspec import Meta, Struct
 
-from development.errors import StackError
+from development import StackError
 from inventory import services
 from inventory.outcomes import Busy
 from lab.proof import snapshot

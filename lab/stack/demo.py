@@ -20,9 +20,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from development import leftovers, private
+from development import StackError, leftovers
 from development.embedded import EmbeddedServers, ServerUrls
-from development.errors import StackError
 from development.folder import alone, make_folder, write_private
 from development.ports import asked_or_free
 from development.signals import shielded
@@ -90,7 +89,7 @@ class Demo:
             self._done("PostgreSQL and Valkey are running")
         with self._step("Cleaning up after earlier runs", "Cleaned up after earlier runs"):
             leftovers.stop(self.folder)
-            private.clear_abandoned()
+            leftovers.clear_abandoned()
         with self._step("Migrating the database", "The database is migrated"):
             call_command("migrate", verbosity=0, interactive=False)
 

@@ -16,9 +16,8 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from development import postgres
+from development import StackError, postgres
 from development.embedded import EmbeddedServers, ServerUrls
-from development.errors import StackError
 from development.folder import alone, kept_secret, make_folder
 from development.ports import next_free, release
 from development.signals import shielded

@@ -15,8 +15,8 @@ from shutil import which
 from typing import Any
 from urllib.parse import urlsplit
 
+from development import StackError
 from development.embedded import ServerUrls
-from development.errors import StackError
 from development.folder import make_folder
 from lab import environment
 from loadtest.fault_needs import CLOCK, DATABASE_PROXY, FAILPOINTS, REDIS_PROXY

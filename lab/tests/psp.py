@@ -14,7 +14,7 @@ from typing import Any
 import urllib3
 
 from development.embedded import ServerUrls
-from development.private import private_folder
+from development.leftovers import private_folder
 from lab.psp.books import SCHEMA
 from lab.stack.stack import Stack
 from shop.tests.processes import wait_for

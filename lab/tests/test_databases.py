@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from development.embedded import EmbeddedServers, ServerUrls, private_servers
-from development.private import private_folder
+from development.leftovers import private_folder
 from lab.bench import client
 from lab.bench.run import purchases
 from lab.stack.stack import Stack

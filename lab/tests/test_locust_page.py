@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from development.embedded import private_servers
+from development.leftovers import private_folder
 from development.ports import next_free, release
-from development.private import private_folder
 from lab import environment
 from lab.stack.stack import WITHOUT_LOAD, Stack, serves
 from lab.tests.whole_shop import manage

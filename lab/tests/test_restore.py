@@ -19,7 +19,7 @@ import redis
 from development import postgres
 from development.embedded import EmbeddedServers, private_servers
 from development.folder import make_folder
-from development.private import private_folder
+from development.leftovers import private_folder
 from lab.stack.stack import Stack
 from lab.tests.whole_shop import Answer, buy, manage, new_buyers, new_sale
 from shop.tests.processes import wait_for

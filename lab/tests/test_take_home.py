@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from development.private import private_folder
+from development.leftovers import private_folder
 from lab.environment import PROJECT
 from lab.take_home import copying, pinned
 from lab.take_home.repository import NotTaken, take

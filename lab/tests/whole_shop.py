@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from development.embedded import ServerUrls, private_servers
-from development.private import private_folder
+from development.leftovers import private_folder
 from lab.stack.stack import Stack
 from shop.tests.processes import succeed
 

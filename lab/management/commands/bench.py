@@ -12,8 +12,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from rich.console import Console
 
+from development import StackError
 from development.embedded import ServerUrls
-from development.errors import StackError
 from lab.bench import growth, judged, report, run, targets
 from lab.bench.growth import GROWTH
 from lab.bench.judged import STRATEGIES

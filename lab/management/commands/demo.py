@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 
-from development.errors import StackError
+from development import StackError
 from lab.stack.demo import Demo
 
 PROOF = "--buyers 2000 --stock 100"

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
-from development.errors import StackError
+from development import StackError
 from lab.management.commands.prove import at_least_one, seed_of, shop_for
 from lab.proof import show
 from lab.proof.load import LoadFailed

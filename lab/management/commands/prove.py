@@ -19,7 +19,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
-from development.errors import StackError
+from development import StackError
 from development.signals import leave_if_asked
 from lab.bed import description
 from lab.bed.shop import shop_on

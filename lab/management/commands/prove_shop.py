@@ -12,7 +12,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from development.errors import StackError
+from development import StackError
 from development.signals import end_on_signals
 from lab.management.commands.prove import at_least_one
 from lab.stack.hosting import hosted

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from development import leftovers, private
+from development import leftovers
 from development.embedded import EmbeddedServers
 from development.folder import alone, make_folder
 from lab import environment
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         if not data.exists():
             self.stdout.write(f"There is no data in {data}.")
             return
-        private.clear_abandoned()
+        leftovers.clear_abandoned()
         servers, demo = EmbeddedServers(data / "servers"), make_folder(data / "demo")
         with alone(demo / LOCK) as no_demo, servers.unused() as unused:
             if not (no_demo and unused):

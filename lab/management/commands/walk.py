@@ -13,9 +13,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from development import StackError
 from development.embedded import ServerUrls
-from development.errors import StackError
-from development.private import private_folder
+from development.leftovers import private_folder
 from lab.stack.stack import Stack
 from lab.walk import Caller, Walk, WalkFailed
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import pytest
 
-from development.errors import StackError
+from development import StackError
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED
 from lab import environment
 from lab.proof import controls, progress, sabotage

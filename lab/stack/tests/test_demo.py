@@ -18,7 +18,7 @@ from django.db import connection
 
 from development import leftovers
 from development.embedded import EmbeddedServers
-from development.private import private_folder
+from development.leftovers import private_folder
 from development.supervisor import Supervisor
 from lab import environment
 from lab.stack.demo import pool_closed

@@ -11,10 +11,9 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from development import leftovers
-from development.errors import StackError
+from development import StackError, leftovers
 from development.folder import alone, make_folder
-from development.private import private_folder
+from development.leftovers import private_folder
 from lab import environment
 from lab.stack import hosting
 from lab.stack.stack import serves

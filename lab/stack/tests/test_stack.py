@@ -13,11 +13,10 @@ import psycopg
 import pytest
 import urllib3
 
-from development import leftovers
+from development import StackError, leftovers
 from development.embedded import private_servers
-from development.errors import StackError
 from development.folder import private_temporary, taken
-from development.private import private_folder
+from development.leftovers import private_folder
 from development.supervisor import ProcessState
 from development.tests.test_system_errors import (
     MANAGE,
