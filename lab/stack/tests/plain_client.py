@@ -138,7 +138,7 @@ def oscar(shop: Shop, units: int, buyers: int) -> Sale:
     steps = []
     for _ in range(buyers):
         basket = shop.ask("/api/basket/")
-        cookies = basket.headers.get_all("Set-Cookie")
+        cookies = basket.headers.get_all("Set-Cookie", [])
         cookie = {"Cookie": "; ".join(each.split(";")[0] for each in cookies)}
         line = {"url": f"{shop.url}/api/products/{made}/", "quantity": 1}
         assert shop.ask("/api/basket/add-product/", line, **cookie).status == 200
