@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar, Union
+from typing import Annotated, Literal, Union
 
 import msgspec
 from msgspec import Meta, Struct
 
+from loadtest import json_lines
 from loadtest.json_lines import Whole
 
 HELD, CONFIRMED, RELEASED = "held", "confirmed", "released"
@@ -272,8 +273,6 @@ KINDS: dict[str, type[Row]] = {each.__name__.lower(): each for each in Row.__sub
 
 VERSION: Literal[1] = 1
 
-T = TypeVar("T")
-
 
 class SnapshotError(ValueError):
     """A snapshot that cannot be read; says the file and the line."""
@@ -296,20 +295,14 @@ class _End(Struct, tag_field="kind", tag="end"):
     rows: int
 
 
-_HEADER = msgspec.json.Decoder(Header)
-_LINE: msgspec.json.Decoder[Row | _End] = msgspec.json.Decoder(Union[*KINDS.values(), _End])
+_DECODER: msgspec.json.Decoder[Row | Header | _End] = msgspec.json.Decoder(
+    Union[*KINDS.values(), Header, _End]
+)
 
 
 def to_json(row: Row | Header | _End) -> str:
     """One line of a snapshot, without its end."""
     return msgspec.json.encode(row).decode()
-
-
-def _decoded(decoder: msgspec.json.Decoder[T], line: str | bytes) -> T:
-    try:
-        return decoder.decode(line)
-    except (ValueError, RecursionError) as error:
-        raise SnapshotError(f"not a line of a snapshot: {error!r}") from error
 
 
 def write(path: str | Path, header: Header, rows: Iterable[Row]) -> None:
@@ -330,29 +323,23 @@ def lines(header: Header, rows: Iterable[Row]) -> Iterator[str]:
 
 def read(path: str | Path) -> tuple[Header, Iterator[Row]]:
     """Read a snapshot row by row. Raises `SnapshotError`, at the end too if it was cut short."""
-    path = Path(path)
-    with path.open("rb") as file:
-        try:
-            return _decoded(_HEADER, file.readline()), _rows(path)
-        except SnapshotError as error:
-            raise SnapshotError(f"{path}:1: {error}") from error
+    read_lines = json_lines.read(Path(path), _DECODER, SnapshotError)
+    _, header = next(read_lines, (0, None))
+    if not isinstance(header, Header):
+        raise SnapshotError(f"{path}:1: not the header of a snapshot")
+    return header, _rows(path, read_lines)
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _rows(path: str | Path, after: Iterator[tuple[int, Row | Header | _End]]) -> Iterator[Row]:
     number = 0
-    with path.open("rb") as file:
-        next(file)
-        for line in file:
-            try:
-                row = _decoded(_LINE, line)
-                if not isinstance(row, _End):
-                    number += 1
-                    yield row
-                elif row.rows == number:
-                    return
-                else:
-                    raise SnapshotError(f"{number} rows where {row.rows} were written")
-            except SnapshotError as error:
-                # Behind the header and the rows before it.
-                raise SnapshotError(f"{path}:{number + 2}: {error}") from error
+    for place, line in after:
+        if isinstance(line, Row):
+            number += 1
+            yield line
+        elif isinstance(line, Header):
+            raise SnapshotError(f"{path}:{place}: a second header")
+        elif line.rows == number:
+            return
+        else:
+            raise SnapshotError(f"{path}: {number} rows where {line.rows} were written")
     raise SnapshotError(f"{path}: cut short after {number} rows")

@@ -311,5 +311,5 @@ def test_a_snapshot_that_was_cut_short_is_refused(tmp_path: Path) -> None:
 )
 def test_a_row_that_is_not_one_is_refused(line: str, tmp_path: Path) -> None:
     (tmp_path / "s").write_text(f"{s.to_json(s.Header(12))}\n{line}\n")
-    with pytest.raises(s.SnapshotError, match="s:2: not a line"):
+    with pytest.raises(s.SnapshotError, match="s:2: cannot be understood"):
         list(s.read(tmp_path / "s")[1])
