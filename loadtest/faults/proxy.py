@@ -15,9 +15,12 @@ import json
 import socket
 import struct
 import sys
-from collections import Counter, deque
+from collections import Counter
 
 COUNTS = ("connections", "delayed", "muted", "reset", "cut", "replies_lost", "commits_lost")
+
+SIZE = 1 << 16
+"""Bytes forwarded at once, at most."""
 
 SSL_REQUEST, GSS_REQUEST = 80877103, 80877104
 """Requests that are answered with one byte and followed by another first message."""
@@ -47,145 +50,106 @@ class Proxy:
         """
         if not mode:
             return
-        for link in list(self.links):
+        for link in self.links:
             # A stream with missing bytes is useless.
             if mode == "reset" or link.muted or (port and port != self.port):
                 link.reset()
         self.mode, self.seconds, self.cuts = mode, seconds, cuts
         self.port = port or self.port
 
-    def link(self) -> Client:
-        """Return the protocol for a new client connection."""
-        return Client(Link(self))
+    async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Forward a client's connection to its end."""
+        self.counts["connections"] += 1
+        link = Link(self, writer)
+        self.links.add(link)
+        try:
+            await link.forward(reader)
+        finally:
+            self.links.discard(link)
 
 
 class Link:
     """A connection through the proxy: the client's half and the server's."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy, client: asyncio.StreamWriter) -> None:
         self.proxy = proxy
-        self.client: asyncio.Transport | None = None
-        self.server: asyncio.Transport | None = None
         self.muted = False
+        self._halves = [client]
         self._frontend = Frontend() if proxy.postgres else None
         self._cut = False
-        self._early = b""
-        self._late: deque[tuple[float, bytes]] = deque()
 
-    async def connect(self) -> None:
-        """Connect to the server."""
-        assert self.client is not None
+    async def forward(self, reader: asyncio.StreamReader) -> None:
+        """Connect to the server, and forward in both directions until one half ends."""
         if self.proxy.mode == "reset":
             self.reset()
             return
-        loop = asyncio.get_running_loop()
         try:
-            await loop.create_connection(lambda: Server(self), "127.0.0.1", self.proxy.port)
+            answers, server = await asyncio.open_connection("127.0.0.1", self.proxy.port)
         except OSError:
             self.reset()
-
-    def connected(self, server: asyncio.Transport) -> None:
-        """Forward what the client has sent until now, and its end if it has left."""
-        assert self.client is not None
-        self.server = server
-        self.from_client(self._early)
-        if self.client.is_closing():
-            server.close()
-
-    def from_client(self, data: bytes) -> None:
-        """Forward the client's data, unless it is a COMMIT to lose."""
-        if self.server is None:
-            # Not by pausing the client: until Python 3.11.3, a paused one is read all the same.
-            self._early += data
             return
-        commit = self._frontend is not None and self._frontend.commits(data)
-        if commit and self.proxy.cuts > 0:
-            self.proxy.cuts -= 1
-            self.proxy.counts["cut"] += 1
-            if self.proxy.counts["cut"] % 2 == 0:
-                self.proxy.counts["commits_lost"] += 1
-                self.reset()
-                return
-            self._cut = True
-        self.server.write(data)
+        self._halves.append(server)
+        ways = [
+            asyncio.ensure_future(self._from_client(reader, server)),
+            asyncio.ensure_future(self._from_server(answers, self._halves[0])),
+        ]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for way, half in zip(ways, self._halves, strict=True):
+            way.cancel()
+            half.close()  # when its data are sent
 
-    def from_server(self, data: bytes) -> None:
+    async def _from_client(
+        self, reader: asyncio.StreamReader, server: asyncio.StreamWriter
+    ) -> None:
+        """Forward the client's data, unless it is a COMMIT to lose."""
+        counts = self.proxy.counts
+        while data := await _read(reader):
+            commit = self._frontend is not None and self._frontend.commits(data)
+            if commit and self.proxy.cuts > 0:
+                self.proxy.cuts -= 1
+                counts["cut"] += 1
+                if counts["cut"] % 2 == 0:
+                    counts["commits_lost"] += 1
+                    self.reset()
+                    return
+                self._cut = True
+            server.write(data)
+
+    async def _from_server(
+        self, reader: asyncio.StreamReader, client: asyncio.StreamWriter
+    ) -> None:
         """Forward the server's data as the mode demands."""
         proxy = self.proxy
-        if self._cut:
-            proxy.counts["replies_lost"] += 1
-            self.reset()
-        elif proxy.mode == "mute":
-            proxy.counts["muted"] += 1
-            self.muted = True
-        elif proxy.mode == "slow" or self._late:
-            # In other modes too while earlier replies wait, which keeps the order.
-            proxy.counts["delayed"] += 1
-            loop = asyncio.get_running_loop()
-            self._late.append((loop.time() + proxy.seconds, data))
-            if len(self._late) == 1:
-                loop.call_later(proxy.seconds, self._deliver)
-        elif self.client is not None:
-            self.client.write(data)
-
-    def _deliver(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._late and self._late[0][0] <= loop.time():
-            _, data = self._late.popleft()
-            if self.client is not None and not self.client.is_closing():
-                self.client.write(data)
-        if self._late:
-            loop.call_at(self._late[0][0], self._deliver)
+        while data := await _read(reader):
+            if self._cut:
+                proxy.counts["replies_lost"] += 1
+                self.reset()
+            elif proxy.mode == "mute":
+                proxy.counts["muted"] += 1
+                self.muted = True
+            else:
+                if proxy.mode == "slow":
+                    # Later replies wait as well, which keeps the order.
+                    proxy.counts["delayed"] += 1
+                    await asyncio.sleep(proxy.seconds)
+                client.write(data)
 
     def reset(self) -> None:
         """Reset both halves, as happens when a machine dies."""
         self.proxy.counts["reset"] += 1
-        for half in (self.client, self.server):
-            if half is not None and not half.is_closing():
+        for half in self._halves:
+            if not half.is_closing():
                 connected = half.get_extra_info("socket")
                 connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                half.abort()
-        self.proxy.links.discard(self)
-
-    def close(self) -> None:
-        """Close the other half after one has ended, when its data are sent."""
-        for half in (self.client, self.server):
-            if half is not None:
-                half.close()
-        self.proxy.links.discard(self)
+                half.transport.abort()
 
 
-class _Half(asyncio.Protocol):
-    def __init__(self, link: Link) -> None:
-        self.link = link
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.link.close()
-
-
-class Client(_Half):
-    """The half that the client connects to."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
-        assert isinstance(transport, asyncio.Transport)
-        self.link.client = transport
-        self.link.proxy.links.add(self.link)
-        self.link.proxy.counts["connections"] += 1
-        self._connecting = asyncio.ensure_future(self.link.connect())
-
-    def data_received(self, data: bytes) -> None:  # noqa: D102
-        self.link.from_client(data)
-
-
-class Server(_Half):
-    """The half that connects to the server."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
-        assert isinstance(transport, asyncio.Transport)
-        self.link.connected(transport)
-
-    def data_received(self, data: bytes) -> None:  # noqa: D102
-        self.link.from_server(data)
+async def _read(reader: asyncio.StreamReader) -> bytes:
+    """Read what has come; nothing at the end, whatever caused it."""
+    try:
+        return await reader.read(SIZE)
+    except OSError:
+        return b""
 
 
 class Frontend:
@@ -247,15 +211,14 @@ async def _control(
 
 
 async def _serve(proxy: Proxy, port: int) -> None:
-    loop = asyncio.get_running_loop()
-    listening = await loop.create_server(proxy.link, "127.0.0.1", port, backlog=1024)
+    listening = await asyncio.start_server(proxy.forward, "127.0.0.1", port, backlog=1024)
     control = await asyncio.start_server(
         lambda reader, writer: _control(proxy, reader, writer), "127.0.0.1", 0
     )
     ports = [each.sockets[0].getsockname()[1] for each in (listening, control)]
     print(json.dumps({"port": ports[0], "control": ports[1]}), flush=True)
     # In a thread, because selectors do not accept a standard input that is a file.
-    await loop.run_in_executor(None, sys.stdin.buffer.read)
+    await asyncio.to_thread(sys.stdin.buffer.read)
 
 
 def main() -> None:
