@@ -160,7 +160,7 @@ class Control:
         self._port = port
 
     def tell(self, **settings: Any) -> dict[str, int]:
-        """Change the proxy's behaviour (see `proxy.Proxy.change`); return its counts.
+        """Change the proxy's behaviour (see `proxy.Proxy.change`); return its counts so far.
 
         Raises:
             FaultFailed: it does not answer.
@@ -173,10 +173,6 @@ class Control:
         except (OSError, ValueError) as error:
             raise FaultFailed(f"the proxy does not answer: {error}") from error
         return counts
-
-    def counts(self) -> dict[str, int]:
-        """Return its counts so far."""
-        return self.tell()
 
 
 def require_linux() -> None:

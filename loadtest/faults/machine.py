@@ -11,16 +11,18 @@ import json
 import os
 import time
 import urllib.request
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http.client import HTTPResponse
 from pathlib import Path
-from typing import Any
 
 import psycopg
 
 from loadtest.fault_needs import CLOCK, DISK
 from loadtest.faults import postgres, redis
 from loadtest.faults.fault import Fault, FaultFailed, command, kill, program, wait_until
+from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests
 
 AT_WORK = 4.0
@@ -139,7 +141,7 @@ class ClockStepped(Fault):
         Path(self.target.clock).write_text(f"{step:+d}\n")
         wait_until("a worker's clock has jumped", lambda: abs(self._ahead()) > STEP / 2, 10)
         self.did["ahead"] = round(self._ahead())
-        self.did["sale"] = self._sale().get("status", "")
+        self.did["sale"] = self._status()
         if self.did["sale"] in ("not_started", "ended"):
             raise FaultFailed(f"with the clock stepped by {step} s the sale is {self.did['sale']}")
 
@@ -150,21 +152,21 @@ class ClockStepped(Fault):
     def _ahead(self) -> float:
         """Return the seconds by which a worker's clock is ahead; 0 if none answers now."""
         try:
-            address = self.target.web + requests.HEALTH.path
-            with urllib.request.urlopen(address, timeout=5) as answer:
+            with self._ask(requests.HEALTH) as answer:
                 date = parsedate_to_datetime(answer.headers["Date"])
         except OSError:
             return 0.0
         return (date - datetime.fromtimestamp(time.time(), UTC)).total_seconds()
 
-    def _sale(self) -> dict[str, Any]:
-        try:
-            address = self.target.web + requests.look(str(self.target.sale)).path
-            with urllib.request.urlopen(address, timeout=5) as answer:
-                document: dict[str, Any] = json.load(answer)
-        except OSError:
-            return {}
-        return document
+    def _status(self) -> str:
+        """Return the status of the sale; empty if no worker answers now."""
+        with suppress(OSError), self._ask(requests.look(str(self.target.sale))) as answer:
+            return str(json.load(answer)["status"])
+        return ""
+
+    def _ask(self, request: Request) -> HTTPResponse:
+        answer: HTTPResponse = urllib.request.urlopen(self.target.web + request.path, timeout=5)
+        return answer
 
 
 class DiskFull(Fault):

@@ -165,9 +165,9 @@ class CommitLost(Fault):
 
     def inject(self) -> None:  # noqa: D102
         proxy = Control(self.target.database_proxy)
-        self._before = proxy.counts()
+        self._before = proxy.tell()
         proxy.tell(mode="pass", cuts=self.random.randint(2, 20))
-        wait_until("a COMMIT is cut", lambda: self._cut(proxy.counts()) > 0, 10)
+        wait_until("a COMMIT is cut", lambda: self._cut(proxy.tell()) > 0, 10)
 
     def heal(self) -> None:  # noqa: D102
         after = Control(self.target.database_proxy).tell(mode="pass", cuts=0)

@@ -210,8 +210,8 @@ async def _control(
     writer.close()
 
 
-async def _serve(proxy: Proxy, port: int) -> None:
-    listening = await asyncio.start_server(proxy.forward, "127.0.0.1", port, backlog=1024)
+async def _serve(proxy: Proxy) -> None:
+    listening = await asyncio.start_server(proxy.forward, "127.0.0.1", 0, backlog=1024)
     control = await asyncio.start_server(
         lambda reader, writer: _control(proxy, reader, writer), "127.0.0.1", 0
     )
@@ -225,10 +225,9 @@ def main() -> None:
     """Serve until standard input ends."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.faults.proxy", description=__doc__)
     parser.add_argument("--to", type=int, required=True, help="port to forward to")
-    parser.add_argument("--port", type=int, default=0, help="to listen on; 0: any")
     parser.add_argument("--postgres", action="store_true", help="understand PostgreSQL's protocol")
     options = parser.parse_args()
-    asyncio.run(_serve(Proxy(options.to, postgres=options.postgres), options.port))
+    asyncio.run(_serve(Proxy(options.to, postgres=options.postgres)))
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ class _Proxied(Fault):
     def __init__(self, target: Target, random: Random) -> None:
         super().__init__(target, random)
         self.proxy = Control(target.redis_proxy)
-        self._before = self.proxy.counts()
+        self._before = self.proxy.tell()
 
     def inject(self) -> None:
         """Let the proxy misbehave."""

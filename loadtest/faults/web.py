@@ -17,7 +17,6 @@ from loadtest.faults.fault import (
     command,
     is_stopped,
     kill,
-    lives,
     program,
     send,
     wait_until,
@@ -89,7 +88,7 @@ class _KilledAtMark(_AtMark):
 
     def inject(self) -> None:
         super().inject()
-        wait_until(f"{self.pid} ends", lambda: not _lives(self.pid), 10)
+        wait_until(f"{self.pid} ends", lambda: not psutil.pid_exists(self.pid), 10)
         self.did["killed"] = [self.pid]
 
 
@@ -139,10 +138,3 @@ class HolderPaused(_AtMark):
         """Let it continue."""
         if self.pid:
             self.did["continued"] = send(self.pid, signal.SIGCONT)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return lives(psutil.Process(pid))
-    except psutil.NoSuchProcess:
-        return False

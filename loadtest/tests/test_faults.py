@@ -264,7 +264,7 @@ def test_slow_replies_come_late_and_in_order(proxied: Proxy) -> None:
         proxied.control.tell(mode="slow", seconds=0.3)
         start = time.monotonic()
         connection.sendall(b"2")
-        wait_until("the reply is held back", lambda: proxied.control.counts()["delayed"] == 1)
+        wait_until("the reply is held back", lambda: proxied.control.tell()["delayed"] == 1)
         proxied.control.tell(mode="pass")
         connection.sendall(b"3")
         got = b""
@@ -278,7 +278,7 @@ def test_lost_replies_are_lost_and_their_connections_end_with_it(proxied: Proxy)
     with proxied.connect() as connection:
         proxied.control.tell(mode="mute")
         connection.sendall(b"1")
-        wait_until("the reply is lost", lambda: proxied.control.counts()["muted"] == 1)
+        wait_until("the reply is lost", lambda: proxied.control.tell()["muted"] == 1)
         proxied.control.tell(mode="pass")
         with pytest.raises(ConnectionResetError):
             connection.recv(4096)
@@ -317,7 +317,7 @@ def test_at_commit_the_reply_is_lost_or_the_commit_in_turn() -> None:
                 assert ask(connection, START) == START
                 with pytest.raises(ConnectionResetError):
                     ask(connection, COMMIT)
-        counts = proxy.control.counts()
+        counts = proxy.control.tell()
         assert (counts["cut"], counts["replies_lost"], counts["commits_lost"]) == (2, 1, 1)
         with proxy.connect() as connection:
             assert ask(connection, START + COMMIT) == START + COMMIT, "there were two to be cut"
@@ -327,4 +327,4 @@ def test_a_proxy_that_is_gone_is_a_fault_that_failed() -> None:
     with echo(b"") as to, proxying(to) as proxy:
         pass
     with pytest.raises(FaultFailed, match="does not answer"):
-        proxy.control.counts()
+        proxy.control.tell()

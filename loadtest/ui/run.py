@@ -23,7 +23,7 @@ from loadtest.files import RunFolder
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import RunPlan
 from loadtest.ui.faults import Breaker
-from loadtest.ui.judge import SO_FAR
+from loadtest.ui.judge import SO_FAR, Wanted
 
 logger = logging.getLogger(__name__)
 
@@ -189,19 +189,8 @@ class PageRun(SaleRun):
         """Write what is to be judged, and how."""
         if self.phase == RUNNING:
             self._find_histories()
-        plan = self.plan
-        self.files.describe(
-            {
-                "title": plan.title,
-                "buyers": plan.buyers,
-                "repeat": plan.repeat,
-                "not_judged": plan.not_judged,
-                "facts": plan.facts(plan.sale),
-                "faults": bool(plan.faults),
-                "elsewhere": [str(path) for path in self.files.elsewhere],
-                "reason": self.reason,
-            }
-        )
+        wanted = Wanted(self.plan, list(map(str, self.files.elsewhere)), self.reason)
+        self.files.describe(msgspec.to_builtins(wanted))
 
     def _verdict(self) -> dict[str, Any]:
         try:
