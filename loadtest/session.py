@@ -275,8 +275,7 @@ class Session:
         address = address_of(self._environment.host or "")
         options.opened, options.others = options.sale, options.beside
         if options.sale == FRESH:
-            shown = self.page.take_opened(options) if self.page else ""
-            plan = replace(plan_of(options), sale=shown, beside=parse_sales(options.beside))
+            plan = replace(plan_of(options), beside=parse_sales(options.beside))
             starts_in = GATHERING + plan.buyers / (options.spawn_rate or 1)
             plan = open_sales(DemoShop(address), plan, starts_in)
             options.opened, options.others = plan.sale, format_sales(plan.beside)

@@ -108,9 +108,7 @@ def verdict(page: Page) -> str:
     return word
 
 
-def test_naive_chosen_in_the_form_is_seen_to_oversell_and_a_reset_opens_a_fresh_sale(
-    shop, page, tmp_path
-):
+def test_naive_chosen_in_the_form_is_seen_to_oversell(shop, page, tmp_path):
     with locust(shop, str(tmp_path)) as address:
         start(page, address, "naive")
         expect(cell(page, "Strategy")).to_have_text("naive")
@@ -123,15 +121,10 @@ def test_naive_chosen_in_the_form_is_seen_to_oversell_and_a_reset_opens_a_fresh_
         first = page.get_by_role("row").filter(has_text="→ 201 order").first
         # A busy machine judges seldom, and the snapshots may show it before the calls do.
         expect(first).to_contain_text("order: 1 of sale", timeout=240_000)
-        expect(bar(page).get_by_role("button")).to_be_disabled()
         assert verdict(page) == "BROKEN"
         report = page.frame_locator("#report")
         expect(report.locator("#P1 .badge")).to_have_text("FAIL")
         assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
-        page.get_by_role("link", name="Locust").click()
-        bar(page).get_by_role("button", name="Reset the sale").click()
-        expect(bar(page)).to_contain_text(f"0 of {STOCK} sold or held")
-        expect(bar(page).locator("b")).to_have_text("no purchase yet")
 
 
 def test_carts_are_filled_from_several_sales_and_all_of_them_are_judged(shop, page, tmp_path):

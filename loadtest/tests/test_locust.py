@@ -224,7 +224,7 @@ def test_a_shop_that_cannot_be_rushed_is_said_and_is_no_verdict(
 
 
 WORDS = {"user_count": "1", "spawn_rate": "1", "sale": "1"}
-POSTS = ["/swarm", "/stop", "/stats/reset", "/correctness/reset"]
+POSTS = ["/swarm", "/stop", "/stats/reset"]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import pytest
 from loadtest.address import RunImpossible
 from loadtest.checker import snapshot
 from loadtest.faults import FAULTS, Target
-from loadtest.files import KEPT, RunFiles, Runs
+from loadtest.files import KEPT, RunFiles, RunFolder, Runs
 from loadtest.finished import Finished, Tally
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop
@@ -27,8 +27,8 @@ from loadtest.tests.simulated_world import World
 from loadtest.tests.trivial_server import in_thread
 from loadtest.ui import faults, pages
 from loadtest.ui.other_shops import offered, running
-from loadtest.ui.referee import NO_RUN, Referee, conclusion
-from loadtest.ui.run import IDLE, JUDGED, RUNNING, PageRun, item_of
+from loadtest.ui.referee import Referee, conclusion
+from loadtest.ui.run import JUDGED, PageRun, item_of
 from loadtest.ui.rush_run import Rush, RushRun
 
 FIGURES: dict[str, Any] = {
@@ -55,8 +55,9 @@ def a_plan(**more: Any) -> RunPlan:
 
 
 def a_run(figures: dict[str, Any] | None = None, **more: Any) -> PageRun:
-    figures = FIGURES | (figures or {})
-    return PageRun(a_plan(**more), DemoShop(("127.0.0.1", 1)), NO_RUN, IDLE, figures)
+    run = PageRun(a_plan(**more), DemoShop(("127.0.0.1", 1)), RunFolder(Path("0")))
+    run.figures = FIGURES | (figures or {})
+    return run
 
 
 def shown(run: PageRun | RushRun, tally: Tally) -> dict[str, str]:
@@ -90,7 +91,7 @@ def test_a_property_that_breaks_during_the_run_fails_it_at_once_with_its_history
         world.call(order, order, "order", 201, buyer="b", key="k", order=f"{order}")
     recorded = [str(path) for path in world.write(tmp_path / "recorded").histories()]
     shop, folder = DemoShop(("127.0.0.1", 1)), Runs(tmp_path / "runs").new()
-    run = PageRun(a_plan(), shop, folder, RUNNING, FIGURES, recorded=lambda: recorded)
+    run = PageRun(a_plan(), shop, folder, recorded=lambda: recorded)
     assert (pages.outcome(run), shown(run, Tally())["Verdict"]) == ("", "running")
     run.judge_so_far()
     assert (pages.outcome(run), shown(run, Tally())["Verdict"]) == ("fail", "FAIL")
@@ -117,7 +118,6 @@ def test_an_unused_sale_is_not_said_to_be_right() -> None:
 
 def test_a_run_whose_users_have_done_their_work_says_so() -> None:
     run = a_run()
-    run.phase = RUNNING
     assert not pages.all_finished(run, Tally(finished=4))
     assert pages.all_finished(run, Tally(finished=5))
     assert shown(run, Tally(finished=5))["Users done"] == "5 of 5"

@@ -15,19 +15,16 @@
     #correctness-bar b.pass { background: #143524; color: #7fdca7; }
     #correctness-bar b.fail { background: #451722; color: #ff9aa9; }
     #correctness-bar b.unknown { background: #3c2a10; color: #ffc37a; }
-    #correctness-bar a, #correctness-bar button { color: inherit; background: none;
-      border: 1px solid #685d62; border-radius: 8px; padding: .2rem .7rem; font: inherit;
-      text-decoration: none; cursor: pointer; }
-    #correctness-bar button:disabled { opacity: .5; cursor: default; }
+    #correctness-bar a { color: inherit; border: 1px solid #685d62; border-radius: 8px;
+      padding: .2rem .7rem; text-decoration: none; }
     [role=tab][data-verdict=fail] { background: #7a1024; color: #f4edf0 !important; }
     body { padding-bottom: 4rem; }
-  </style><span data-text></span><b></b><a href="./correctness">Verdict and report</a>
-  <button type="button">Reset the sale</button>`;
+  </style><span data-text></span><b></b><a href="./correctness">Verdict and report</a>`;
   document.body.append(bar);
-  const [text, badge, button] = ["[data-text]", "b", "button"].map((what) => bar.querySelector(what));
+  const [text, badge] = ["[data-text]", "b"].map((what) => bar.querySelector(what));
 
-  const empty = "No sale yet. Start a run or open a sale; choose strategy, stock and buyer mix"
-    + " under Custom parameters.";
+  const empty = "No sale yet. Start a run; choose strategy, stock and buyer mix under Custom"
+    + " parameters.";
 
   function describe(state) {
     if (state.problem) return `The run could not start: ${state.problem}`;
@@ -50,9 +47,6 @@
       .find((each) => each.textContent === "Correctness");
     if (tab) tab.dataset.verdict = failed;
     if (tab?.ariaSelected === "true" && state.phase !== "running") complete(state.rows);
-    button.textContent = state.phase === "none" ? "Open a sale" : "Reset the sale";
-    button.disabled = state.phase === "running";
-    button.title = "Opens a fresh sale with the strategy and the stock of the last run";
   }
 
   function complete(rows) {
@@ -75,11 +69,5 @@
     setTimeout(look, 1000);
   }
 
-  button.addEventListener("click", async () => {
-    button.disabled = true;
-    const answer = await fetch("./correctness/reset", { method: "POST" });
-    if (answer.ok) show(await answer.json());
-    else alert(await answer.text());
-  });
   look();
 })();

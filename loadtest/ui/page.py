@@ -1,4 +1,4 @@
-"""Locust's page in its process: follows runs and opens sales for the form and the buttons.
+"""Locust's page in its process: follows runs, and knows the choices of the form.
 
 Without a page (`--headless`), it follows the one run and tells its verdict.
 """
@@ -18,8 +18,8 @@ from locust.env import Environment
 from loadtest.address import RunImpossible, address_of
 from loadtest.files import Runs
 from loadtest.finished import Tally
-from loadtest.options import FRESH, plan_of
-from loadtest.roles import MAIN, SaleTerms, parse_sales
+from loadtest.options import plan_of
+from loadtest.roles import parse_sales
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import RunPlan
@@ -50,9 +50,6 @@ class Page(Referee):
         """`tallies` are the session's, by process."""
         self.strategies: list[str] = []
         self._environment: Environment = environment
-        self._clear_tallies = tallies.clear
-        # A fresh sale that was opened from the page and is unused so far.
-        self._opened: tuple[SaleTerms | None, str] = None, ""
         options = self._options
         self.target: str = options.target
         self._shops: str = options.shops if options.shop == OURS else ""
@@ -61,7 +58,7 @@ class Page(Referee):
         super().__init__(Runs(self._folder(options)), lambda: list(tallies.values()))
         if environment.web_ui is not None:
             base = (options.web_base_path or "").rstrip("/")
-            install(environment.web_ui, self, self.open_sale, base)
+            install(environment.web_ui, self, base)
             if options.shop == OURS:
                 gevent.spawn(self._learn_strategies)
 
@@ -93,27 +90,6 @@ class Page(Referee):
         )
         rush.check()
         return self.follow_rush(rush)
-
-    def take_opened(self, options: Namespace) -> str:
-        """Return, once, the sale opened from the page; empty if it has other terms."""
-        (terms, sale), self._opened = self._opened, (None, "")
-        return sale if terms == plan_of(options).wanted[MAIN] else ""
-
-    def open_sale(self) -> None:
-        """Open a sale to view before the next run begins in it.
-
-        Raises `ShopRefused` or `RunImpossible`.
-        """
-        options = self._options
-        if options.shop != OURS:
-            raise RunImpossible("A rush opens a sale of its own for each round: start it.")
-        shop = DemoShop(self._address)
-        options.sale, options.others = FRESH, ""
-        terms = plan_of(options).wanted[MAIN]
-        options.opened = shop.open_sale(terms, 0.0)
-        self._opened = terms, options.opened
-        self._clear_tallies()
-        self.show(_plan(shop, options, int(options.limit)), shop)
 
     @property
     def other_shops(self) -> list[str]:

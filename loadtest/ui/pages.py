@@ -11,14 +11,12 @@ from urllib.parse import urlsplit
 from flask import Flask, Response, jsonify, request, send_file
 from msgspec import to_builtins
 
-from loadtest.address import RunImpossible
 from loadtest.checker import FAIL, Broken
 from loadtest.finished import Tally
 from loadtest.options import NUMBERS
 from loadtest.report.headline import counted
-from loadtest.shops.flash_sale.demo import ShopRefused
 from loadtest.ui.referee import Referee
-from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
+from loadtest.ui.run import JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
 from loadtest.ui.rush_run import RushRun
 
 if TYPE_CHECKING:  # Locust patches the process when it is imported
@@ -36,7 +34,6 @@ TABLE = {
 }
 
 PHASES = {
-    IDLE: "no purchase yet",
     RUNNING: "running",
     SETTLING: "waiting for the follow-up",
     JUDGING_NOW: "being judged",
@@ -190,11 +187,8 @@ def _row(name: str, value: Any, meaning: str) -> dict[str, str]:
 _HERE = Path(__file__).parent
 _BAR = '<script src="./correctness/bar.js"></script></body>'
 
-# Opens a fresh sale and shows it. Raises `ShopRefused` or `RunImpossible`.
-Reset = Callable[[], None]
 
-
-def install(web_ui: WebUI, referee: Referee, reset: Reset, base: str = "") -> None:
+def install(web_ui: WebUI, referee: Referee, base: str = "") -> None:
     """Add everything to the page; `base` is the path prefix of Locust's pages."""
     for name, part in (("extended_tabs", TAB), ("extended_tables", TABLE)):
         web_ui.template_args.setdefault(name, []).append(part)
@@ -205,20 +199,14 @@ def install(web_ui: WebUI, referee: Referee, reset: Reset, base: str = "") -> No
     app.before_request(_refuse_other_sites)
     app.before_request(lambda: _refuse_words(referee) if request.path == f"{base}/swarm" else None)
     _add_to_locusts_answers(app, referee, base)
-    for path, view, method in (
-        ("/correctness", _file("verdict.html"), "GET"),
-        ("/correctness/bar.js", _file("bar.js"), "GET"),
-        ("/correctness/verdict.js", _file("verdict.js"), "GET"),
-        ("/correctness/state", lambda: jsonify(state(referee)), "GET"),
-        ("/correctness/report", lambda: _report(referee), "GET"),
-        ("/correctness/reset", lambda: _reset(referee, reset), "POST"),
+    for path, view in (
+        ("/correctness", _file("verdict.html")),
+        ("/correctness/bar.js", _file("bar.js")),
+        ("/correctness/verdict.js", _file("verdict.js")),
+        ("/correctness/state", lambda: jsonify(state(referee))),
+        ("/correctness/report", lambda: _report(referee)),
     ):
-        app.add_url_rule(
-            f"{base}{path}",
-            f"{method} {path}",
-            web_ui.auth_required_if_enabled(view),
-            methods=[method],
-        )
+        app.add_url_rule(f"{base}{path}", path, web_ui.auth_required_if_enabled(view))
 
 
 def state(referee: Referee) -> dict[str, Any]:
@@ -313,13 +301,3 @@ def _report(referee: Referee) -> Response:
     name = f"run-{run.number}.html"
     download = "download" in request.args
     return send_file(run.report, max_age=0, as_attachment=download, download_name=name)
-
-
-def _reset(referee: Referee, reset: Reset) -> Response:
-    if referee.run is not None and referee.run.phase == "running":
-        return Response("A run is in progress. Stop it first.", 409)
-    try:
-        reset()
-    except (ShopRefused, RunImpossible) as error:
-        return Response(str(error), 502)
-    return jsonify(state(referee))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import gevent
 
@@ -12,11 +11,8 @@ from loadtest.finished import Tally
 from loadtest.report.headline import headline, why_not
 from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.steps import RunPlan
-from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, PageRun
+from loadtest.ui.run import JUDGED, JUDGING_NOW, RUNNING, PageRun
 from loadtest.ui.rush_run import Rush, RushRun
-
-NO_RUN = RunFolder(Path("0"))
-"""Of a sale that is only shown; nothing is written there."""
 
 
 class Referee:
@@ -27,7 +23,7 @@ class Referee:
         tallies: counts of each load-generating process.
 
     Attributes:
-        run: the current or last run, or a sale that is only shown.
+        run: the current or last run.
         problem: why the last run could not start; empty if it did.
     """
 
@@ -63,10 +59,6 @@ class Referee:
 
     def _histories(self) -> list[str]:
         return [each.history for each in self._tallies() if each.history]
-
-    def show(self, plan: RunPlan, shop: DemoShop) -> None:
-        """Show a sale without purchases. Raises `ShopRefused`."""
-        self.run = PageRun(plan, shop, NO_RUN, IDLE, shop.figures(plan.sale))
 
 
 # Seconds between two looks at a run that is not judged yet.

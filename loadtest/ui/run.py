@@ -1,4 +1,4 @@
-"""One run of the page, or a sale without a run."""
+"""One run of the page."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ LOOK = 1.0
 # Seconds that judging may take.
 JUDGING = 600.0
 
-IDLE, RUNNING, SETTLING, JUDGING_NOW, JUDGED = "idle", "running", "settling", "judging", "judged"
+RUNNING, SETTLING, JUDGING_NOW, JUDGED = "running", "settling", "judging", "judged"
 
 
 class PageRun(SaleRun):
@@ -76,14 +76,11 @@ class PageRun(SaleRun):
         plan: RunPlan,
         shop: DemoShop,
         files: RunFolder,
-        phase: str = RUNNING,
-        figures: dict[str, Any] | None = None,
         recorded: Callable[[], list[str]] = list,
     ) -> None:
         """`recorded` names the histories of the load-generating processes, as far as known."""
         super().__init__(plan, shop, files)
-        self.phase = phase
-        self.figures = figures or {}
+        self.phase = RUNNING
         self.verdict: dict[str, Any] | None = None
         self.broken: list[Broken] = []
         self._recorded = recorded

@@ -2,10 +2,9 @@
 // The verdict of the last or an earlier run; live figures until there is one.
 (() => {
   const part = (id) => document.getElementById(id);
-  const [runs, report, live, reset, download] =
-    ["runs", "report", "live", "reset", "download"].map(part);
+  const [runs, report, live, download] = ["runs", "report", "live", "download"].map(part);
   const phases = {
-    none: "No run yet", idle: "A fresh sale is open", running: "The run is in progress",
+    none: "No run yet", running: "The run is in progress",
     settling: "The run is over; waiting for the follow-up",
     judging: "Comparing every answer with the database", judged: "",
   };
@@ -71,7 +70,6 @@
       return line;
     }));
     prove(state.broken ?? []);
-    reset.disabled = state.phase === "running";
   }
 
   // Of each broken property, the smallest history that shows it.
@@ -102,13 +100,6 @@
     new ResizeObserver(fit).observe(report.contentDocument.body);
   });
   runs.addEventListener("change", () => { chosen = runs.value; look.now(); });
-  reset.addEventListener("click", async () => {
-    reset.disabled = true;
-    const answer = await fetch("./correctness/reset", { method: "POST" });
-    if (!answer.ok) alert(await answer.text());
-    chosen = "";
-    look.now();
-  });
 
   function look() {
     look.now().finally(() => setTimeout(look, 1000));
