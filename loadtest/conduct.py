@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from loadtest.checker import snapshot
-from loadtest.checker.snapshot import Terms
+from loadtest.checker.snapshot import Header, Item, Terms
 from loadtest.files import RunFiles
 from loadtest.roles import MAIN, TIMED
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import During, Restocks, RunPlan, Schedule, ask_again, opening_of
+from loadtest.steps import Restocks, RunPlan, Schedule, ask_again, opening_of
 
 
 class Books(NamedTuple):
@@ -147,7 +148,7 @@ class SaleRun(ABC):
         if self._opened:
             changed = self._schedule.rows[1:] if self._schedule else []
             rows = [*self._opened.values(), *changed]
-            snapshot.write(files.terms, snapshot.Header(time.monotonic_ns()), rows)
+            snapshot.write(files.terms, Header(time.monotonic_ns()), rows)
         if refused := shop.insist(shop.snapshot, sale, files.final):
             self.reason = self.reason or f"no final read: {refused}"
         # Without the provider's ledger, P11 is unknown.
@@ -184,3 +185,50 @@ class SaleRun(ABC):
             return None
         names = ("purchases", "held", "confirmed", "available")
         return Books(self.figures["owed"], tuple(self.figures[name] for name in names))
+
+
+MAX_SNAPSHOTS = 400
+"""Per run; when there are more, every second one is deleted and the rate is halved."""
+
+
+class During:
+    """Stores snapshots of items.
+
+    Args:
+        files: of the run.
+    """
+
+    def __init__(self, files: RunFiles) -> None:
+        self._files = files
+        self._taken = 0
+        self._every = 1
+        # The first snapshot of each way in which the books were wrong: the verdict needs it.
+        self._wrong: dict[tuple[bool, bool], Path] = {}
+
+    def add(self, items: Sequence[Item], at: int) -> None:
+        """Store the items of a moment (ns of the monotonic clock), thinning out."""
+        self._taken += 1
+        path = self._files.path / f"during-{self._taken:06}.snapshot"
+        wrong = _wrong(items)
+        is_new = any(wrong) and wrong not in self._wrong
+        if is_new:
+            self._wrong[wrong] = path
+        elif self._taken % self._every:
+            return
+        snapshot.write(path, Header(at), items)
+        if len(kept := self._files.during()) > MAX_SNAPSHOTS:
+            for old in kept[::2]:
+                if old not in self._wrong.values():
+                    old.unlink()
+            self._every *= 2
+
+
+def _wrong(items: Sequence[Item]) -> tuple[bool, bool]:
+    """Whether more was sold than there is (P1), and whether the sums do not fit (P2)."""
+    oversold = any(each.available < 0 or each.held + each.confirmed > each.total for each in items)
+    unequal = any(_sum(each) != each.total or each.ledger_sum != each.available for each in items)
+    return oversold, unequal
+
+
+def _sum(item: Item) -> int:
+    return item.available + item.held + item.confirmed

@@ -2,7 +2,7 @@
 
 The room or a duel leaves an order: a file that names a folder. Every web process looks for it four
 times per second, when it writes its metrics, and then replaces the two functions that it needs: a
-process that does not record runs nothing of this. `loadtest/replay/served.py` has the format.
+process that does not record runs nothing of this. `loadtest/replay/document.py` has the format.
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@
 Reads files only, so that it can judge any shop with the same API.
 """
 
-from loadtest.checker.judge import judge
+from loadtest.checker.judge import Broken, judge, judge_so_far
 from loadtest.checker.properties import PROPERTIES, Need, not_judged
 from loadtest.checker.snapshot import SnapshotError
-from loadtest.checker.so_far import Broken, judge_so_far
 from loadtest.checker.verdict import EXIT_CODES, FAIL, PASS, UNKNOWN, Finding, Rate, Verdict
 from loadtest.fault_log import FaultLogError
 from loadtest.history import HistoryError

@@ -4,19 +4,20 @@
 
 A replay is one JSON document (`document.py`). The player in `player/` reads it in three places: the
 report of a run with a broken property, a page of its own, and the demo's page `/room/replay/`. What
-the shop did between a request and its answer is in it if the shop recorded that (`served.py`).
+the shop did between a request and its answer is in it if the shop recorded that.
 """
 
 from loadtest.replay.document import (
     Mark,
+    ServedError,
     compose,
     dump,
     first_beyond,
     marks_of,
+    read_served,
     units_for_sale,
 )
 from loadtest.replay.page import SCRIPTS, player_css, player_js, write_page
-from loadtest.replay.served import ServedError, read_served
 
 __all__ = [
     "SCRIPTS",

@@ -18,16 +18,19 @@ is not known, or where calls before the part are left out, so that it could not 
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from loadtest import json_lines
 from loadtest.checker import Verdict, snapshot
 from loadtest.fault_log import Injected, read_faults
 from loadtest.files import RunFiles
 from loadtest.history import NEVER, OK, Operation, operations
-from loadtest.replay.served import Served, ServedByKey, read_served
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,41 @@ def units_for_sale(files: RunFiles) -> int | None:
     if any(call.op == "restock" and call.outcome == OK for call in calls):
         return None
     return units
+
+
+class ServedError(ValueError):
+    """A line that cannot be read; says the file and the line."""
+
+
+class Served(msgspec.Struct, frozen=True):
+    """One purchase as the shop saw it. Times are ns."""
+
+    key: str
+    process: int
+    queued: int
+    begun: int | None
+    committed: int
+    batch: int | None
+
+
+_DECODER = msgspec.json.Decoder(Served)
+
+ServedByKey = dict[str, list[Served]]
+"""The purchases by idempotency key; a key that was sent again has several."""
+
+
+def read_served(paths: Iterable[Path]) -> ServedByKey:
+    """Read the files of all processes.
+
+    Raises:
+        ServedError: a line is none of these.
+        OSError: a file cannot be read.
+    """
+    found: defaultdict[str, list[Served]] = defaultdict(list)
+    for path in paths:
+        for _, served in json_lines.read(path, _DECODER, ServedError):
+            found[served.key].append(served)
+    return dict(found)
 
 
 VERSION = 1

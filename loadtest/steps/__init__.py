@@ -4,13 +4,11 @@ This package knows a shop by HTTP only; `lab/proof` adds what needs processes an
 """
 
 from loadtest.steps.again import ask_again
-from loadtest.steps.during import During
 from loadtest.steps.judge import judge_run, write_report
 from loadtest.steps.plan import RunPlan, open_sales
 from loadtest.steps.schedule import Restocks, Schedule, opening_of
 
 __all__ = [
-    "During",
     "Restocks",
     "RunPlan",
     "Schedule",

@@ -15,6 +15,7 @@ import pytest
 
 from loadtest.address import RunImpossible
 from loadtest.checker import snapshot
+from loadtest.conduct import During
 from loadtest.faults import FAULTS, Target
 from loadtest.files import KEPT, RunFiles, RunFolder, Runs
 from loadtest.finished import Finished, Tally
@@ -22,12 +23,12 @@ from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.shops.setup import installed, names, setup_of
 from loadtest.shops.unguarded import Server
-from loadtest.steps import During, RunPlan
+from loadtest.steps import RunPlan
 from loadtest.tests.simulated_world import World
 from loadtest.tests.trivial_server import in_thread
 from loadtest.ui import faults, pages
 from loadtest.ui.other_shops import offered, running
-from loadtest.ui.referee import Referee, conclusion
+from loadtest.ui.page import Referee, conclusion
 from loadtest.ui.run import JUDGED, PageRun, item_of
 from loadtest.ui.rush_run import Rush, RushRun
 
@@ -147,7 +148,7 @@ def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
 def test_snapshots_of_a_long_run_are_thinned_out_but_for_the_first_with_wrong_books(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("loadtest.steps.during.MAX_SNAPSHOTS", 8)
+    monkeypatch.setattr("loadtest.conduct.MAX_SNAPSHOTS", 8)
     snapshots = During(files := RunFiles(tmp_path))
     oversold = {**FIGURES, "total": 6, "available": -2, "ledger_sum": -2}
     for moment in range(1, 101):

@@ -8,17 +8,18 @@ from __future__ import annotations
 import logging
 import tempfile
 from argparse import Namespace
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gevent
-from locust.env import Environment
 
 from loadtest.address import RunImpossible, address_of
-from loadtest.files import Runs
+from loadtest.files import RunFolder, Runs
 from loadtest.finished import Tally
 from loadtest.options import plan_of
+from loadtest.report.headline import headline, why_not
 from loadtest.roles import parse_sales
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
@@ -26,8 +27,11 @@ from loadtest.steps import RunPlan
 from loadtest.ui.faults import NONE, chosen
 from loadtest.ui.other_shops import offered
 from loadtest.ui.pages import install
-from loadtest.ui.referee import Referee, conclusion
+from loadtest.ui.run import JUDGED, JUDGING_NOW, RUNNING, PageRun
 from loadtest.ui.rush_run import Rush, RushRun
+
+if TYPE_CHECKING:  # Locust patches the process when it is imported
+    from locust.env import Environment
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +40,52 @@ RETRY = 2
 
 # Minutes for the command that repeats a fault run of the page.
 REPEATED_MINUTES = 1.0
+
+
+class Referee:
+    """The current or last run, and earlier ones.
+
+    Args:
+        runs: the stored runs.
+        tallies: counts of each load-generating process.
+
+    Attributes:
+        run: the current or last run.
+        problem: why the last run could not start; empty if it did.
+    """
+
+    def __init__(self, runs: Runs, tallies: Callable[[], list[Tally]]) -> None:
+        self.runs = runs
+        self.problem = ""
+        self.run: PageRun | RushRun | None = None
+        self._tallies = tallies
+
+    @property
+    def tally(self) -> Tally:
+        """Return the sum over all processes."""
+        return Tally.sum(self._tallies())
+
+    def follow(self, plan: RunPlan, shop: DemoShop) -> RunFolder:
+        """Follow a run from now on; return the folder for its history."""
+        self.problem, folder = "", self.runs.new()
+        self.run = PageRun(plan, shop, folder, recorded=self._histories)
+        self.run.open()
+        gevent.spawn(self.run.conduct)
+        return folder
+
+    def follow_rush(self, rush: Rush) -> RushRun:
+        """Follow a rush on a shop from now on."""
+        self.problem, self.run = "", RushRun(rush, self.runs.new())
+        return self.run
+
+    def end(self, processes: int) -> None:
+        """Let the run be judged; this many load-generating processes took part."""
+        # A rush ends by itself.
+        if isinstance(self.run, PageRun) and self.run.phase == RUNNING:
+            self.run.end_load(processes)
+
+    def _histories(self) -> list[str]:
+        return [each.history for each in self._tallies() if each.history]
 
 
 class Page(Referee):
@@ -121,6 +171,33 @@ class Page(Referee):
                 self.strategies.extend(each["name"] for each in found)
             except (ShopRefused, RunImpossible):
                 gevent.sleep(RETRY)
+
+
+# Seconds between two looks at a run that is not judged yet.
+LOOK = 0.2
+# Violations shown of a property; the report has all.
+EXAMPLES = 3
+WAITING = {JUDGING_NOW: "Comparing every answer with the database."}
+
+
+def conclusion(run: PageRun | RushRun) -> Iterator[str]:
+    """Wait until a run is judged; say what it waits for, then every property and the verdict."""
+    said = ""
+    while run.phase != JUDGED:
+        waiting = WAITING.get(run.phase, "Waiting for mails, payments and expiries.")
+        if waiting != said:
+            said = waiting
+            yield said
+        gevent.sleep(LOOK)
+    verdict = run.verdict or {}
+    for each in verdict.get("properties", []):
+        yield f"{each['id']:>4}  {each['verdict'].upper():<8}{each['name']}: {each['detail']}"
+        yield from (f"{'':14}{example}" for example in each["evidence"][:EXAMPLES])
+    yield from why_not(verdict.get("not_judged", {}))
+    reason = f": {run.reason}" if run.reason else ""
+    counts = verdict.get("counts", {})
+    parts = headline(run.outcome, 0, counts, speed=None, faults=0)
+    yield verdict.get("headline", " · ".join(parts)) + reason
 
 
 def _plan(shop: DemoShop, options: Namespace, limit: int) -> RunPlan:

@@ -15,12 +15,13 @@ from loadtest.checker import FAIL, Broken
 from loadtest.finished import Tally
 from loadtest.options import NUMBERS
 from loadtest.report.headline import counted
-from loadtest.ui.referee import Referee
 from loadtest.ui.run import JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
 from loadtest.ui.rush_run import RushRun
 
 if TYPE_CHECKING:  # Locust patches the process when it is imported
     from locust.web import WebUI
+
+    from loadtest.ui.page import Referee
 
 KEY = "correctness"
 TAB = {"title": "Correctness", "key": KEY}
