@@ -9,9 +9,9 @@ whatever becomes of Redis. The hint only filters; the database decides.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import LiteralString, NamedTuple
 
 import psycopg
@@ -107,38 +107,21 @@ def _key(item: int) -> int:
     return item % 2**31
 
 
-class BuyersOfItem:
-    """Remembers, for each sold-out item, the buyers with a reservation of it.
+def buyers_of(item: int, version: int) -> frozenset[int] | None:
+    """Return the buyers with a reservation of an item, released ones included; None if too many.
 
     A repeated key must still get its order after the item has sold out. While an item stays sold
     out, no new buyer can reserve it, so the set of its buyers is read once each time that it runs
     out. All other buyers are refused without a query.
+
+    Args:
+        item: id of the item.
+        version: of the level, zero, at which the item was seen before this call: the read then
+            includes every reservation made until that change.
     """
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[int, tuple[int, frozenset[int] | None]] = OrderedDict()
-
-    def of(self, item: int, level: Level) -> frozenset[int] | None:
-        """Return the buyers with a reservation, released ones included; None if too many.
-
-        Args:
-            item: id of the item.
-            level: the level, zero, at which the item was seen before this call: the read then
-                includes every reservation made until that change.
-        """
-        version, buyers = self._known.get(item, (None, None))
-        if version != level.version:
-            buyers = self._read(item)
-            self._known[item] = (level.version, buyers)
-            while len(self._known) > MAX_ITEMS:
-                self._known.popitem(last=False)
-        return buyers
-
-    @staticmethod
-    def _read(item: int) -> frozenset[int] | None:
-        buyers = Reservation.objects.filter(item=item).values_list("buyer", flat=True)
-        found = frozenset(buyers[: MAX_HOLDERS + 1])
-        return None if len(found) > MAX_HOLDERS else found
+    buyers = Reservation.objects.filter(item=item).values_list("buyer", flat=True)
+    found = frozenset(buyers[: MAX_HOLDERS + 1])
+    return None if len(found) > MAX_HOLDERS else found
 
 
 @dataclass(slots=True)
@@ -160,12 +143,13 @@ class SoldOutItems:
     """The items that this process has seen sold out.
 
     Attributes:
+        buyers_of: the function of this name, with a memory.
         ran_out: the items that were sold out when this process last saw their levels; only these
             are worth a look.
     """
 
     def __init__(self) -> None:
-        self._buyers = BuyersOfItem()
+        self.buyers_of = lru_cache(maxsize=MAX_ITEMS)(buyers_of)
         self.ran_out: set[int] = set()
         # Of these, the items of which all but the buyers are refused at once.
         self._refusing: dict[int, Refusing] = {}
@@ -206,7 +190,7 @@ class SoldOutItems:
             self._refusing.pop(item, None)
             return None
         try:
-            buyers = self._buyers.of(item, seen.level)
+            buyers = self.buyers_of(item, seen.level.version)
         except Error:
             return None
         if buyers is None:

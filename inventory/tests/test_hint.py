@@ -11,9 +11,9 @@ from django.db import transaction
 from inventory import services
 from inventory.metrics import metrics
 from inventory.models import Item
-from inventory.outcomes import Granted, Level, SoldOut
+from inventory.outcomes import Granted, SoldOut
 from inventory.selling import hint as module
-from inventory.selling.hint import BuyersOfItem, Sighting, end_hints, look
+from inventory.selling.hint import Sighting, SoldOutItems, buyers_of, end_hints, look
 from inventory.selling.seller import Seller, seller
 from inventory.tests.helpers import (
     TIMEOUT,
@@ -171,12 +171,12 @@ def test_holders_are_read_once_for_each_time_the_item_runs_out(stock, django_ass
     item = stock(3)
     for buyer in (1, 2, 3):
         sell(new_purchase(item, buyer))
-    buyers = BuyersOfItem()
+    sold_out = SoldOutItems()
     with django_assert_num_queries(1):
-        assert buyers.of(item, Level(0, 5)) == frozenset({1, 2, 3})
-        assert buyers.of(item, Level(0, 5)) == frozenset({1, 2, 3})
+        assert sold_out.buyers_of(item, 5) == frozenset({1, 2, 3})
+        assert sold_out.buyers_of(item, 5) == frozenset({1, 2, 3})
     with django_assert_num_queries(1):
-        buyers.of(item, Level(0, 6))
+        sold_out.buyers_of(item, 6)
 
 
 def test_too_many_holders_are_not_remembered(stock, monkeypatch):
@@ -185,7 +185,7 @@ def test_too_many_holders_are_not_remembered(stock, monkeypatch):
     mine = [new_purchase(item, buyer) for buyer in (1, 2, 3)]
     for each in mine:
         sell(each)
-    assert BuyersOfItem().of(item, Level(0, 5)) is None
+    assert buyers_of(item, 5) is None
     assert [sell(each).replayed for each in mine] == [True] * 3
     assert sell(new_purchase(item)) == SoldOut(0)
 
@@ -236,7 +236,6 @@ def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(s
     monkeypatch.setattr(module, "look", slow)
     monkeypatch.setattr(module, "LOOK_AGAIN", FOR_EVER)
     selling = seller()
-    assert isinstance(selling, Seller)
     selling._sold_out._refusing[item].due = 0.0
     with in_thread(lambda: sell(new_purchase(item, 3))) as asks:
         assert asked.wait(TIMEOUT)

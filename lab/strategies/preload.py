@@ -34,7 +34,7 @@ from inventory.outcomes import (
 )
 from inventory.postgresql.base import lend_connections
 from inventory.selling.commit import forget_connection
-from inventory.selling.hint import BuyersOfItem, Sighting, look
+from inventory.selling.hint import Sighting, look
 from inventory.selling.queue import Turn
 from inventory.selling.seller import QueueKey, Seller
 from lab.strategies.redis_counter import Admission, Counter, counter
@@ -57,7 +57,6 @@ class Preload(Seller, Strategy):
     def __init__(self, counters: Counter | None = None) -> None:
         super().__init__()
         self._counter = counters or counter()
-        self._buyers = BuyersOfItem()
         self._seen: dict[int, Sighting] = {}
         self._loading = threading.Lock()
 
@@ -131,7 +130,7 @@ class Preload(Seller, Strategy):
     def _may_hold(self, purchase: Purchase, level: Level) -> bool:
         """Return whether to ask the database, because the key may have been granted before."""
         try:
-            holders = self._buyers.of(purchase.item, level)
+            holders = self._sold_out.buyers_of(purchase.item, level.version)
         except Error:
             return True
         finally:

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from inventory.selling.hint import BuyersOfItem
+from inventory.selling.hint import SoldOutItems
 from lab.environment import PROJECT
 from lab.walk import Caller, walking
 from shop import money
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_a_walk_has_the_files_of_the_product_in_their_order_and_no_others():
     with walking("example") as walk:
-        BuyersOfItem()
+        SoldOutItems()
         money.to_minor(Decimal(1), "EUR")
-        BuyersOfItem()
+        SoldOutItems()
     assert list(walk.calls) == ["inventory/selling/hint.py", "shop/money.py"]
-    BuyersOfItem()
+    SoldOutItems()
     assert walk.calls["inventory/selling/hint.py"] == 2, "nothing is recorded afterwards"
     assert walk.moves == 3
 
