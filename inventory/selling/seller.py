@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import cache
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 from django.utils.module_loading import import_string
 
@@ -125,13 +125,6 @@ class QueueKey(NamedTuple):
 
     item: int
     on_granted: OnGranted
-
-
-class Sells(Protocol):
-    """What the setting `INVENTORY_SELLER` names or makes: `Seller`, or one with its interface."""
-
-    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
-        """Sell to one buyer and commit; see `reserve`."""
 
 
 class Seller:
@@ -305,9 +298,12 @@ def reserve(purchase: Purchase, on_granted: OnGranted) -> Outcome:
 
 
 @cache
-def seller() -> Sells:
-    """Return what sells in this process: one object, because it holds queues."""
-    made: Sells = import_string(conf.SELLER.get())()
+def seller() -> Seller:
+    """Return what sells in this process: one object, because it holds queues.
+
+    What the setting names instead has the same method `sell`.
+    """
+    made: Seller = import_string(conf.SELLER.get())()
     return made
 
 

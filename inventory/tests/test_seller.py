@@ -87,7 +87,6 @@ def test_purchases_of_one_queue_are_granted_in_order_of_arrival(stock):
 def in_queue(item: int, buyers: Sequence[int]) -> Iterator[list[Callable[[], object]]]:
     """Queue buyers in order in this process's queue."""
     selling = seller()
-    assert isinstance(selling, Seller)
     line = next(iter(selling._queue.lines))
     with ExitStack() as stack:
         waits = []

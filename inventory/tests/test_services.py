@@ -55,14 +55,6 @@ def test_units_of_an_oversold_demonstration_come_back_only_as_far_as_there_ever_
     assert Item.objects.get(pk=item).available == 1
 
 
-def test_many_releases_of_the_same_reservations_at_once_put_back_once(stock):
-    item = stock(20)
-    mine = [reserve(item, n) for n in range(1, 11)]
-    answers = at_once([partial(release, *mine) for _ in range(8)])
-    assert sum(len(answer) for answer in answers) == 10
-    assert book(item).available == 20
-
-
 def test_a_generator_of_reservations_is_released_whole(stock):
     """It can be read only once and is needed more often."""
     item = stock(7)
