@@ -120,8 +120,14 @@ class Metrics:
         self._gauges[name] = read
 
     def read(self) -> dict[str, float]:
-        """Return this process's `totals`."""
-        return totals(self.snapshot())
+        """Return counters by name, histograms as `_count` and `_sum`, summed over labels."""
+        sums: defaultdict[str, float] = defaultdict(int)
+        for (name, *_), value in list(self._counters.items()):
+            sums[name] += value
+        for (name, *_), distribution in list(self._distributions.items()):
+            sums[f"{name}_count"] += sum(distribution.counts)
+            sums[f"{name}_sum"] += distribution.total
+        return dict(sums)
 
     def snapshot(self) -> dict[str, Any]:
         """Return everything as JSON values."""
@@ -133,21 +139,6 @@ class Metrics:
             ],
             "gauges": {name: read() for name, read in self._gauges.items()},
         }
-
-
-def totals(snapshot: dict[str, Any]) -> dict[str, float]:
-    """Return counters by name, histograms as `_count` and `_sum`, summed over labels.
-
-    Args:
-        snapshot: of `Metrics.snapshot`, in this process or read from another.
-    """
-    sums: defaultdict[str, float] = defaultdict(int)
-    for (name, *_), value in snapshot["counters"]:
-        sums[name] += value
-    for (name, *_), counts, total in snapshot["histograms"]:
-        sums[f"{name}_count"] += sum(counts)
-        sums[f"{name}_sum"] += total
-    return dict(sums)
 
 
 metrics = Metrics()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import timedelta
 
 import pytest
 
 from shop.accounts import tokens
 from shop.catalogue.models import Sale
+from shop.operating.metrics import files
 from shop.tests.openapi import refused
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,6 +33,16 @@ def test_the_demos_document_has_the_load_tests_calls(client):
     document = client.get("/api/v1/openapi.json").json()
     assert document["tags"][-1]["name"] == "Load tests"
     assert document["paths"]["/api/v1/demo/sales"]["post"]["tags"] == ["Load tests"]
+
+
+def test_the_web_processes_that_are_alive_are_counted(ann, sale, tmp_path, monkeypatch):
+    monkeypatch.setenv("METRICS_FOLDER", str(tmp_path))
+    for name, degraded in (("a.1.web", 0), ("a.2.web", 1), ("a.3.web", 0), ("a.4.celery", 0)):
+        written = files.framed({"gauges": {"degraded": degraded}})
+        (tmp_path / f"{name}.json").write_bytes(written)
+    os.utime(tmp_path / "a.3.web.json", (0, 0))
+    figures = ann.get(f"demo/sales/{sale.pk}/figures").json()
+    assert (figures["processes"], figures["degraded"]) == (2, True)
 
 
 def test_a_load_tests_sale_is_made_and_watched_as_documented(ann, settings, tmp_path):

@@ -13,14 +13,13 @@ import socket
 import threading
 import time
 import zlib
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inventory.metrics import metrics, totals
+from inventory.metrics import metrics
 from shop import environment
 
 EVERY = 0.25
@@ -54,21 +53,6 @@ class Written:
     started: float
     clock_ahead: float
     snapshot: dict[str, Any]
-
-
-@dataclass(slots=True)
-class Sums:
-    """What all processes counted since the shop was started, dead processes included.
-
-    Attributes:
-        counters: see `inventory.metrics.totals`.
-        processes: that are alive and sell.
-        degraded: at least one of them sells without Redis.
-    """
-
-    counters: Counter[str] = field(default_factory=Counter)
-    processes: int = 0
-    degraded: bool = False
 
 
 def folder() -> Path | None:
@@ -113,20 +97,6 @@ def written() -> Iterator[Written]:
             started = wrote - snapshot.get("uptime", 0.0)
             ahead = snapshot.get("time", wrote) - wrote
             yield Written(path.stem, now - wrote < ALIVE, started, ahead, snapshot)
-
-
-def read() -> Sums:
-    """Add all processes up; this process alone if none writes."""
-    sums = Sums()
-    for each in written():
-        sums.counters.update(totals(each.snapshot))
-        if each.alive and each.process.endswith(".web"):
-            sums.processes += 1
-            sums.degraded |= bool(each.snapshot["gauges"]["degraded"])
-    if sums.processes:
-        return sums
-    own = _own()
-    return Sums(Counter(totals(own)), 1, bool(own["gauges"]["degraded"]))
 
 
 def _files(pattern: str) -> list[Path]:
