@@ -98,14 +98,9 @@ def verify(token: str) -> int:
 
 
 class Generations:
-    """The generations of users' tokens, as this process knows them.
+    """The generations of users' tokens, as this process knows them."""
 
-    Args:
-        lifetime: seconds that a token is valid; generations that began earlier do not matter.
-    """
-
-    def __init__(self, lifetime: float = LIFETIME) -> None:
-        self._memory = timedelta(seconds=lifetime) + MAX_TRANSACTION
+    def __init__(self) -> None:
         self._known: dict[int, int] = {}
         self._as_of = self._not_before = float("-inf")
         self._reading = threading.Lock()
@@ -134,7 +129,7 @@ class Generations:
         try:
             now = time.monotonic()
             if now - self._as_of > REFRESH and now >= self._not_before:
-                self._known = _revocations(self._memory)
+                self._known = _revocations()
                 self._as_of = now
         except (DatabaseError, InterfaceError) as error:
             self._not_before = time.monotonic() + PAUSE
@@ -143,8 +138,10 @@ class Generations:
             self._reading.release()
 
 
-def _revocations(memory: timedelta) -> dict[int, int]:
-    recent = TokenGeneration.objects.filter(began__gt=Now() - memory)
+def _revocations() -> dict[int, int]:
+    # Those of tokens that are still valid.
+    since = Now() - timedelta(seconds=LIFETIME) - MAX_TRANSACTION
+    recent = TokenGeneration.objects.filter(began__gt=since)
     return dict(recent.values_list("buyer", "number"))
 
 

@@ -147,10 +147,10 @@ class SlowDatabase:
         self._read = tokens._revocations
         monkeypatch.setattr(tokens, "_revocations", self.read)
 
-    def read(self, *arguments: Any) -> dict[int, int]:
+    def read(self) -> dict[int, int]:
         self.asked += 1
         assert self.may_answer.wait(30)
-        return self._read(*arguments)
+        return self._read()
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def database(monkeypatch: pytest.MonkeyPatch) -> SlowDatabase:
 
 
 def test_the_first_requests_of_a_process_wait_for_one_query(database: SlowDatabase) -> None:
-    known = Generations(60)
+    known = Generations()
     database.may_answer.clear()
     with ThreadPoolExecutor(50) as pool:
         asking = [pool.submit(on_this_thread, lambda: known.of(1)) for _ in range(50)]
@@ -170,7 +170,7 @@ def test_the_first_requests_of_a_process_wait_for_one_query(database: SlowDataba
 
 
 def test_nobody_waits_for_a_query_that_only_refreshes(database: SlowDatabase, clock: Clock) -> None:
-    known = Generations(60)
+    known = Generations()
     known.of(1)
     clock.now += REFRESH + 1
     database.may_answer.clear()
