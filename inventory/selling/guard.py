@@ -155,11 +155,6 @@ def take(item: int, units: int, reason: Reason = Reason.SALE) -> Level:
     return _change(TAKE, item, units, reason=reason)
 
 
-def put_back(item: int, units: int) -> Level:
-    """Return released units. The caller updates their reservations in the same transaction."""
-    return _change(PUT_BACK, item, units)
-
-
 def restock(item: int, units: int) -> Level:
     """Add new units, which raises the total too."""
     return _change(RESTOCK, item, units)

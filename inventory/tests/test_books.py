@@ -249,13 +249,13 @@ def test_it_takes_what_is_there_and_nothing_when_that_is_too_little(ten):
 def test_every_change_has_its_own_number(ten):
     levels = [take(ten, 1), take(ten, 1)]
     with transaction.atomic():
-        levels.append(guard.put_back(ten, 1))
+        levels.append(guard.remove(ten, 1))
     levels.append(services.restock(ten, 1))
     versions = [level.version for level in levels]
     assert versions == sorted(set(versions))
 
 
-@pytest.mark.parametrize("move", [guard.take, guard.put_back, guard.restock])
+@pytest.mark.parametrize("move", [guard.take, guard.restock, guard.remove])
 def test_it_moves_units_of_a_known_item_in_a_transaction_only(move, ten):
     for units in (0, -1):
         with pytest.raises(ValueError, match="at least one"), transaction.atomic():
