@@ -165,8 +165,8 @@ def write_file(path, *, age=0.0, stale_token=0):
     os.utime(path, (time.time() - age, time.time() - age))
 
 
-def stale_tokens() -> float:
-    """Sum a counter over the files of all processes."""
+def stale_tokens() -> Any:
+    """Return the sum of a counter over the files of all processes."""
     counters = [each.snapshot["counters"] for each in files.written()]
     return sum(value for own in counters for (name, *_), value in own if name == "stale_token")
 

@@ -191,7 +191,6 @@ class World:
         self.epoch = clock.begin()
         self.model, self.provider = Shop(sales, payments=payments), provider
         self.texts = words.WITH_PAYMENTS if payments else words.WITHOUT_PAYMENTS
-        self.story: list[str] = []
         self.stocked = {sale: sale.total for sale in sales}
         self.queued: set[Order] = set()
         self.outbox: list[int] = []
