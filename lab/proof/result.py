@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from loadtest.checker import Rate, Verdict
+from loadtest.checker import Verdict
 from loadtest.checker.verdict import Aftermath
 from loadtest.fault_log import Injected
 from loadtest.history import OK, operations
@@ -130,7 +130,7 @@ class Result:
             "stock": plan.stock,
             "sale": self.sale,
             "faults": [
-                {**fault.to_json(), "after_loss": after_loss, **_document(self.aftermath(fault))}
+                {**fault.to_json(), "after_loss": after_loss}
                 for fault, after_loss in zip_longest(self.faults, self.after_loss)
             ],
             "not_injected": [fault.to_json() for fault in self.not_injected],
@@ -150,15 +150,3 @@ class Result:
             "p99_ms": round(self.speed.p99, 1) if self.speed else None,
             "repeat": plan.repeat,
         }
-
-
-def _document(found: Aftermath | None) -> dict[str, Any]:
-    return {
-        "recovery": found.recovery if found else None,
-        "during": _by_kind(found.during if found else {}),
-        "aftermath": _by_kind(found.rates if found else {}),
-    }
-
-
-def _by_kind(rates: dict[str, Rate]) -> dict[str, dict[str, int]]:
-    return {kind: rate._asdict() for kind, rate in rates.items()}
