@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from inventory.tests.conftest import stock
+from lab.strategies import CLASSES
 from lab.strategies.choice import open_sale
 from lab.tests.psp import KEY, SECRET, Psp, running_psp
 from locking.tests.needs import require
@@ -14,7 +16,7 @@ from shop.catalogue.models import Sale
 from shop.conftest import ann, bob, fake_provider, sale
 from shop.payments.provider import provider
 
-__all__ = ["ann", "bob", "fake_provider", "sale", "sale_of"]
+__all__ = ["ann", "bob", "fake_provider", "sale", "sale_of", "stock"]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -32,6 +34,15 @@ def sale_of(db: None) -> Callable[..., Sale]:
         return open_sale(stock=stock, limit=limit, price=price, **more)
 
     return make
+
+
+@pytest.fixture
+def by(request: pytest.FixtureRequest, settings: Any) -> str:
+    """Sell by this strategy wherever the test asks for the app's seller."""
+    name: str = request.param
+    kind = CLASSES[name]
+    settings.INVENTORY_SELLER = f"{kind.__module__}.{kind.__qualname__}"
+    return name
 
 
 @pytest.fixture(scope="session")
