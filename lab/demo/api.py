@@ -49,6 +49,14 @@ AFTER_SALE = dict.fromkeys(
 LoadTest = partial(Operation, tag=TAG, share=OPERATORS)
 """An operation for load tests."""
 
+Rows = partial(
+    LoadTest,
+    method="GET",
+    query=schemas.Beside,
+    answers={200: Answer(str, "One line per row; the last says how many there were.")},
+)
+"""One that answers with JSON lines, for the checker of the load test."""
+
 
 @contextmanager
 def past_the_pool() -> Iterator[None]:
@@ -200,11 +208,7 @@ def _figures(sale: int, sales: list[int]) -> schemas.Figures:
     )
 
 
-@LoadTest(
-    method="GET",
-    query=schemas.Beside,
-    answers={200: Answer(str, "One line per row; the last says how many there were.")},
-)
+@Rows()
 def show_snapshot(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
     """Show all tables of a sale, from one moment.
 
@@ -216,11 +220,7 @@ def show_snapshot(request: HttpRequest, sale: int, *, query: schemas.Beside) -> 
     return StreamingHttpResponse(chain([first], lines), content_type=JSON_LINES)
 
 
-@LoadTest(
-    method="GET",
-    query=schemas.Beside,
-    answers={200: Answer(str, "One line per row; the last says how many there were.")},
-)
+@Rows()
 def show_ledger(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
     """Show what the payment provider moved for a sale's orders.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.parser import BytesParser
@@ -203,8 +203,7 @@ def _files(folder: Path, sales: Sequence[int]) -> list[Path]:
     own = Order.objects.filter(lines__sale__in=sales)
     orders = set(own.values_list("pk", flat=True))
     unread = found.pop(NO_ORDER, [])
-    strange = {order for order in found if order >= min(orders, default=0)}
-    strange -= set(Order.objects.filter(pk__in=strange).values_list("pk", flat=True))
+    strange = _unknown(found, orders)
     first = own.aggregate(first=Min("created"))["first"]
     since = first.timestamp() if first else math.inf
     return [
@@ -245,15 +244,19 @@ def ledger_rows(orders: Collection[int]) -> Iterator[str]:
         PaymentUnknown: the provider does not tell, or not all of it; before the first line.
     """
     moved = list(ledger_lines())
-    strange = {line.order for line in moved if line.order >= min(orders, default=0)}
-    strange -= set(Order.objects.filter(pk__in=strange).values_list("pk", flat=True))
-    wanted = strange.union(orders)
+    wanted = _unknown((line.order for line in moved), orders).union(orders)
     rows = (
         snapshot.Payment(str(each.id), str(each.order), each.operation, each.amount, each.currency)
         for each in moved
         if each.order in wanted
     )
     return snapshot.lines(snapshot.Header(time.monotonic_ns()), rows)
+
+
+def _unknown(named: Iterable[int], orders: Collection[int]) -> set[int]:
+    """Return what names no order of the shop, from the first of these orders on."""
+    strange = {order for order in named if order >= min(orders, default=0)}
+    return strange - set(Order.objects.filter(pk__in=strange).values_list("pk", flat=True))
 
 
 LASTS = timedelta(hours=3)
