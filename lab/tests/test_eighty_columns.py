@@ -16,7 +16,7 @@ from inventory.audit import Book
 from lab import environment
 from lab.bench.growth import GROWTH
 from lab.bench.judged import STRATEGIES
-from lab.bench.locks.report import LOCKS
+from lab.bench.locks import LOCKS
 from lab.bench.rows import rows
 from lab.bench.run import PURCHASES, Measured, Sample
 from lab.management.commands import walk as walk_command

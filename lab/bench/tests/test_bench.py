@@ -28,7 +28,7 @@ from lab import environment
 from lab.bench import client, growth, judged, report, targets
 from lab.bench.growth import GROWTH
 from lab.bench.judged import STRATEGIES
-from lab.bench.locks.report import LOCKS
+from lab.bench.locks import LOCKS
 from lab.bench.report import Benchmark, interleaved
 from lab.bench.rows import PEERS, Row, Server, peer
 from lab.bench.run import PURCHASES, Bench, purchases

@@ -9,8 +9,8 @@ from dataclasses import asdict
 import pytest
 import redis
 
-from lab.bench.locks import contenders, measure, report
-from lab.bench.locks.contenders import CEILING, OURS
+from lab.bench import contenders, locks
+from lab.bench.contenders import CEILING, OURS
 from locking.backends.redis_transport import Spinner
 from locking.tests.conftest import valkey_server
 from locking.tests.servers import Valkey
@@ -25,7 +25,7 @@ def test_a_row_says_who_waited_how_long_and_how_often_the_holder_changed() -> No
     # Two processes: a, a, b, a; b has asked at 0.1 s and waited for 0.4 s.
     first = ([(0.0, 0.1), (0.2, 0.2), (0.5, 0.6)], 9)
     second = ([(0.1, 0.5)], 3)
-    row = measure.summary("some lock", 1.0, [first, second])
+    row = locks.summary("some lock", 1.0, [first, second])
     assert row.processes == 2
     assert row.acquisitions_per_s == 4.0
     assert row.handovers_per_s == 2.0
@@ -38,7 +38,7 @@ def test_a_row_says_who_waited_how_long_and_how_often_the_holder_changed() -> No
 def test_the_crew_counts_what_it_acquires_and_what_it_sends(
     valkey_server: Valkey, lock: str
 ) -> None:
-    crew, seconds = measure.Crew(3), 0.5
+    crew, seconds = locks.Crew(3), 0.5
     try:
         row = crew.run(lock, valkey_server.endpoint, 3, seconds)
     finally:
@@ -90,7 +90,7 @@ def test_the_command_prints_a_table_and_json() -> None:
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert {row["processes"] for row in result["rows"]} == {1, 2}
-    assert measure.Row(**result["rows"][0]).handovers_per_s == 0, "one process alone"
+    assert locks.Row(**result["rows"][0]).handovers_per_s == 0, "one process alone"
     assert result["machine"]["cores"] >= 1
     assert result["recovery"][OURS] > 0
     assert "python-redis-lock" in done.stderr  # the table, apart from the JSON
@@ -98,22 +98,22 @@ def test_the_command_prints_a_table_and_json() -> None:
 
 def test_medians_have_their_spread() -> None:
     rounds = [
-        measure.Row("some lock", 1, speed, 0.0, 1.0, 1.0, 1.0, 1.0, 2.0) for speed in (90, 100, 130)
+        locks.Row("some lock", 1, speed, 0.0, 1.0, 1.0, 1.0, 1.0, 2.0) for speed in (90, 100, 130)
     ]
-    found = measure.median(rounds)
+    found = locks.median(rounds)
     assert (found.acquisitions_per_s, found.acquisitions_spread) == (100, 0.2)
     assert (found.handovers_per_s, found.handovers_spread) == (0, 0)
 
 
 def test_the_distance_to_the_ceiling_is_explained() -> None:
     def row(lock: str, processes: int, figure: float) -> dict[str, object]:
-        return asdict(measure.Row(lock, processes, figure, figure, 1.0, 1.0, 1.0, 1.0, 2.0, 0.1))
+        return asdict(locks.Row(lock, processes, figure, figure, 1.0, 1.0, 1.0, 1.0, 2.0, 0.1))
 
     rows = [row(OURS, 1, 10_000), row(CEILING, 1, 8_000), row(OURS, 8, 4_000), row(CEILING, 8, 1e4)]
-    alone, many = report.distance_to_ceiling({"rows": rows})
+    alone, many = locks.distance_to_ceiling({"rows": rows})
     assert alone == (
         "1 process: acquire and release in 100 µs, of which 125 µs are the ceiling's. "
         "Less than the ceiling: the rounds differ by ±10%."
     )
     assert many == "8 processes: hand-over in 250 µs, of which 100 µs are the ceiling's."
-    assert list(report.distance_to_ceiling({"rows": rows[:1]})) == []
+    assert list(locks.distance_to_ceiling({"rows": rows[:1]})) == []

@@ -11,9 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 
 from lab.bench import report
-from lab.bench.locks import measure
-from lab.bench.locks.contenders import CEILING, CONTENDERS, OURS
-from lab.bench.locks.report import LOCKS
+from lab.bench.contenders import CEILING, CONTENDERS, OURS
+from lab.bench.locks import LOCKS, RECOVERY_LEASE, compare, recovery, server
 
 
 class Command(BaseCommand):
@@ -45,19 +44,17 @@ def _measured(options: Mapping[str, Any]) -> dict[str, Any]:
     locks = _chosen(options["locks"], only_ours=bool(options["bed"]))
     with ExitStack() as running, Console(stderr=True).status("") as status:
         url = _url(options, running)
-        found = measure.compare(
-            url, locks, processes, options["rounds"], options["seconds"], status.update
-        )
-        recovery = {}
+        found = compare(url, locks, processes, options["rounds"], options["seconds"], status.update)
+        after_kill = {}
         for contender in locks:
             if contender != CEILING:
                 status.update(f"Killing the holder: {contender} …")
-                recovery[contender] = round(measure.recovery(contender, url), 3)
+                after_kill[contender] = round(recovery(contender, url), 3)
         return {
             "rows": [asdict(row) for row in found],
-            "recovery": recovery,
-            "lease_s": measure.RECOVERY_LEASE,
-            "machine": report.machine(redis=measure.server(url)),
+            "recovery": after_kill,
+            "lease_s": RECOVERY_LEASE,
+            "machine": report.machine(redis=server(url)),
         }
 
 
