@@ -74,29 +74,20 @@ def hosted(
             raise StackError(f"{name} is in use by another command.")
         if not _is_kept(folder, name):
             _empty(folder)
-        with _served(name, folder, workers, row, tell) as served:
-            yield served
-
-
-@contextmanager
-def _served(
-    name: str, folder: Path, workers: int, row: str, tell: Callable[[str], None]
-) -> Iterator[tuple[str, Mapping[str, str]]]:
-    servers, supervisor = EmbeddedServers(folder / "servers"), Supervisor(folder / "run")
-    port = next_free(FIRST_PORT)
-    try:
-        tell("starting its database")
-        urls = servers.attach()
-        shop = _Shop(name, folder, urls, port, workers, row, tell)
-        shop.prepare()
-        tell("starting its servers")
-        shop.start(supervisor)
-        yield f"http://127.0.0.1:{port}", shop.own_variables
-    finally:
-        with shielded():
-            supervisor.stop()
-            servers.detach()
-            release(port)
+        servers, supervisor = EmbeddedServers(folder / "servers"), Supervisor(folder / "run")
+        port = next_free(FIRST_PORT)
+        try:
+            tell("starting its database")
+            shop = _Shop(name, folder, servers.attach(), port, workers, row, tell)
+            shop.prepare()
+            tell("starting its servers")
+            shop.start(supervisor)
+            yield f"http://127.0.0.1:{port}", shop.own_variables
+        finally:
+            with shielded():
+                supervisor.stop()
+                servers.detach()
+                release(port)
 
 
 def _is_kept(folder: Path, name: str) -> bool:

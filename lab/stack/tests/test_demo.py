@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,6 +19,8 @@ from development import leftovers
 from development.embedded import EmbeddedServers
 from development.leftovers import private_folder
 from development.supervisor import Supervisor
+from development.tests.test_system_errors import MANAGE
+from development.tests.test_system_errors import variables as alone
 from lab import environment
 from lab.stack.demo import pool_closed
 from lab.stack.stack import TARGET, serves
@@ -56,15 +57,11 @@ class RunningDemo:
     ) -> None:
         self.folder = folder
         self.log = folder.parent / "demo.out"
-        ours = {"DJANGO_SETTINGS_MODULE"} | {
-            variable.name for variable in environment.ALL_VARIABLES
-        }
-        inherited = {name: value for name, value in os.environ.items() if name not in ours}
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "manage.py", "demo", *(words or ["--no-proof"])],
+                [*MANAGE, "demo", *(words or ["--no-proof"])],
                 cwd=environment.PROJECT,
-                env={**inherited, "SHOP_DATA": str(folder), "COLUMNS": "200", **variables},
+                env=alone(SHOP_DATA=str(folder), COLUMNS="200", **variables),
                 stdin=subprocess.DEVNULL,
                 stdout=output if stdout is None else stdout,
                 stderr=subprocess.STDOUT,
@@ -166,10 +163,7 @@ def test_ctrl_c_in_the_middle_of_the_start_stops_what_was_started(folder, stage)
 
 def manage(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command as a user does, with the data in a folder and no other servers."""
-    servers = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
-    env = {name: text for name, text in os.environ.items() if name not in servers}
-    env |= {"SHOP_DATA": str(folder), "SHOP_DEMO": "1"}
-    return run(sys.executable, "manage.py", *words, env=env)
+    return run(*MANAGE, *words, env=alone(SHOP_DATA=str(folder), SHOP_DEMO="1"))
 
 
 def test_the_first_command_on_a_fresh_machine_may_be_any(folder):
