@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 
 import msgspec
@@ -10,7 +9,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import cache_control
-from django.views.decorators.http import condition, require_safe
+from django.views.decorators.http import conditional_page, require_safe
 
 from shop.api.openapi import document
 from shop.operating import headers
@@ -23,13 +22,9 @@ def description() -> bytes:
     return msgspec.json.encode(document())
 
 
-def _etag(request: HttpRequest) -> str:
-    return f'"{hashlib.sha256(description()).hexdigest()[:16]}"'
-
-
 @require_safe
 @cache_control(public=True, max_age=60)
-@condition(etag_func=_etag)
+@conditional_page
 def openapi(request: HttpRequest) -> HttpResponse:
     """Serve the OpenAPI document."""
     return HttpResponse(description(), content_type="application/json")
