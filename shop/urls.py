@@ -2,7 +2,12 @@
 
 from django.conf import settings
 from django.contrib import admin
-from django.contrib.auth.views import LogoutView
+from django.contrib.auth.views import (
+    LogoutView,
+    PasswordResetCompleteView,
+    PasswordResetDoneView,
+    PasswordResetView,
+)
 from django.shortcuts import redirect
 from django.templatetags.static import static
 from django.urls import include, path
@@ -46,20 +51,26 @@ pages = [
     path("orders/<int:order>/refund/", orders.refund, name="refund"),
     path("sign-in/", accounts.SignIn.as_view(), name="sign-in"),
     path("sign-up/", accounts.SignUp.as_view(), name="sign-up"),
-    # Named as Django's views name each other.
-    path("password-reset/", accounts.Ask.as_view(), name="password_reset"),
-    path("password-reset/sent/", accounts.Sent.as_view(), name="password_reset_done"),
-    path("password-reset/done/", accounts.Done.as_view(), name="password_reset_complete"),
-    path(
-        "password-reset/<uidb64>/<token>/",
-        accounts.Choose.as_view(),
-        name="password_reset_confirm",
-    ),
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
     path("account/", accounts.account, name="account"),
     path("language/", set_language, name="language"),
     *documentation,
 ]
+
+if settings.PUBLIC_URL:
+    # Else a link would be made from the request's `Host`, and could be made to lead elsewhere.
+    # Named as Django's views name each other.
+    page = {"template_name": "shop/password_reset.html"}
+    ask = PasswordResetView.as_view(form_class=accounts.AskForm, **page)
+    sent = PasswordResetDoneView.as_view(extra_context={"said": "sent"}, **page)
+    done = PasswordResetCompleteView.as_view(extra_context={"said": "done"}, **page)
+    choose = accounts.Choose.as_view(**page)
+    pages += [
+        path("password-reset/", ask, name="password_reset"),
+        path("password-reset/sent/", sent, name="password_reset_done"),
+        path("password-reset/done/", done, name="password_reset_complete"),
+        path("password-reset/<uidb64>/<token>/", choose, name="password_reset_confirm"),
+    ]
 
 without_pages = [
     path("", RedirectView.as_view(pattern_name="api-docs"), name="home"),

@@ -1,7 +1,6 @@
 """Pages to sign in and up, the account page with its buyer token, and resets of a password.
 
-Those are Django's views, with a limit of mails per address. They exist only where PUBLIC_URL is
-set: a link that was made from the request's `Host` could be made to lead elsewhere.
+Those are Django's views (`shop/urls.py`), with a limit of mails per address.
 """
 
 from __future__ import annotations
@@ -10,18 +9,21 @@ from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
-from django.contrib.auth import login, views
+from django.contrib.auth import login
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.forms import PasswordResetForm, SetPasswordForm
-from django.contrib.auth.views import LoginView, RedirectURLMixin, redirect_to_login
+from django.contrib.auth.views import (
+    LoginView,
+    PasswordResetConfirmView,
+    RedirectURLMixin,
+    redirect_to_login,
+)
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
-from django.views.generic import FormView, View
-from django.views.generic.base import TemplateResponseMixin
+from django.views.generic import FormView
 
 from inventory import outbox
 from shop.accounts import throttle, tokens
@@ -83,38 +85,10 @@ class AskForm(PasswordResetForm):
                 outbox.emit(RESET, {"user": user.pk}, queue=QUEUE)
 
 
-class _Page(TemplateResponseMixin, View):
-    template_name = "shop/password_reset.html"
-
-    def dispatch(self, request: HttpRequest, *arguments: Any, **named: Any) -> HttpResponseBase:
-        """Answer, if the shop knows its address."""
-        if not settings.PUBLIC_URL:
-            raise Http404
-        return super().dispatch(request, *arguments, **named)
-
-
-class Ask(_Page, views.PasswordResetView):
-    """Ask for a mail."""
-
-    form_class = AskForm
-
-
-class Sent(_Page, views.PasswordResetDoneView):
-    """Say that a mail is on its way, if there is such an account."""
-
-    said = "sent"
-
-
-class Choose(_Page, views.PasswordResetConfirmView):
+class Choose(PasswordResetConfirmView):
     """Choose a new password, which ends all sessions of the account."""
 
     def form_valid(self, form: SetPasswordForm[User]) -> HttpResponse:
         """Save it, and forget failed attempts to sign in."""
         throttle.forget(form.user.get_username())
         return super().form_valid(form)
-
-
-class Done(_Page, views.PasswordResetCompleteView):
-    """Say that the new password works."""
-
-    said = "done"

@@ -322,13 +322,6 @@ def test_an_account_that_is_closed_or_without_address_meanwhile_gets_no_mail(
     assert OutboxMessage.objects.get().done is not None
 
 
-def test_without_a_public_address_no_link_could_be_trusted(eve, settings):
-    settings.PUBLIC_URL = ""
-    assert Client().get("/password-reset/").status_code == 404
-    assert Client().post("/password-reset/", {"email": ADDRESS}).status_code == 404
-    assert not OutboxMessage.objects.exists()
-
-
 def test_signing_in_changes_the_sessions_key_and_keeps_its_cart(eve):
     sale, browser = a_sale(), Client()
     browser.post(f"/cart/{sale.pk}/", {"quantity": 1})

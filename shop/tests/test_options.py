@@ -69,6 +69,14 @@ def test_without_payments_no_provider_is_needed_and_none_is_listened_to(
     assert "shop.E003" not in start("check", **given | {"SHOP_PAYMENTS": "0"}).stderr
 
 
+def test_without_a_public_address_no_link_of_a_mail_could_be_trusted(
+    urls_with: Callable[..., None],
+) -> None:
+    assert Client().get("/password-reset/").status_code == 200
+    urls_with(PUBLIC_URL="")
+    assert Client().get("/password-reset/").status_code == 404
+
+
 def test_a_shop_of_one_language_speaks_no_other(ann: Buyer, sale: Any, settings: Any) -> None:
     settings.LANGUAGES = [("en", "English")]
     order = an_order(sale)
