@@ -126,15 +126,10 @@ class Counter:
         """Take a purchase's units from the counter if it has them; return None without Redis."""
         return self._circuit.ask(lambda: self._ask(purchase), otherwise=None)
 
-    def load(self, item: int, level: Level) -> bool:
-        """Set a counter to the database's value; return False if Redis does not answer."""
+    def load(self, item: int, level: Level) -> None:
+        """Set a counter to the database's value, if Redis answers."""
         arguments = [level.available, level.version, int(RELOAD * 1000)]
-
-        def load() -> bool:
-            self._load(keys=_keys(item), args=arguments)
-            return True
-
-        return self._circuit.ask(load, otherwise=False)
+        self._circuit.ask(lambda: self._load(keys=_keys(item), args=arguments), otherwise=None)
 
     def settle(self, item: int, version: int, sold: Iterable[tuple[Purchase, bool]]) -> None:
         """Settle tickets with the outcomes of their purchases; other tickets expire.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from itertools import count
 from random import random
 
@@ -190,14 +191,9 @@ class RedisPyLock(SinglePurchase):
         try:
             return super()._sell(purchase, on_granted)
         finally:
-            try:
+            # If the lease expired or Redis is down, the guard has decided anyway.
+            with suppress(LockError, RedisError):
                 lock.release()
-            except (LockError, RedisError):
-                # The lease expired or Redis is down; the guard has decided anyway.
-                self.lost += 1
-
-    lost = 0
-    """The number of locks that were lost before their release."""
 
     def take(self, purchase: Purchase) -> None:  # noqa: D102
         available = (
