@@ -24,6 +24,7 @@ from development.folder import alone, data_folder, exclusive, make_folder
 MARK = "SHOP_STACK_FOLDER"
 POLL = 0.05  # seconds between polls
 AGAIN = 2.0  # seconds until a process is signalled again
+PATIENCE = 10.0  # seconds until it is killed
 
 
 def find(folder: Path) -> list[psutil.Process]:
@@ -42,8 +43,8 @@ def wait(folder: Path, seconds: float) -> None:
     _wait(find(folder), seconds)
 
 
-def stop(folder: Path, seconds: float = 10) -> None:
-    """Ask every process of `folder` to end; kill the rest after `seconds`.
+def stop(folder: Path) -> None:
+    """Ask every process of `folder` to end; kill the rest after `PATIENCE`.
 
     Repeats until none is left: a starting supervisor forks new processes, and a process that is
     just being forked does not get its first signal.
@@ -51,11 +52,11 @@ def stop(folder: Path, seconds: float = 10) -> None:
     start = time.monotonic()
     while processes := find(folder):
         waited = time.monotonic() - start
-        if waited > 2 * seconds:
+        if waited > 2 * PATIENCE:
             raise StackError(f"These processes cannot be killed: {processes}")
         for process in processes:
             with suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGKILL if waited > seconds else _request(process))
+                process.send_signal(signal.SIGKILL if waited > PATIENCE else _request(process))
         _wait(processes, AGAIN)
 
 

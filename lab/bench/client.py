@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -54,22 +54,20 @@ def run(
     *,
     connections: int,
     seconds: float | None = None,
-    count: int | None = None,
     timeout: float = 10.0,
 ) -> Result:
-    """Send `requests` over `connections` connections until time, count or iterator is used up.
+    """Send `requests` over `connections` connections until time or iterator is used up.
 
-    `seconds` and `count` bound the run; without either the iterator must be finite. A request that
-    was sent is waited for, until nothing has come for `timeout` seconds. One whose connection
-    breaks, refuses or times out is counted in `errors` and never sent again: a purchase may have
-    happened. The clock starts when all connections stand. Raises `OSError` if they cannot be
-    opened at all.
+    Without `seconds` the iterator must be finite. A request that was sent is waited for, until
+    nothing has come for `timeout` seconds. One whose connection breaks, refuses or times out is
+    counted in `errors` and never sent again: a purchase may have happened. The clock starts when
+    all connections stand. Raises `OSError` if they cannot be opened at all.
     """
     connect, result = partial(_connect, (host, port), timeout), Result()
     with ExitStack() as cleanup:
         opened = [cleanup.enter_context(connect()) for _ in range(connections)]
         started = time.perf_counter()
-        left: Iterator[bytes] = islice(requests, count)
+        left = iter(requests)
         if seconds is not None:
             stop_at = started + seconds
             left = takewhile(lambda _: time.perf_counter() < stop_at, left)

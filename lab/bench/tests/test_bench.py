@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import socket
@@ -11,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -125,8 +125,8 @@ def test_peers_sell_exactly_their_stock(urls: ServerUrls, name: str) -> None:
         assert buy(port, sale, "1.forged").status == 401
         assert buy(port, sale + 1, token).status == 404
         assert shop.books([sale]) == targets.Books(1, 0)
-        requests = purchases([sale], shop.tokens)
-        load = client.run("127.0.0.1", port, requests, connections=8, count=3 * STOCK)
+        requests = islice(purchases([sale], shop.tokens), 3 * STOCK)
+        load = client.run("127.0.0.1", port, requests, connections=8)
         assert (load.statuses, load.errors) == ({201: STOCK - 2, 409: 2 * STOCK + 2}, 0)
         again = buy(port, sale, token, key, 2)
         assert (again.status, again.body) == (200, order.body)
@@ -191,16 +191,14 @@ def test_two_thousand_connections_are_all_used() -> None:
     assert used.count(1) == 2000
 
 
-@pytest.mark.parametrize("bound", [{"seconds": 0.3}, {"count": 100}])
-def test_time_or_a_number_ends_a_run_and_what_is_under_way_is_waited_for(bound) -> None:
-    endless = itertools.repeat(request_bytes("GET", "/", "127.0.0.1"))
+def test_time_ends_a_run_and_what_is_under_way_is_waited_for() -> None:
+    endless = repeat(request_bytes("GET", "/", "127.0.0.1"))
     with answering(lambda *_: response()) as port:
         started = time.monotonic()
-        result = client.run("127.0.0.1", port, endless, connections=4, **bound)
-        assert time.monotonic() - started >= result.seconds >= bound.get("seconds", 0)
+        result = client.run("127.0.0.1", port, endless, connections=4, seconds=0.3)
+        assert time.monotonic() - started >= result.seconds >= 0.3
     assert result.errors == 0
     assert len(result.latencies_ns) == result.statuses[200] > 0
-    assert bound.get("count") in {None, result.statuses[200]}
 
 
 def test_a_connection_that_the_server_closes_is_opened_again() -> None:
