@@ -14,7 +14,7 @@ from development.folder import make_folder
 from development.leftovers import private_folder
 from lab.bed import description as descriptions
 from lab.bed import postgres, rabbitmq, redis
-from lab.bed.description import SHOP, Description, Place, log_tail
+from lab.bed.description import SHOP, Place, log_tail
 from lab.bed.network import joined, network
 from lab.bed.operator import Operator, on_duty
 from lab.stack.proxies import libfaketime, small_disk
@@ -86,11 +86,6 @@ class Bed:
     operator: Operator | None = None
 
     @property
-    def description(self) -> Description:
-        """What it was started from."""
-        return self.place.description
-
-    @property
     def hosts(self) -> Hosts:
         """Its hosts."""
         return self.place.hosts
@@ -102,7 +97,7 @@ class Bed:
 
     def has(self) -> frozenset[str]:
         """Return what faults may need of it."""
-        kinds = {kind.need for name, kind in KINDS.items() if self.description.hosts_of(name)}
+        kinds = {kind.need for name, kind in KINDS.items() if self.place.description.hosts_of(name)}
         clock = {CLOCK} if libfaketime() else set()
         disk = {DISK} if any(host.disk for host in self.hosts.hosts.values()) else set()
         return frozenset({BED, *kinds, *clock, *disk} - {""})

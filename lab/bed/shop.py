@@ -56,7 +56,7 @@ def _nodes(bed: Bed, stack: Stack) -> dict[str, Node]:
     return {
         host.name if kind == "web" else f"{kind}-{host.name}": _node(bed, host, stack, kind)
         for kind in OF_SHOP
-        for host in map(bed.hosts.__getitem__, bed.description.hosts_of(kind))
+        for host in map(bed.hosts.__getitem__, bed.place.description.hosts_of(kind))
     }
 
 
@@ -76,7 +76,7 @@ def _node(bed: Bed, host: Host, stack: Stack, kind: str) -> Node:
 def _fronts(bed: Bed, stack: Stack) -> Iterator[Server]:
     """Set up what stands before the web nodes, and before the servers on the host `shop`."""
     port = stack.port
-    if FRONT in bed.description.hosts[SHOP]:
+    if FRONT in bed.place.description.hosts[SHOP]:
         yield web_front(bed.place, bed.shop, port)
         port = 0
     yield front(bed.place, bed.shop, _local(bed, stack), port)

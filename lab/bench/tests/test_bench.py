@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from django.core.management import call_command
 from django.db import connection
 
 from development.embedded import ServerUrls
-from development.entry import SERVER_VARIABLES
 from inventory.models import Item
 from lab import environment
 from lab.bench import client, growth, judged, report, targets
@@ -101,10 +101,8 @@ def test_the_command_writes_table_json_chart_and_page(
 @pytest.fixture
 def urls() -> ServerUrls:
     """The servers with the tests' database."""
-    found = (environment.text(name) for name in SERVER_VARIABLES)
-    database, *others = found
-    name = connection.settings_dict["NAME"]
-    return ServerUrls(urlsplit(database)._replace(path=f"/{name}").geturl(), *others)
+    urls, path = ServerUrls.of_environment(), f"/{connection.settings_dict['NAME']}"
+    return replace(urls, database=urlsplit(urls.database)._replace(path=path).geturl())
 
 
 @pytest.mark.long
