@@ -41,8 +41,10 @@ def chosen(fault: str, target: str) -> tuple[str, ...]:
     return tuple(each for each in offered(target) if each not in (NONE, ALL))
 
 
-class Breaker:
-    """Injects faults during one run, from a separate process.
+def start(
+    faults: tuple[str, ...], target: str, sale: str, seed: int, log: Path
+) -> subprocess.Popen[bytes]:
+    """Inject faults during one run, from a separate process, which is returned.
 
     Args:
         faults: their names.
@@ -51,27 +53,24 @@ class Breaker:
         seed: repeats the draw of the faults.
         log: of what was injected.
     """
+    given = (target, sale, str(seed), str(log), *faults)
+    return subprocess.Popen(
+        [sys.executable, "-m", "loadtest.ui.faults", *given],
+        cwd=Path(__file__).resolve().parents[2],
+        stdin=subprocess.PIPE,
+    )
 
-    def __init__(self, faults: tuple[str, ...], target: str, sale: str, seed: int, log: Path):
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "loadtest.ui.faults", target, sale, str(seed)),
-                *(str(log), *faults),
-            ],
-            cwd=Path(__file__).resolve().parents[2],
-            stdin=subprocess.PIPE,
-        )
 
-    def stop(self) -> str:
-        """Heal the last fault; return the error, empty on success."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            code = self._process.wait(_HEALING)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return f"the last fault was not healed within {_HEALING} s"
-        return f"the faults ended with an error ({code})" if code else ""
+def stop(injecting: subprocess.Popen[bytes]) -> str:
+    """Heal the last fault; return the error, empty on success."""
+    assert injecting.stdin is not None
+    injecting.stdin.close()
+    try:
+        code = injecting.wait(_HEALING)
+    except subprocess.TimeoutExpired:
+        injecting.kill()
+        return f"the last fault was not healed within {_HEALING} s"
+    return f"the faults ended with an error ({code})" if code else ""
 
 
 def main(target: str, sale: str, seed: str, log: str, *names: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -123,14 +123,22 @@ def _shop(run: RushRun) -> list[dict[str, str]]:
     ]
 
 
-def _of_ours(run: PageRun, tally: Tally) -> list[dict[str, str]]:
+def _of_ours(run: PageRun, tally: Tally) -> Iterator[dict[str, str]]:
+    plan = run.plan
+    if not plan.lasts:
+        meaning = "have played all their buyers"
+        if all_finished(run, tally) and run.phase == RUNNING:
+            meaning = "The work is done: stop the run to get the verdict."
+        yield _row("Users done", f"{tally.finished:,} of {plan.buyers:,}", meaning)
+    if plan.arrivals:
+        late = "buyers who found all users busy: increase the users"
+        yield _row("Late arrivals", tally.late, late)
+        yield _row("Not started", tally.unstarted, "buyers who were due but not started")
+    if plan.faults:
+        name = plan.faults[0] if len(plan.faults) == 1 else f"{len(plan.faults)} kinds"
+        yield _row("Fault", name, "one every 5 to 15 s. Stop the run to get the verdict.")
     owed = run.figures.get("owed", 0)
-    return [
-        *_finished(run, tally),
-        *_open_loop(run, tally),
-        *_faults(run),
-        _row("Follow-ups owed", owed, "orders whose confirmation is not sent"),
-    ]
+    yield _row("Follow-ups owed", owed, "orders whose confirmation is not sent")
 
 
 def _broken(run: PageRun | RushRun) -> list[dict[str, str]]:
@@ -152,32 +160,6 @@ def all_finished(run: PageRun | RushRun, tally: Tally) -> bool:
     """Return whether every user has played all their buyers."""
     lasts = isinstance(run, PageRun) and run.plan.lasts
     return not lasts and tally.finished >= run.plan.buyers
-
-
-def _finished(run: PageRun, tally: Tally) -> list[dict[str, str]]:
-    if run.plan.lasts:
-        return []
-    meaning = "have played all their buyers"
-    if all_finished(run, tally) and run.phase == RUNNING:
-        meaning = "The work is done: stop the run to get the verdict."
-    return [_row("Users done", f"{tally.finished:,} of {run.plan.buyers:,}", meaning)]
-
-
-def _open_loop(run: PageRun, tally: Tally) -> list[dict[str, str]]:
-    if not run.plan.arrivals:
-        return []
-    return [
-        _row("Late arrivals", tally.late, "buyers who found all users busy: increase the users"),
-        _row("Not started", tally.unstarted, "buyers who were due but not started"),
-    ]
-
-
-def _faults(run: PageRun) -> list[dict[str, str]]:
-    if not run.plan.faults:
-        return []
-    faults = run.plan.faults
-    name = faults[0] if len(faults) == 1 else f"{len(faults)} kinds"
-    return [_row("Fault", name, "one every 5 to 15 s. Stop the run to get the verdict.")]
 
 
 def _row(name: str, value: Any, meaning: str) -> dict[str, str]:

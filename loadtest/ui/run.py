@@ -22,7 +22,7 @@ from loadtest.conduct import SaleRun
 from loadtest.files import RunFolder
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import RunPlan
-from loadtest.ui.faults import Breaker
+from loadtest.ui import faults
 from loadtest.ui.judge import SO_FAR, Wanted
 
 logger = logging.getLogger(__name__)
@@ -122,11 +122,12 @@ class PageRun(SaleRun):
         if not plan.faults:
             yield
             return
-        breaker = Breaker(plan.faults, plan.target, plan.sale, plan.seed, self.files.faults)
+        log = self.files.faults
+        injecting = faults.start(plan.faults, plan.target, plan.sale, plan.seed, log)
         try:
             yield
         finally:
-            self.reason = breaker.stop() or self.reason
+            self.reason = faults.stop(injecting) or self.reason
 
     def watch(self) -> None:
         """Watch the shop, and judge what is certain already, until the load has ended."""
