@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from loadtest.checker import snapshot
 from loadtest.checker.snapshot import Header, Item, Terms
@@ -24,30 +24,26 @@ from loadtest.roles import MAIN, TIMED
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import Restocks, RunPlan, Schedule, ask_again, opening_of
 
-
-class Books(NamedTuple):
-    """What must come to rest: open follow-ups, and figures that no longer change."""
-
-    owed: int
-    figures: tuple[int, ...]
+Figures = tuple[int, ...]
+"""What must no longer change."""
 
 
-def at_rest(look: Callable[[float], Books | None], patience: float, pause: float) -> bool:
+def at_rest(look: Callable[[float], Figures | None], patience: float, pause: float) -> bool:
     """Wait until nothing is pending and nothing changes any more: whether it is so.
 
     Args:
-        look: reads the books, after so many seconds; None if the shop is silent.
+        look: reads the books, after so many seconds; None if the shop is silent, or something is
+            pending.
         patience: seconds for the shop to come to rest.
         pause: seconds between two looks.
     """
     start = time.monotonic()
-    before: Books | None = None
+    before: Figures | None = None
     while (since := time.monotonic() - start) < patience:
         now = look(since)
-        if now is not None:
-            if now == before and not now.owed:
-                return True
-            before = now
+        if now is not None and now == before:
+            return True
+        before = now
         time.sleep(pause)
     return False
 
@@ -179,12 +175,12 @@ class SaleRun(ABC):
             self.answers = False
         return self.answers
 
-    def books(self, since: float) -> Books | None:
-        """Look at what must come to rest, after so many seconds; None if the shop is silent."""
-        if not self.look():
+    def books(self, since: float) -> Figures | None:
+        """Look at what must come to rest, after so many seconds; see `at_rest`."""
+        if not self.look() or self.figures["owed"]:
             return None
         names = ("purchases", "held", "confirmed", "available")
-        return Books(self.figures["owed"], tuple(self.figures[name] for name in names))
+        return tuple(self.figures[name] for name in names)
 
 
 MAX_SNAPSHOTS = 400

@@ -33,11 +33,18 @@ class Response(NamedTuple):
     body: bytes
     closes: bool
 
-    def header(self, name: str) -> str | None:
-        """The value of a header, or None; `name` in any case."""
-        pattern = rb"\r\n" + re.escape(name.encode()) + rb":[ \t]*([^\r]*)"
-        match = re.search(pattern, self.head, re.IGNORECASE)
-        return match[1].strip().decode("latin-1") if match else None
+    def headers(self) -> dict[str, str]:
+        """The headers by their names in lower case.
+
+        Several of one name are joined by newlines, since cookies hold commas.
+        """
+        found: dict[str, str] = {}
+        for line in self.head.decode("latin-1").split("\r\n")[1:]:
+            name, colon, value = line.partition(":")
+            if colon:
+                name, value = name.strip().lower(), value.strip()
+                found[name] = f"{found[name]}\n{value}" if name in found else value
+        return found
 
 
 def request_bytes(

@@ -23,7 +23,7 @@ from lab.proof.testbed import Testbed, behaviour_for, misbehave, restart
 from lab.strategies import CLASSES
 from loadtest.address import address_of
 from loadtest.checker import Verdict
-from loadtest.conduct import Books, SaleRun
+from loadtest.conduct import Figures, SaleRun
 from loadtest.faults import Chaos, Fault, Target, find
 from loadtest.faults.postgres_hosts import SETTLED
 from loadtest.files import RunFiles
@@ -230,11 +230,11 @@ class Proof(SaleRun):
         if self.plan.lasts and self._testbed.stack is not None:
             restart(self._testbed.stack, self._say)
 
-    def books(self, since: float) -> Books | None:
+    def books(self, since: float) -> Figures | None:
         """Look at the sale's figures and what is pending."""
         now = super().books(since)
-        if now is not None:
-            self._say("waiting for the follow-up", since, now.owed)
+        if self.answers:
+            self._say("waiting for the follow-up", since, self.figures["owed"])
         return now
 
     def ask_again(self) -> None:

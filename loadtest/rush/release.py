@@ -34,20 +34,21 @@ class Release(StrEnum):
 
 @dataclass(slots=True)
 class Reply:
-    """What came of one request: the answer, or why there is none. Times in ns (monotonic)."""
+    """What came of one request: the answer, or why there is none. Times in ns (monotonic).
 
+    Attributes:
+        data: the request.
+        socket: its own.
+        received: of the answer so far.
+    """
+
+    data: bytes
+    socket: socket.socket
+    received: bytearray = field(default_factory=bytearray)
     start: int = 0
     end: int = 0
     response: Response | None = None
     problem: str = "no answer in time"
-
-
-@dataclass(slots=True)
-class _Exchange:
-    data: bytes
-    reply: Reply
-    socket: socket.socket
-    received: bytearray = field(default_factory=bytearray)
 
 
 def together(
@@ -67,25 +68,25 @@ def together(
         timeout: seconds for all answers, and as many for getting ready.
         ended: called as soon as a request has come to its end, with its number and its reply.
     """
-    exchanges = [_Exchange(_bytes(address, each), Reply(), _socket()) for each in requests]
+    replies = [Reply(_bytes(address, each), _socket()) for each in requests]
     try:
         if release is Release.LAST_BYTE:
-            _connect(address, exchanges, timeout)
-            held = [each for each in exchanges if _send(each, each.data[:-1], timeout)]
+            _connect(address, replies, timeout)
+            held = [each for each in replies if _send(each, each.data[:-1], timeout)]
             time.sleep(SETTLE)
             for each in held:
-                each.reply.start = time.monotonic_ns()
+                each.start = time.monotonic_ns()
                 _send(each, each.data[-1:], timeout)
         else:
-            for each in exchanges:
-                each.reply.start = time.monotonic_ns()
+            for each in replies:
+                each.start = time.monotonic_ns()
                 _connect(address, [each], timeout)
                 _send(each, each.data, timeout)
-        _gather(exchanges, time.monotonic() + timeout, ended)
+        _gather(replies, time.monotonic() + timeout, ended)
     finally:
-        for each in exchanges:
+        for each in replies:
             each.socket.close()
-    return [each.reply for each in exchanges]
+    return replies
 
 
 def send(address: Address, request: Request, timeout: float = 20.0) -> Response:
@@ -111,11 +112,11 @@ def _socket() -> socket.socket:
     return opened
 
 
-def _connect(address: Address, exchanges: Sequence[_Exchange], timeout: float) -> None:
-    """Open all connections; one that cannot be opened is the end of its exchange."""
+def _connect(address: Address, replies: Sequence[Reply], timeout: float) -> None:
+    """Open all connections; one that cannot be opened is the end of its reply."""
     give_up = time.monotonic() + timeout
     with selectors.DefaultSelector() as waiting:
-        for each in exchanges:
+        for each in replies:
             each.socket.connect_ex(address)
             waiting.register(each.socket, selectors.EVENT_WRITE, each)
         while waiting.get_map() and time.monotonic() < give_up:
@@ -127,27 +128,25 @@ def _connect(address: Address, exchanges: Sequence[_Exchange], timeout: float) -
             _end(key.data, "not connected in time")
 
 
-def _send(exchange: _Exchange, data: bytes, timeout: float) -> bool:
+def _send(reply: Reply, data: bytes, timeout: float) -> bool:
     """Send these bytes; return whether the exchange goes on."""
-    if exchange.reply.end:
+    if reply.end:
         return False
     try:
-        exchange.socket.settimeout(timeout)
-        exchange.socket.sendall(data)
-        exchange.socket.setblocking(False)
+        reply.socket.settimeout(timeout)
+        reply.socket.sendall(data)
+        reply.socket.setblocking(False)
     except OSError as error:
         # The server may have answered before it read everything, and closed.
-        exchange.reply.problem = f"not sent: {error.strerror or error}"
+        reply.problem = f"not sent: {error.strerror or error}"
     return True
 
 
-def _gather(
-    exchanges: Sequence[_Exchange], give_up: float, ended: Callable[[int, Reply], None]
-) -> None:
+def _gather(replies: Sequence[Reply], give_up: float, ended: Callable[[int, Reply], None]) -> None:
     with selectors.DefaultSelector() as waiting:
-        for number, each in enumerate(exchanges):
-            if each.reply.end:
-                ended(number, each.reply)
+        for number, each in enumerate(replies):
+            if each.end:
+                ended(number, each)
             else:
                 waiting.register(each.socket, selectors.EVENT_READ, (number, each))
         while waiting.get_map() and time.monotonic() < give_up:
@@ -157,47 +156,36 @@ def _gather(
                     waiting.unregister(key.fileobj)
                     # Some servers do nothing else until the client has closed, too.
                     each.socket.close()
-                    ended(number, each.reply)
+                    ended(number, each)
         for key in list(waiting.get_map().values()):
             number, each = key.data
-            _end(each, each.reply.problem)
-            ended(number, each.reply)
+            _end(each, each.problem)
+            ended(number, each)
 
 
-def _read(exchange: _Exchange) -> bool:
+def _read(reply: Reply) -> bool:
     """Take in what has arrived; return whether the exchange is over."""
     try:
-        data = exchange.socket.recv(framing.READ_SIZE)
+        data = reply.socket.recv(framing.READ_SIZE)
     except BlockingIOError:
         return False
     except OSError as error:
-        _end(exchange, f"cut: {error.strerror}")
+        _end(reply, f"cut: {error.strerror}")
         return True
-    exchange.received += data
+    reply.received += data
     try:
-        answer = framing.parse(bytes(exchange.received), closed=not data)
+        answer = framing.parse(bytes(reply.received), closed=not data)
     except framing.BadResponse:
-        _end(exchange, "not an answer in HTTP/1.1")
+        _end(reply, "not an answer in HTTP/1.1")
         return True
     if answer is not None:
-        exchange.reply.response = Response(answer.status, _headers(answer.head), answer.body)
-        _end(exchange, "")
+        reply.response = Response(answer.status, answer.headers(), answer.body)
+        _end(reply, "")
     elif not data:
-        _end(exchange, "closed without an answer")
-    return bool(exchange.reply.end)
+        _end(reply, "closed without an answer")
+    return bool(reply.end)
 
 
-def _headers(head: bytes) -> dict[str, str]:
-    """Return the headers; several of one name are joined by newlines, since cookies hold commas."""
-    found: dict[str, str] = {}
-    for line in head.decode("latin-1").split("\r\n")[1:]:
-        name, colon, value = line.partition(":")
-        if colon:
-            name, value = name.strip().lower(), value.strip()
-            found[name] = f"{found[name]}\n{value}" if name in found else value
-    return found
-
-
-def _end(exchange: _Exchange, problem: str) -> None:
-    exchange.reply.end, exchange.reply.problem = time.monotonic_ns(), problem
-    exchange.reply.start = exchange.reply.start or exchange.reply.end
+def _end(reply: Reply, problem: str) -> None:
+    reply.end, reply.problem = time.monotonic_ns(), problem
+    reply.start = reply.start or reply.end

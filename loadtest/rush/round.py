@@ -7,8 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from loadtest.checker import Need, Verdict, not_judged, snapshot
-from loadtest.conduct import Books as AtRest
-from loadtest.conduct import at_rest
+from loadtest.conduct import Figures, at_rest
 from loadtest.files import RunFiles
 from loadtest.history import Operation, Recorder, operations
 from loadtest.report.headline import counted
@@ -112,11 +111,11 @@ class Round:
         recorder = Recorder(self.files.path / "rush.jsonl")
         return Buyers(shop, plan, sale, buyers, recorder, self._observer)
 
-    def _look(self, since: float) -> AtRest:
+    def _look(self, since: float) -> Figures:
         """Read the shop's own books."""
         sale = self._buyers.sale
         self.final = now = within(STEP, "reading the books", lambda: self._shop.books(sale))
-        return AtRest(0, (now.total, now.available or 0, hash(frozenset(now.orders.items()))))
+        return now.total, now.available or 0, hash(frozenset(now.orders.items()))
 
     def _not_judged(self) -> dict[str, str]:
         """The properties that this round says nothing about, and why not."""

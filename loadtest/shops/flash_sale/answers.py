@@ -169,7 +169,8 @@ def nothing(code: str) -> Answer:
 
 def understand(response: Response) -> Answer:
     """Read an answer of the shop."""
-    return read(response.status, response.body, response.header("retry-after") or "")
+    retry_after = response.headers().get("retry-after", "") if response.status >= 400 else ""
+    return read(response.status, response.body, retry_after)
 
 
 def read(status: int, content: bytes, retry_after: str = "") -> Answer:
@@ -183,7 +184,7 @@ def read(status: int, content: bytes, retry_after: str = "") -> Answer:
     if not isinstance(body, dict):
         body = {}
     code = str(body.get("code", "")) if status >= 400 else ""
-    wait = float(retry_after) if status >= 400 and retry_after.isdigit() else 0.0
+    wait = float(retry_after) if retry_after.isdigit() else 0.0
     return Answer(status, code, body, wait, len(content), orders)
 
 
