@@ -37,7 +37,7 @@ class Buyer(User):
     @task
     def live(self) -> None:
         """Play as many buyers as the run has rounds, without end for 0 rounds."""
-        session = Session.of(self.environment)
+        session: Session = self.environment.session
         try:
             session.running.live(self.behaviour)
         except RunImpossible as error:

@@ -129,12 +129,6 @@ class Session:
         # The name of the current or the last run: a worker's late report may be of one before.
         self._run_name = ""
 
-    @staticmethod
-    def of(environment: Any) -> Session:
-        """The session that was attached to this environment."""
-        session: Session = environment.session
-        return session
-
     @property
     def running(self) -> Run:
         """This process's part of the current run. Raises `RunImpossible` if there is none."""

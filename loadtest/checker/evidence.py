@@ -123,10 +123,6 @@ class Evidence:
             return f"the snapshot tells no events, though {moved} orders are paid or have ended"
         return ""
 
-    def shown_by(self, facts: Mapping[str, Any]) -> tuple[int, ...]:
-        """The rows of the history that show a problem: its fact `calls`, numbers with commas."""
-        return tuple(int(row) for row in str(facts.get("calls", "")).split(",") if row)
-
     def accepted(self, item: str) -> list[Accepted]:
         """The accepted purchases of an item, by the time of their answers."""
         return [Accepted(*row) for row in self.rows(_ACCEPTED, item)]

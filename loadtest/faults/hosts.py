@@ -177,8 +177,9 @@ class Hosts:
 
     def cut(self, sender: str, *receivers: str) -> None:
         """Let the packets of one host to these others vanish; the way back stays open."""
+        rule = f"add element ip cut senders {{ {self[sender].address} }}\n"
         for each in receivers:
-            self._senders("add", each, self[sender].address)
+            self[each].run("nft", "-f", "-", given=rule)
 
     def separate(self, side: Iterable[str], other: Iterable[str]) -> None:
         """Let all packets between these two groups of hosts vanish."""
@@ -215,10 +216,6 @@ class Hosts:
         if not self[name].clock:
             raise FaultFailed(f"the processes of {name} run on the machine's clock")
         Path(self[name].clock).write_text(f"{seconds:+g}\n")
-
-    def _senders(self, verb: str, receiver: str, address: str) -> None:
-        rule = f"{verb} element ip cut senders {{ {address} }}\n"
-        self[receiver].run("nft", "-f", "-", given=rule)
 
     # --- its file ------------------------------------------------------------------------------
 

@@ -173,14 +173,6 @@ def test_a_target_serves_as_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "target.json").stat().st_mode & 0o077 == 0, "it holds passwords"
 
 
-def test_every_fault_says_what_it_does_and_what_is_expected() -> None:
-    for name, kind in FAULTS.items():
-        assert kind.name == name
-        assert kind.what
-        assert kind.expected
-        assert 0 <= kind.lasts[0] <= kind.lasts[1] <= 4
-
-
 # The proxy is slow, mute and cut off on command, and sees a client of PostgreSQL commit.
 
 

@@ -35,7 +35,7 @@ class Check(NamedTuple):
     Attributes:
         says: the evidence, with columns of the query in braces.
         query: finds the problems; its columns are their facts. What `Evidence.locate` looks for
-            tells when it happened.
+            tells when it happened; `calls` are rows of the history, with commas between them.
         certain: whether no later call or snapshot may take it back, so that it is judged while the
             run goes on. A call without an answer is unknown then.
     """
@@ -47,7 +47,8 @@ class Check(NamedTuple):
     def problems(self, evidence: Evidence) -> Iterator[Problem]:
         """What breaks the property in this way."""
         for facts in evidence.facts(self.query):
-            yield Problem(self.says, facts, evidence.shown_by(facts))
+            rows = str(facts.get("calls", "")).split(",")
+            yield Problem(self.says, facts, tuple(int(row) for row in rows if row))
 
 
 class Property(ABC):
