@@ -162,7 +162,7 @@ def _cached(sale: int, line: int | None = None) -> CachedSale:
     try:
         return sale_cache().get(sale)
     except NoSuchSale:
-        raise _about(line, Refusal("not_found")) from None
+        raise Refusal("not_found", sale=line) from None
     except (OperationalError, InterfaceError) as error:
         raise Refusal("busy") from error
 
@@ -171,12 +171,10 @@ def _refusal(
     outcome: SoldOut | LimitReached | KeyReused, item: int, line: int | None = None
 ) -> Refusal:
     if isinstance(outcome, SoldOut):
-        refusal = Refusal("sold_out", available=outcome.available)
-        if availability_cache().may(item):
-            refusal.more["may_come_back"] = True
-        return _about(line, refusal)
+        coming = availability_cache().may(item) or None
+        return Refusal("sold_out", available=outcome.available, may_come_back=coming, sale=line)
     if isinstance(outcome, LimitReached):
-        return _about(line, Refusal("limit_reached", left=outcome.left))
+        return Refusal("limit_reached", left=outcome.left, sale=line)
     return Refusal("idempotency_key_reused")
 
 
@@ -200,18 +198,11 @@ def _not_sold(error: Exception, buyer: int, *, cart: bool = False) -> Refusal:
 def _why_declined(sale: int, line: int | None) -> Refusal:
     """Return why the database declined what the sale cache had allowed."""
     try:
-        return _about(line, Refusal(sale_cache().refresh(sale).closed() or "paused"))
+        return Refusal(sale_cache().refresh(sale).closed() or "paused", sale=line)
     except NoSuchSale:
-        return _about(line, Refusal("not_found"))
+        return Refusal("not_found", sale=line)
     except (OperationalError, InterfaceError):
         return Refusal("busy")
-
-
-def _about(line: int | None, refusal: Refusal) -> Refusal:
-    """Name the sale of a cart's line in a refusal; None for a single purchase."""
-    if line is not None:
-        refusal.more["sale"] = line
-    return refusal
 
 
 def _replay_or_refuse(purchases: Sequence[DetailedPurchase], closed: Refusal) -> Bought:

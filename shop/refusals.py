@@ -113,11 +113,11 @@ class Refusal(Exception):
     Attributes:
         code: one of `PROBLEMS`.
         detail: the exact error, for the client's programmer.
-        more: figures, such as the units still available.
+        more: figures, such as the units still available; none that are None.
     """
 
-    def __init__(self, code: str, *, detail: str = "", **more: int) -> None:
+    def __init__(self, code: str, *, detail: str = "", **more: int | None) -> None:
         super().__init__(code)
         self.code = code
         self.detail = detail
-        self.more = more
+        self.more = {name: figure for name, figure in more.items() if figure is not None}
