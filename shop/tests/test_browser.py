@@ -146,19 +146,6 @@ def test_a_cart_is_bought_as_its_page_shows_it(open_page, javascript):
     assert wait_for_order(page).lines.get().quantity == 3
 
 
-def test_the_form_sent_twice_past_the_script_is_one_order(open_page, buyer):
-    page = open_page(a_sale(limit=5).get_absolute_url())
-    send = """async () => {
-        const form = document.querySelector("form.buy");
-        const send = () => fetch(form.action, { method: "POST", body: new FormData(form) });
-        return (await Promise.all([send(), send(), send()])).map((answer) => answer.url);
-    }"""
-    addresses = page.evaluate(send)
-    order = Order.objects.get(buyer=buyer)
-    assert len(addresses) == 3
-    assert all(address.endswith(order.get_absolute_url()) for address in addresses)
-
-
 def test_coming_back_from_an_order_and_buying_again_is_another_order(open_page, buyer):
     page = open_page(a_sale(limit=5).get_absolute_url())
     buy_button(page).click()
