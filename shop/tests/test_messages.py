@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from django.utils.translation.template import templatize
 
 import shop
 from shop.api import openapi
-from shop.money import to_major, to_minor
 from shop.orders.models import Order, OrderEvent
 from shop.pages import labels
 from shop.pages.labels import LABELS
@@ -185,24 +183,3 @@ def test_the_shops_name_is_set_in_one_place(sale, settings, client):
     pages = [client.get(path).content.decode() for path in ("/", "/sign-in/", f"/sales/{sale.pk}/")]
     assert all("Another name" in page and before not in page for page in pages)
     assert openapi.document()["info"]["title"] == "Another name"
-
-
-@pytest.mark.parametrize(
-    ("written", "currency", "stored"),
-    [
-        ("999", "CNY", 99_900),
-        ("9.5", "CNY", 950),
-        ("0.01", "EUR", 1),
-        ("1500", "JPY", 1500),
-        ("1.234", "KWD", 1234),
-    ],
-)
-def test_an_amount_is_stored_in_the_minor_unit_of_its_currency(written, currency, stored):
-    assert to_minor(Decimal(written), currency) == stored
-    assert to_major(stored, currency) == Decimal(written)
-
-
-@pytest.mark.parametrize(("written", "currency"), [("0.001", "CNY"), ("1.5", "JPY")])
-def test_an_amount_of_less_than_a_minor_unit_is_none(written, currency):
-    with pytest.raises(ValueError, match=currency):
-        to_minor(Decimal(written), currency)
