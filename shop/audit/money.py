@@ -12,10 +12,16 @@ from shop.money import plain
 from shop.payments.http_provider import ledger_lines
 from shop.payments.models import Payment
 
+OF_ITEMS = """ANY(ARRAY(
+    SELECT line.order_id FROM shop_orderline AS line
+    JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
+    WHERE reservation.item_id = ANY(%(items)s)))"""
+"""The orders of items. An array lets the audit of one sale use the index of orders; with IN it
+would read them all."""
+
 # The value of what a buyer keeps of an order, against captures minus refunds owed. Each step of an
-# order writes both in one transaction, so they agree at every moment. The array of orders lets the
-# audit of one sale use the index of orders; with IN it would read them all.
-UNPAID = """
+# order writes both in one transaction, so they agree at every moment.
+UNPAID = f"""
 SELECT shop_order.id, shop_order.status, shop_order.currency, worth.kept,
        COALESCE(taken.sum, 0)
 FROM shop_order
@@ -33,14 +39,11 @@ LEFT JOIN LATERAL (
     WHERE order_id = shop_order.id AND state = 'captured'
 ) AS taken ON true
 WHERE worth.kept <> COALESCE(taken.sum, 0)
-  AND (%(items)s::bigint[] IS NULL OR shop_order.id = ANY(ARRAY(
-    SELECT line.order_id FROM shop_orderline AS line
-    JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
-    WHERE reservation.item_id = ANY(%(items)s))))
+  AND (%(items)s::bigint[] IS NULL OR shop_order.id = {OF_ITEMS})
 ORDER BY shop_order.id LIMIT 1000
 """
 
-PAYMENTS = """
+PAYMENTS = f"""
 SELECT payment.id, payment.order_id, payment.intent, payment.state, shop_order.currency,
        payment.amount,
        COALESCE(sum(refund.amount) FILTER (WHERE refund.state = 'done'), 0)::bigint,
@@ -48,10 +51,7 @@ SELECT payment.id, payment.order_id, payment.intent, payment.state, shop_order.c
 FROM shop_payment AS payment
 JOIN shop_order ON shop_order.id = payment.order_id
 LEFT JOIN shop_refund AS refund ON refund.payment_id = payment.id
-WHERE payment.intent <> '' AND (%(items)s::bigint[] IS NULL OR payment.order_id = ANY(ARRAY(
-    SELECT line.order_id FROM shop_orderline AS line
-    JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
-    WHERE reservation.item_id = ANY(%(items)s))))
+WHERE payment.intent <> '' AND (%(items)s::bigint[] IS NULL OR payment.order_id = {OF_ITEMS})
 GROUP BY payment.id, shop_order.id
 """
 

@@ -29,17 +29,13 @@ MONEY = timedelta(minutes=15)
 """A provider may be unreachable for a while; after this long an operator should look."""
 
 # The reservation states that fit each order status. In an order of several lines, some may have
-# been given back while the order is unpaid or paid; at least one is left. An array lets the audit
-# of one sale use the index of orders; with IN it would read them all.
-MISMATCHES = """
+# been given back while the order is unpaid or paid; at least one is left.
+MISMATCHES = f"""
 SELECT shop_order.id, shop_order.status, min(reservation.state), max(reservation.state)
 FROM shop_order
 JOIN shop_orderline AS line ON line.order_id = shop_order.id
 JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
-WHERE %(items)s::bigint[] IS NULL OR shop_order.id = ANY(ARRAY(
-    SELECT line.order_id FROM shop_orderline AS line
-    JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
-    WHERE reservation.item_id = ANY(%(items)s)))
+WHERE %(items)s::bigint[] IS NULL OR shop_order.id = {money.OF_ITEMS}
 GROUP BY shop_order.id
 HAVING NOT CASE
     WHEN shop_order.status = 'awaiting_payment'
