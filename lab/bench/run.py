@@ -122,7 +122,7 @@ class Bench:
         after = target.clock.read()
         right = load.statuses[row.expected]
         changed = target.books(sales) - books
-        cpu = after.per(before, right)
+        share = 1e6 / right if right else 0.0
         return Sample(
             # Only correct answers count: a fast refusal is no purchase.
             rps=round(right / load.seconds, 1),
@@ -131,9 +131,7 @@ class Bench:
             errors=load.statuses.total() - right + load.errors,
             oversold=changed.oversold,
             lost=_lost(row, changed.orders, right, load.errors),
-            web_us=cpu.web,
-            database_us=cpu.database,
-            redis_us=cpu.redis,
+            **{f"{name}_us": (used - before[name]) * share for name, used in after.items()},
             batch=round(changed.orders / max(changed.transactions, 1), 1),
             worker_mb=worker_megabytes(target.stack),
         )

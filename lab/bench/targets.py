@@ -183,28 +183,6 @@ def _peer_tables() -> Iterator[None]:
             cursor.execute(drop)
 
 
-@dataclass(frozen=True, slots=True)
-class CpuTime:
-    """CPU time, user and system.
-
-    Attributes:
-        web, database, redis: seconds of the web processes, of PostgreSQL, of Redis.
-    """
-
-    web: float
-    database: float
-    redis: float
-
-    def per(self, since: CpuTime, answers: int) -> CpuTime:
-        """Return the microseconds per answer since an earlier reading; 0 without answers."""
-        share = 1e6 / answers if answers else 0.0
-        return CpuTime(
-            (self.web - since.web) * share,
-            (self.database - since.database) * share,
-            (self.redis - since.redis) * share,
-        )
-
-
 class CpuClock:
     """Reads the CPU time of a shop's servers, which must run on this machine.
 
@@ -219,10 +197,11 @@ class CpuClock:
             self._database = psutil.Process(cursor.fetchone()[0]).parent()
         self._redis = psutil.Process(client().info("server")["process_id"])
 
-    def read(self) -> CpuTime:
-        """Return the time used so far."""
+    def read(self) -> dict[str, float]:
+        """Return the seconds used so far, user and system, by server."""
         assert self._database is not None
-        return CpuTime(_of_tree(self._web), _of_tree(self._database), _of_tree(self._redis))
+        servers = {"web": self._web, "database": self._database, "redis": self._redis}
+        return {name: _of_tree(process) for name, process in servers.items()}
 
 
 def _of_tree(parent: psutil.Process) -> float:
