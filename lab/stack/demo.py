@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
 from django.conf import settings
@@ -183,10 +183,7 @@ class Demo:
                     fill_catalogue()
             for watch in watches:
                 for news in watch.news():
-                    line = Text.assemble(
-                        (time.strftime("%T "), "dim"),
-                        (news.text, "green" if news.good else "red"),
-                    )
+                    line = Text.assemble((time.strftime("%T "), "dim"), news)
                     self.console.print(line, soft_wrap=True)
             time.sleep(WATCH_SECONDS)
 
@@ -244,18 +241,6 @@ def pool_closed() -> Iterator[None]:
 WITH_WORKERS = {"psp", "web", "celery"}
 
 
-class News(NamedTuple):
-    """What became of a process.
-
-    Attributes:
-        text: one line; more if a process no longer starts.
-        good: it runs again.
-    """
-
-    text: str
-    good: bool = False
-
-
 class Watch:
     """Compares a supervisor's processes with the previous poll.
 
@@ -267,7 +252,7 @@ class Watch:
         self._states = {state.name: state for state in supervisor.states()}
         self._workers = {name: living_workers(state) for name, state in self._states.items()}
 
-    def news(self) -> Iterator[News]:
+    def news(self) -> Iterator[Text]:
         """Yield what became of processes since the previous call.
 
         Raises:
@@ -282,13 +267,14 @@ class Watch:
                 pids = ", ".join(map(str, sorted(dead)))
                 yield self._died(f"{now.name}: worker {pids}", now.name)
             if now.state == "RUNNING" and (before.state, before.pid) != (now.state, now.pid):
-                yield News(f"{now.name} is running again (pid {now.pid})", good=True)
+                yield Text(f"{now.name} is running again (pid {now.pid})", "green")
             if now.state == "FATAL" and before.state != "FATAL":
                 log = self.supervisor.log_tail(now.name)
-                yield News("\n    ".join([f"{now.name} no longer starts:", *log.splitlines()]))
+                lines = [f"{now.name} no longer starts:", *log.splitlines()]
+                yield Text("\n    ".join(lines), "red")
 
-    def _died(self, who: str, name: str) -> News:
-        return News(f"{who} died; its log: {self.supervisor.log_file(name)}")
+    def _died(self, who: str, name: str) -> Text:
+        return Text(f"{who} died; its log: {self.supervisor.log_file(name)}", "red")
 
 
 def living_workers(state: ProcessState) -> set[int]:
