@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, seed
 from hypothesis import settings as profile
 from hypothesis.stateful import run_state_machine_as_test
 
-from shop.tests.specification.found import FOUND, TOURS, Steps
+from shop.tests.specification.found import TOURS, Steps
 from shop.tests.specification.story import Story
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("stage")]
@@ -41,11 +41,6 @@ def play(stories: int, part: int | None = None) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
-
-
-@pytest.mark.parametrize("steps", FOUND.values(), ids=FOUND)
-def test_a_story_that_once_ended_badly_ends_well(steps: Steps) -> None:
-    Story().replay(steps)
 
 
 @pytest.mark.parametrize("steps", TOURS.values(), ids=TOURS)
