@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
+from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+
+def new_file(text: str) -> Path:
+    """Parse the path of a result, before the run that takes minutes to find it.
+
+    Raises:
+        ArgumentTypeError: no file can be there.
+    """
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise ArgumentTypeError(f"{text!r} is not a file in a folder that exists")
+    return path
 
 
 class RunFiles:

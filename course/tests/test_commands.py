@@ -57,9 +57,10 @@ def test_a_search_that_finds_something_exits_with_1_and_the_seed_repeats_it(caps
 
 
 @pytest.mark.parametrize("count", ["0", "-4"])
-def test_a_search_of_nothing_is_refused(count, capsys):
-    assert search("--schedules", count) == 2
-    assert "at least one" in capsys.readouterr().err
+@pytest.mark.parametrize("option", ["--schedules", "--processes"])
+def test_a_search_of_nothing_is_refused(option, count, capsys):
+    assert search(option, count) == 2
+    assert f"at least one of {option}" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -70,6 +70,13 @@ def test_a_count_that_cannot_be_is_refused_in_words(count):
         understand("prove", [f"--stock={count}"])
 
 
+@pytest.mark.parametrize("command", [["prove"], ["prove_shop", "oscar"]])
+def test_a_result_that_cannot_be_written_is_refused_before_the_run(command, tmp_path):
+    for path in (tmp_path / "none" / "result.json", tmp_path):
+        with pytest.raises(CommandError, match="not a file in a folder that exists"):
+            understand(command[0], [*command[1:], f"--json={path}"])
+
+
 @pytest.mark.parametrize("line", sorted(set(documented())))
 def test_a_documented_command_is_understood(line):
     words = shlex.split(line, comments=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from loadtest.address import RunImpossible
 from loadtest.checker import EXIT_CODES, UNKNOWN
+from loadtest.files import new_file
 from loadtest.rush.release import Release
 from loadtest.rush.result import Terminal
 from loadtest.rush.run import measure, rush_shop
@@ -44,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5, help="of each level (default: 5)")
     parser.add_argument("--release", choices=list(Release), default=Release.LAST_BYTE, type=Release)
     parser.add_argument("--folder", type=Path, help="keeps the histories and the books")
-    parser.add_argument("--json", type=Path, help="writes the result")
+    parser.add_argument("--json", type=new_file, help="writes the result")
     parser.add_argument("--measure", action="store_true", help="compare the ways of sending")
     parser.add_argument("--i-own-this-host", action="store_true", help="load another machine")
     options = parser.parse_args(arguments)

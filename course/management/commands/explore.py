@@ -40,8 +40,9 @@ class Command(BaseCommand):
         names = [name for name in options["faults"].split(",") if name]
         if unknown := [name for name in names if name not in ACTS]:
             raise CommandError(f"no such fault: {unknown[0]}", returncode=2)
-        if options["schedules"] < 1:
-            raise CommandError("a search takes at least one of --schedules", returncode=2)
+        for name in ("schedules", "processes"):
+            if options[name] < 1:
+                raise CommandError(f"a search takes at least one of --{name}", returncode=2)
         what = Exploration(
             frozenset({Act.SWITCH, *(ACTS[name] for name in names)}),
             EXPLORED_LOCKS[options["lock"]],

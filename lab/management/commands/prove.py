@@ -33,6 +33,7 @@ from lab.stack import entry
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.checker import EXIT_CODES, Verdict
 from loadtest.faults import BED_FAULTS, FAULTS, left_out
+from loadtest.files import new_file
 from loadtest.scenarios import MIXES
 from loadtest.steps import RunPlan
 
@@ -128,7 +129,9 @@ class Command(BaseCommand):
             choices=[control.name for control in controls.CONTROLS],
             help="run only this control, repeatable",
         )
-        parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
+        parser.add_argument(
+            "--json", type=new_file, metavar="FILE", help="write the result as JSON"
+        )
         parser.add_argument(
             "--jsonl",
             type=Path,

@@ -17,6 +17,7 @@ from development.signals import end_on_signals
 from lab.management.commands.prove import at_least_one
 from lab.stack.hosting import hosted
 from loadtest.address import RunImpossible
+from loadtest.files import new_file
 from loadtest.history import OK
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.plan import SCENES
@@ -52,7 +53,7 @@ class Command(BaseCommand):
             help="what buyers fight for, of what the shop offers; repeatable (all)",
         )
         parser.add_argument("--folder", type=Path, help="keep the histories and the books here")
-        parser.add_argument("--json", type=Path, help="write the result here")
+        parser.add_argument("--json", type=new_file, help="write the result here")
 
     def handle(self, **options: Any) -> None:  # noqa: D102
         name, row = options["shop"], options["row"]

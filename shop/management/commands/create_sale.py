@@ -6,7 +6,7 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from django.core.exceptions import ValidationError
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DataError
 
@@ -61,7 +61,10 @@ class Command(BaseCommand):
                 hold=timedelta(seconds=options["hold"]),
             )
         except ValidationError as error:
-            raise CommandError("; ".join(error.messages)) from error
+            texts = {name: " ".join(each) for name, each in error.message_dict.items()}
+            wrong = [texts.pop(NON_FIELD_ERRORS)] if NON_FIELD_ERRORS in texts else []
+            wrong += [f"--{name}: {text}" for name, text in texts.items()]
+            raise CommandError("; ".join(wrong)) from error
         except (DataError, OverflowError, ValueError) as error:
             raise CommandError(f"--stock, --starts-in or --hold: {error}") from error
         if options["json"]:
