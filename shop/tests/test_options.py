@@ -1,4 +1,4 @@
-"""A shop without pages, without payments, in one language: what `make take-home` asks for."""
+"""A shop without pages, without payments, in one language, as their variables say."""
 
 from __future__ import annotations
 
