@@ -23,7 +23,7 @@ from loadtest.scenarios import MIXES
 from loadtest.shops.flash_sale.specification import LIFECYCLE
 from loadtest.shops.unguarded import Server
 from loadtest.tests.fake_shop import FakeShop, serving
-from loadtest.tests.trivial_server import in_thread
+from loadtest.tests.trivial_server import OVERLAP, ROUND_TRIP, in_thread
 
 # A run ends when its buyers have finished, which takes a minute on a busy machine.
 pytestmark = pytest.mark.timeout(300)
@@ -193,8 +193,15 @@ def rush_by_locust(
     ],
 )
 def test_another_shop_is_rushed_and_judged_through_its_adapter(
-    guarded: bool, code: int, word: str, more: list[str], tmp_path: Path
+    guarded: bool,
+    code: int,
+    word: str,
+    more: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if not guarded:
+        monkeypatch.setattr(ROUND_TRIP, OVERLAP)
     with in_thread(Server(0, tmp_path, guarded=guarded)) as server:
         done = rush_by_locust(server.url, tmp_path, "loadtest.shops.unguarded:Adapter", *more)
     assert done.returncode == code, done.stderr

@@ -31,7 +31,7 @@ from loadtest.shop import (
     Unknown,
 )
 from loadtest.shops.unguarded import Adapter, Server
-from loadtest.tests.trivial_server import in_thread
+from loadtest.tests.trivial_server import OVERLAP, ROUND_TRIP, in_thread
 
 OFFERED = "loadtest.shops.unguarded:Adapter"
 
@@ -50,7 +50,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def broken(unguarded: str) -> RushResult:
-    return rush(Adapter(unguarded), unguarded)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ROUND_TRIP, OVERLAP)
+        return rush(Adapter(unguarded), unguarded)
 
 
 def rush(shop: Shop, url: str, **more: Any) -> RushResult:
@@ -121,8 +123,12 @@ def test_the_command_to_repeat_a_rush_is_the_one_that_was_typed() -> None:
 
 
 def test_the_command_prints_the_result_and_its_exit_code_says_it(
-    unguarded: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    unguarded: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(ROUND_TRIP, OVERLAP)
     size = ["--stock", "2", "--buyers", "8", "--rounds", "1"]
     arguments = ["--shop", OFFERED, "--host", unguarded, *size]
     assert main([*arguments, "--json", str(tmp_path / "out.json")]) == 1

@@ -25,7 +25,7 @@ from loadtest.shops.setup import installed, names, setup_of
 from loadtest.shops.unguarded import Server
 from loadtest.steps import RunPlan
 from loadtest.tests.simulated_world import World
-from loadtest.tests.trivial_server import in_thread
+from loadtest.tests.trivial_server import OVERLAP, ROUND_TRIP, in_thread
 from loadtest.ui import faults, pages
 from loadtest.ui.other_shops import offered, running
 from loadtest.ui.page import Referee, conclusion
@@ -233,7 +233,10 @@ print(json.dumps(vars(parser.parse_args([])) | {"shops": shops}, default=str))
     assert (form["shop"], form["shops"]) == ("flash_sale", ["flash_sale", "oscar"])
 
 
-def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: Path) -> None:
+def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ROUND_TRIP, OVERLAP)
     referee = Referee(Runs(tmp_path / "runs"), list)
     with in_thread(Server(0, tmp_path)) as server:
         run = referee.follow_rush(Rush(server.url, "loadtest.shops.unguarded:Adapter", 2, 20, 2))

@@ -14,6 +14,10 @@ from typing import TypeVar
 Reply = Callable[[int, bytes], bytes | None]
 AnyServer = TypeVar("AnyServer", bound=socketserver.BaseServer)
 
+ROUND_TRIP = "loadtest.shops.unguarded.ROUND_TRIP"
+OVERLAP = 0.05
+"""Seconds of a round trip in which a busy machine, too, lets the next request in."""
+
 
 @contextmanager
 def in_thread(server: AnyServer) -> Iterator[AnyServer]:
