@@ -13,6 +13,7 @@ import random
 import time
 import uuid
 from argparse import Namespace
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -175,7 +176,8 @@ class Session:
         try:
             if not isinstance(self._environment.runner, WorkerRunner):
                 # Workers get the choice with their options from the master, after this.
-                self._choose(self._options)
+                with self.page.starting() if self.page is not None else nullcontext():
+                    self._choose(self._options)
             self.run = self._new_run(self._options)
             if self.run is not None:
                 self.tallies["here"] = self.run.tally

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from loadtest.scenarios import MIXES
 from loadtest.shops.flash_sale.specification import LIFECYCLE
 from loadtest.shops.unguarded import Server
 from loadtest.tests.fake_shop import FakeShop, serving
-from loadtest.tests.trivial_server import OVERLAP, ROUND_TRIP, in_thread
+from loadtest.tests.trivial_server import OVERLAP, ROUND_TRIP, answering, in_thread
 
 # A run ends when its buyers have finished, which takes a minute on a busy machine.
 pytestmark = pytest.mark.timeout(300)
@@ -258,11 +259,16 @@ def serves(address: str) -> bool:
     return False
 
 
-def post(address: str, path: str, **headers: str) -> int:
+def post(address: str, path: str, host: str = "", **headers: str) -> int:
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
-    url = f"{address}{path}"
-    answer = urllib3.request("POST", url, fields=WORDS, headers=sent, retries=False, timeout=30)
+    url, fields = f"{address}{path}", WORDS | ({"host": host} if host else {})
+    answer = urllib3.request("POST", url, fields=fields, headers=sent, retries=False, timeout=30)
     return answer.status
+
+
+def state(address: str) -> str:
+    answer = urllib3.request("GET", f"{address}/stats/requests", timeout=30)
+    return str(answer.json()["state"])
 
 
 @pytest.mark.parametrize("path", POSTS)
@@ -281,8 +287,7 @@ def test_a_post_from_another_sites_page_is_refused(
     path: str, headers: dict[str, str], address: str
 ) -> None:
     assert post(address, path, **headers) == 403
-    state = urllib3.request("GET", f"{address}/stats/requests", timeout=30).json()["state"]
-    assert state == "ready"
+    assert state(address) in ("ready", "stopped")
 
 
 def test_posts_of_its_own_page_and_of_programs_are_done(address: str) -> None:
@@ -294,3 +299,14 @@ def test_posts_of_its_own_page_and_of_programs_are_done(address: str) -> None:
 def test_other_sites_may_link_to_the_page(address: str) -> None:
     headers = {"Sec-Fetch-Site": "cross-site", "Origin": "https://elsewhere.example"}
     assert urllib3.request("GET", address, headers=headers, timeout=30).status == 200
+
+
+def test_the_page_shows_a_run_while_it_is_prepared(address: str) -> None:
+    answers = threading.Event()
+    with answering(lambda *_: None, delay=answers) as shop:
+        try:
+            assert post(address, "/swarm", f"http://127.0.0.1:{shop}") == 200
+            wait_until("the shop is asked", lambda: state(address) == "spawning", 20)
+        finally:
+            answers.set()
+        wait_until("the shop's silence ends the start", lambda: state(address) == "stopped")

@@ -9,6 +9,7 @@ import logging
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,12 +52,14 @@ class Referee:
 
     Attributes:
         run: the current or last run.
+        starts: whether a run is being prepared.
         problem: why the last run could not start; empty if it did.
     """
 
     def __init__(self, runs: Runs, tallies: Callable[[], list[Tally]]) -> None:
         self.runs = runs
         self.problem = ""
+        self.starts = False
         self.run: PageRun | RushRun | None = None
         self._tallies = tallies
 
@@ -64,6 +67,15 @@ class Referee:
     def tally(self) -> Tally:
         """Return the sum over all processes."""
         return Tally.sum(self._tallies())
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Prepare a run inside the block."""
+        self.starts = True
+        try:
+            yield
+        finally:
+            self.starts = False
 
     def follow(self, plan: RunPlan, shop: DemoShop) -> RunFolder:
         """Follow a run from now on; return the folder for its history."""

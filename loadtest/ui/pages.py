@@ -265,6 +265,8 @@ def _add_to_locusts_answers(app: Flask, referee: Referee, base: str) -> None:
             answer = json.loads(response.get_data())
             shown = rows(referee.run, referee.tally)
             answer["extended_stats"] = [{"key": KEY, "data": shown}]
+            # Until a run is prepared, Locust is as before it, and its page goes back to the form.
+            answer["state"] = "spawning" if referee.starts else answer["state"]
             response.set_data(json.dumps(answer))
         elif request.path == f"{base}/" and response.status_code == 200:
             page = response.get_data(as_text=True)
