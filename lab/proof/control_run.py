@@ -110,14 +110,15 @@ def _one(control: Control, shop: Testbed, seed: int, buyers: int, watch: Watch) 
 
 @contextmanager
 def _switched_off(control: Control) -> Iterator[None]:
-    _execute(control.before)
+    execute(control.before)
     try:
         yield
     finally:
-        _execute((*EMPTY, *control.after))
+        execute((*EMPTY, *control.after))
 
 
-def _execute(statements: tuple[str, ...]) -> None:
+def execute(statements: tuple[str, ...]) -> None:
+    """Execute SQL, such as `EMPTY`, and begin with new sessions."""
     # One by one: ALTER SYSTEM refuses to share a transaction.
     with connection.cursor() as cursor:
         for statement in statements:

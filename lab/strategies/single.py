@@ -6,9 +6,9 @@ import time
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from django.contrib.postgres.functions import TransactionNow
 from django.db import IntegrityError
 from django.db.models import F
-from django.db.models.functions import Now
 
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
 from inventory.metrics import count_purchase
@@ -120,7 +120,7 @@ class SinglePurchase(OnePerTransaction):
             buyer=purchase.buyer,
             key=purchase.key,
             quantity=purchase.quantity,
-            deadline=Now() + purchase.hold,
+            deadline=TransactionNow() + purchase.hold,
         )
         granted = Granted(purchase, reservation.pk)
         [granted.opened] = on_granted([granted])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
+import sys
 import threading
 import time
 from collections import Counter
@@ -23,6 +25,7 @@ from django.core.management import call_command
 from django.db import connection
 
 from development.embedded import ServerUrls
+from development.entry import SERVER_VARIABLES
 from inventory.models import Item
 from lab import environment
 from lab.bench import client, growth, judged, report, targets
@@ -38,6 +41,7 @@ from loadtest.client import raise_file_limit
 from loadtest.framing import request_bytes
 from loadtest.tests.trivial_server import answering, response
 from shop.audit import examine
+from shop.tests.processes import succeed
 
 STOCK = 30
 DOCS = environment.PROJECT / "docs"
@@ -235,3 +239,19 @@ def test_a_server_that_is_not_there_is_an_error_at_once() -> None:
         port = listener.getsockname()[1]
     with pytest.raises(ConnectionRefusedError):
         client.run("127.0.0.1", port, numbered(1), connections=1)
+
+
+@pytest.mark.long
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_each_strategy_gets_the_verdict_that_it_deserves(tmp_path: Path) -> None:
+    out, names = tmp_path / "judged.json", ("combining", "row_lock", "naive")
+    command = (sys.executable, "manage.py", "bench", "--judge", "--only", *names)
+    # Servers of its own, which may be killed.
+    env = {name: each for name, each in os.environ.items() if name not in SERVER_VARIABLES}
+    succeed(*command, "--seconds", "3", "--json", str(out), env=env, seconds=600)
+    broken = {each["name"]: set(each["broken"]) for each in json.loads(out.read_text())["rows"]}
+    unsafe = broken.pop("naive")
+    assert unsafe
+    assert unsafe <= {"P1", "P2"}
+    assert broken == {"combining": set(), "row_lock": set()}

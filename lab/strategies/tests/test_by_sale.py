@@ -12,12 +12,14 @@ from django.urls import reverse
 from django.utils.html import escape
 
 from inventory.metrics import metrics
+from inventory.models import Reservation
 from inventory.outcomes import Busy
 from inventory.tests.helpers import at_once, in_thread
 from lab.models import SaleStrategy
 from lab.strategies import CLASSES, choice, strategy
 from lab.strategies.choice import StrategyNames, choose, chosen, open_sale
 from shop.catalogue.models import Sale
+from shop.orders.models import Order
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -31,7 +33,7 @@ def granted(by: str) -> float:
     )
 
 
-@pytest.mark.parametrize("name", ["", "combining", "guard", "preload"])
+@pytest.mark.parametrize("name", ["", *CLASSES])
 def test_a_purchase_is_sold_and_measured_by_the_strategy_of_its_sale(ann, sale_of, name):
     sale = sale_of(strategy=name or "guard")
     if not name:
@@ -39,6 +41,8 @@ def test_a_purchase_is_sold_and_measured_by_the_strategy_of_its_sale(ann, sale_o
     before = granted(name or "combining")
     ann.order(sale)
     assert granted(name or "combining") - before == 1
+    held, order = Reservation.objects.get(), Order.objects.get()
+    assert (held.deadline, held.deadline - order.created) == (order.pay_before, sale.hold)
 
 
 def test_all_sales_that_were_asked_for_are_read_again_by_one_query(
