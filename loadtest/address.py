@@ -11,7 +11,7 @@ ALLOWED_HOST = "LOADTEST_ALLOW_HOST"
 
 
 class RunImpossible(RuntimeError):
-    """The run cannot start; says why."""
+    """The run cannot start, or not be judged; says why."""
 
 
 def address_of(url: str, *, owned: bool = False) -> tuple[str, int]:

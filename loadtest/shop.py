@@ -11,21 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
+
+from msgspec import Meta
 
 from loadtest.history import Shown
 
 
 @dataclass(frozen=True)
 class Request:
-    """One HTTP request; `path` may hold a query.
+    """One HTTP request; `path` may hold a query, and has other characters than ASCII's encoded.
 
     The sender adds `Content-Length`, `Connection: close`, and a `Host` unless there is one.
     """
 
     method: str
-    path: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    path: Annotated[str, Meta(pattern="^/[!-~]*$")]
+    headers: Mapping[str, Annotated[str, Meta(pattern="^[\t -ÿ]*$")]] = field(default_factory=dict)
     body: bytes = b""
 
 
@@ -97,7 +99,7 @@ class Books:
 
     total: int
     available: int | None
-    orders: Mapping[str, int]
+    orders: Mapping[str, Annotated[int, Meta(ge=0)]]
 
 
 class Declined(Exception):

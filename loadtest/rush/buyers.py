@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, cast
 
+from loadtest.address import RunImpossible
+from loadtest.bounded import STEP, each_within, valid, within
 from loadtest.checker import snapshot
 from loadtest.finished import Finished, UnexpectedAnswer
 from loadtest.history import CONNECTION_REFUSED, INFO, OK, Operation, Recorder
 from loadtest.history import FAIL as REFUSED
 from loadtest.report.headline import counted
-from loadtest.rush.plan import CannotJudge, Observer, Plan, each_within, within
+from loadtest.rush.plan import Observer, Plan
 from loadtest.rush.release import Reply, send, together
 from loadtest.shop import (
     Bill,
@@ -26,14 +28,12 @@ from loadtest.shop import (
     Outcome,
     Refused,
     Request,
+    Response,
     Shop,
     Sold,
     Unknown,
     Vouchers,
 )
-
-STEP = 60.0
-"""Seconds that a step of the adapter may take, or one of its requests."""
 
 EACH = 3.0
 """Further seconds per buyer, to make them and to take them to the last step."""
@@ -88,7 +88,7 @@ class Buyers:
         if self.plan.scene is Level.VOUCHERS:
             shop = cast(Vouchers, self.shop)
             make = partial(shop.voucher, self.sale, self.plan.units)
-            self._voucher = within(STEP, "making a voucher", make)
+            self._voucher = within(STEP, "making a voucher", lambda: valid(str, make()))
             self._meet("redeem", "voucher", partial(shop.redeem, voucher=self._voucher))
         for attempt in range(1, ATTEMPTS + 1):
             asking = [n for n, each in enumerate(self.last) if isinstance(each, Unknown)]
@@ -105,11 +105,11 @@ class Buyers:
         """Yield the shop's own books, with who asked for each order, as the checker reads them.
 
         Raises:
-            CannotJudge: the books use other ids than the answers.
+            RunImpossible: the books use other ids than the answers.
         """
         cancelled = self.plan.scene is Level.CANCEL
         if self._sold and not cancelled and not self._sold.keys() & books.orders.keys():
-            raise CannotJudge(
+            raise RunImpossible(
                 f"none of the {len(self._sold)} orders that buyers were answered with is in the "
                 f"books, which name {len(books.orders)}: does the adapter read the same ids?"
             )
@@ -128,11 +128,12 @@ class Buyers:
             yield snapshot.Order(order, held, sale, sale, buyer, key, units)
         if self.plan.scene is Level.VOUCHERS:
             read = partial(cast(Vouchers, self.shop).redeemed, sale, self._voucher)
-            uses = within(STEP, "reading the voucher's uses", read)
+            uses = within(STEP, "reading the voucher's uses", lambda: valid(int, read()))
             yield snapshot.Voucher(self._voucher, self.plan.units, uses)
         if self.plan.scene is Level.CARTS:
             read_bills = partial(cast(Carts, self.shop).bills, sale)
-            bills: Mapping[str, Bill] = within(STEP, "reading the bills", read_bills)
+            step = "reading the bills"
+            bills = within(STEP, step, lambda: valid(dict[str, Bill], read_bills()))
             for order, bill in bills.items():
                 yield snapshot.Bill(order, bill.paid, bill.worth)
 
@@ -157,7 +158,10 @@ class Buyers:
 
     def _meet(self, step: str, op: str, request: Callable[[str, Buyer], Request | None]) -> None:
         """Send a request of every buyer at one moment; the answers are looked at by `prepare`."""
-        asked = within(STEP, step, lambda: [request(self.sale, each) for each in self.buyers])
+        asked = within(
+            *(STEP, step),
+            lambda: valid(list[Request | None], [request(self.sale, n) for n in self.buyers]),
+        )
         calls = [(n, each) for n, each in enumerate(asked) if each is not None]
         if calls:
             self.observer.step(f"{step}: {len(calls):,} requests at one moment")
@@ -168,10 +172,7 @@ class Buyers:
         self.observer.step(f"the last step: {counted(len(asking), 'buyer')} at one moment{again}")
         knows = Level.REPEATS in self.shop.levels
         clicks = [n for n in asking for _ in range(2 if knows and n % DOUBLE == 0 else 1)]
-        requests = within(
-            *(STEP, "the last step's request"),
-            lambda: [self.shop.buy(self.sale, self.buyers[n]) for n in clicks],
-        )
+        requests = self._requests("the last step's request", self.shop.buy, clicks)
         keys = [f"b{n}" if knows else f"b{n}.{attempt}" for n in clicks]
         names = [
             self._invoke("order", n, key, attempt) for n, key in zip(clicks, keys, strict=True)
@@ -180,8 +181,7 @@ class Buyers:
         # Where carts are fought for, each purchase has a companion that adds to its cart.
         each = 1
         if self.plan.scene is Level.CARTS:
-            add = partial(cast(Carts, self.shop).add_more, self.sale)
-            more = within(STEP, "adding to the cart", lambda: [add(self.buyers[n]) for n in clicks])
+            more = self._requests("adding to the cart", cast(Carts, self.shop).add_more, clicks)
             requests = [one for pair in zip(requests, more, strict=True) for one in pair]
             each = 2
 
@@ -192,6 +192,14 @@ class Buyers:
 
         self._together(requests, ended)
 
+    def _requests(
+        self, step: str, request: Callable[[str, Buyer], Request], numbers: Sequence[int]
+    ) -> list[Request]:
+        return within(
+            *(STEP, step),
+            lambda: valid(list[Request], [request(self.sale, self.buyers[n]) for n in numbers]),
+        )
+
     def _cancel(self) -> None:
         """Cancel every order twice at one moment; what it held must come back once."""
         cancel, sold = cast(Cancels, self.shop).cancel, enumerate(self.last)
@@ -199,10 +207,13 @@ class Buyers:
         self.observer.step(f"cancelling {len(twice) // 2:,} orders, each twice at one moment")
         calls = within(
             *(STEP, "the request to cancel"),
-            lambda: [(n, cancel(self.sale, self.buyers[n], order)) for n, order in twice],
+            lambda: valid(
+                list[tuple[int, Request]],
+                [(n, cancel(self.sale, self.buyers[n], order)) for n, order in twice],
+            ),
         )
         if not self._send("cancel", calls) and twice:
-            raise CannotJudge("the shop cancelled none of its orders")
+            raise RunImpossible("the shop cancelled none of its orders")
 
     def _send(self, op: str, calls: Sequence[tuple[int, Request]]) -> int:
         """Send buyers' requests that are no purchases at one moment: how many were granted."""
@@ -270,12 +281,13 @@ class Buyers:
             if "ECONNREFUSED" in reply.problem:
                 return Refused(CONNECTION_REFUSED)
             return Unknown(reply.problem)
-        try:
-            return self.shop.outcome(self.sale, self.buyers[number], reply.response)
-        except Exception as error:
-            raise CannotJudge(
-                f"understanding an answer failed: {type(error).__name__}: {error}"
-            ) from error
+        return within(STEP, "understanding an answer", partial(self._said, number, reply.response))
+
+    def _said(self, number: int, response: Response) -> Outcome:
+        outcome = self.shop.outcome(self.sale, self.buyers[number], response)
+        if not isinstance(outcome, Outcome):
+            raise TypeError(f"{outcome!r} is none of Sold, Refused and Unknown")
+        return valid(type(outcome), outcome)
 
 
 def _by_status(reply: Reply) -> Outcome:

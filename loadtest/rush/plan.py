@@ -1,14 +1,10 @@
-"""What a round is about, who follows it, and how long its steps may take."""
+"""What a round is about, and who follows it."""
 
 from __future__ import annotations
 
-import queue
-import threading
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from loadtest.finished import Report
 from loadtest.rush.release import Address, Release
@@ -16,12 +12,6 @@ from loadtest.shop import Level
 
 if TYPE_CHECKING:
     from loadtest.rush.result import RushResult
-
-T = TypeVar("T")
-
-AT_ONCE = 16
-"""Buyers who are prepared at the same time."""
-
 
 SCENES = (Level.STOCK, Level.VOUCHERS, Level.CARTS, Level.CANCEL)
 """What the buyers of a round may fight for, or give back twice."""
@@ -60,54 +50,3 @@ class Observer:
     def within(self, where: Callable[[], str]) -> Observer:
         """Return an observer that says at each step where it is."""
         return replace(self, step=lambda text: self.step(f"{where()}: {text}"))
-
-
-class CannotJudge(RuntimeError):
-    """A step failed or took too long, so that there is no verdict; says which and why."""
-
-
-def within(seconds: float, step: str, work: Callable[[], T]) -> T:
-    """Return what a step returns.
-
-    Raises:
-        CannotJudge: it raised, or took longer.
-    """
-    [found] = each_within(seconds, step, [None], lambda _: work())
-    return found
-
-
-def each_within(
-    seconds: float, step: str, items: Sequence[Any], work: Callable[[Any], T]
-) -> list[T]:
-    """Do a step for each of these, several at a time, and return what it returns.
-
-    Raises:
-        CannotJudge: one raised, or all together took longer.
-    """
-    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
-    for number in range(len(items)):
-        todo.put(number)
-
-    def work_off() -> None:
-        with suppress(queue.Empty):
-            while True:
-                number = todo.get_nowait()
-                try:
-                    done.put((number, work(items[number]), None))
-                except BaseException as error:  # noqa: BLE001 - an adapter may raise anything
-                    done.put((number, None, error))
-
-    for _ in range(min(AT_ONCE, len(items))):
-        # Daemons: Python does not wait for them at its end.
-        threading.Thread(target=work_off, daemon=True).start()
-    found: dict[int, T] = {}
-    give_up = time.monotonic() + seconds
-    while len(found) < len(items):
-        try:
-            number, found[number], error = done.get(timeout=max(0.0, give_up - time.monotonic()))
-        except queue.Empty:
-            raise CannotJudge(f"{step} took longer than {seconds:g} s") from None
-        if error is not None:
-            raise CannotJudge(f"{step} failed: {type(error).__name__}: {error}") from error
-    return [found[number] for number in range(len(items))]

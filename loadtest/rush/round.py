@@ -6,13 +6,15 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from loadtest.address import RunImpossible
+from loadtest.bounded import STEP, valid, within
 from loadtest.checker import Need, Verdict, not_judged, snapshot
 from loadtest.conduct import Figures, at_rest
 from loadtest.files import RunFiles
 from loadtest.history import Operation, Recorder, operations
 from loadtest.report.headline import counted
-from loadtest.rush.buyers import EACH, STEP, Buyers
-from loadtest.rush.plan import CannotJudge, Observer, Plan, within
+from loadtest.rush.buyers import EACH, Buyers
+from loadtest.rush.plan import Observer, Plan
 from loadtest.shop import SOLD_OUT, Books, Level, Outcome, Refused, Shop, Sold, Unknown
 from loadtest.steps import judge_run
 
@@ -24,7 +26,7 @@ LOOK = 1.0
 
 
 class Round:
-    """One round. Its `run` raises `CannotJudge` if a step failed or took too long.
+    """One round. Its `run` raises `RunImpossible` if a step failed or took too long.
 
     Args:
         shop: the adapter.
@@ -87,7 +89,7 @@ class Round:
             self._buyers.run()
         self._observer.step("reading the shop's books until they do not change")
         if not at_rest(self._look, STEP, LOOK):
-            raise CannotJudge(f"the books still change after {STEP:g} s")
+            raise RunImpossible(f"the books still change after {STEP:g} s")
         rows = list(self._buyers.rows(self.final))
         snapshot.write(self.files.final, snapshot.Header(time.monotonic_ns()), rows)
         self._observer.step("comparing every answer with the books")
@@ -103,18 +105,19 @@ class Round:
         shop, plan = self._shop, self.plan
         size = f"{counted(plan.stock, 'unit')}, making {counted(plan.buyers, 'buyer')}"
         self._observer.step(f"opening a sale of {size}")
-        sale = within(STEP, "opening a sale", lambda: shop.open(plan.stock))
+        sale = within(STEP, "opening a sale", lambda: valid(str, shop.open(plan.stock)))
         seconds = STEP + EACH * plan.buyers
         buyers = within(seconds, "making buyers", lambda: list(shop.buyers(sale, plan.buyers)))
         if len(buyers) < plan.buyers:
-            raise CannotJudge(f"the shop made {len(buyers)} of {plan.buyers} buyers")
+            raise RunImpossible(f"the shop made {len(buyers)} of {plan.buyers} buyers")
         recorder = Recorder(self.files.path / "rush.jsonl")
         return Buyers(shop, plan, sale, buyers, recorder, self._observer)
 
     def _look(self, since: float) -> Figures:
         """Read the shop's own books."""
         sale = self._buyers.sale
-        self.final = now = within(STEP, "reading the books", lambda: self._shop.books(sale))
+        books = self._shop.books
+        self.final = now = within(STEP, "reading the books", lambda: valid(Books, books(sale)))
         return now.total, now.available or 0, hash(frozenset(now.orders.items()))
 
     def _not_judged(self) -> dict[str, str]:

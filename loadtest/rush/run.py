@@ -15,7 +15,7 @@ from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL
 from loadtest.client import file_shortage, raise_file_limit
 from loadtest.report.headline import counted
-from loadtest.rush.plan import SCENES, CannotJudge, Observer, Plan
+from loadtest.rush.plan import SCENES, Observer, Plan
 from loadtest.rush.release import Release
 from loadtest.rush.result import RushResult, violations
 from loadtest.rush.round import Round
@@ -78,7 +78,7 @@ def rush_shop(
                 observer.round(result)
             if shrink:
                 result.smallest = _smallest(shop, result.rounds, folders, observer)
-        except (CannotJudge, RunImpossible, OSError) as error:  # such as a folder in use
+        except (RunImpossible, OSError) as error:  # such as a folder in use
             result.reason = str(error)
     return result
 
@@ -109,11 +109,11 @@ def _plan(
     host: str, units: int, buyers: int, rounds: int, release: Release, *, owned: bool
 ) -> Plan:
     if units < 1:
-        raise CannotJudge("a sale without stock shows nothing: take at least one unit")
+        raise RunImpossible("a sale without stock shows nothing: take at least one unit")
     if buyers < 2 or rounds < 1:
-        raise CannotJudge("a rush takes at least two buyers and one round")
+        raise RunImpossible("a rush takes at least two buyers and one round")
     if problem := file_shortage(buyers, raise_file_limit()):
-        raise CannotJudge(problem)
+        raise RunImpossible(problem)
     return Plan(address_of(host, owned=owned), Level.STOCK, units, buyers, release)
 
 
@@ -158,7 +158,7 @@ def _smallest(
             smaller = replace(first.plan, units=units, buyers=buyers)
             try:
                 played = _play(shop, smaller, folders, NOBODY)
-            except CannotJudge:
+            except RunImpossible:
                 return first
             if played.outcome == FAIL:
                 return played

@@ -6,11 +6,19 @@ import importlib
 import sys
 
 from loadtest.address import RunImpossible
-from loadtest.shop import Shop
+from loadtest.bounded import STEP, within
+from loadtest.shop import Cancels, Carts, Level, Shop, Vouchers
 from loadtest.shops.setup import names
 
 OURS = "flash_sale"
 """This project's own shop, which is loaded as a whole and not by rushes only."""
+
+_ASKED: dict[Level, type] = {
+    Level.STOCK: Shop,
+    Level.VOUCHERS: Vouchers,
+    Level.CARTS: Carts,
+    Level.CANCEL: Cancels,
+}
 
 
 def load(name: str, host: str) -> Shop:
@@ -34,10 +42,16 @@ def load(name: str, host: str) -> Shop:
         module, attribute = f"{__name__}.{name}.adapter", "Adapter"
     if "" not in sys.path:
         sys.path.insert(0, "")
-    try:
+
+    def make() -> Shop:
         made: Shop = getattr(importlib.import_module(module), attribute)(host)
-    except Exception as error:
-        raise RunImpossible(f"no adapter {name}: {type(error).__name__}: {error}") from error
-    if missing := [each for each in ("name", "version", "levels") if not hasattr(made, each)]:
+        if not {Level.STOCK} <= made.levels <= set(Level):
+            raise ValueError(f"its levels are {made.levels}, without 'stock' or with unknown ones")
+        return made
+
+    made = within(STEP, f"loading the adapter {name}", make)
+    asked = [kind for level, kind in _ASKED.items() if level in made.levels]
+    members = {each for kind in asked for each in (*kind.__annotations__, *vars(kind))}
+    if missing := sorted(n for n in members if not n.startswith("_") and not hasattr(made, n)):
         raise RunImpossible(f"the adapter {name} lacks {', '.join(missing)}")
     return made

@@ -15,6 +15,7 @@ import pytest
 
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush import buyers as rush_buyers
+from loadtest.rush import round as rush_round
 from loadtest.rush.__main__ import command, main
 from loadtest.rush.result import CLEAR, Terminal
 from loadtest.shop import (
@@ -28,6 +29,7 @@ from loadtest.shop import (
     Response,
     Send,
     Shop,
+    Sold,
     Unknown,
 )
 from loadtest.shops.unguarded import Adapter, Server
@@ -195,6 +197,22 @@ def other_ids(self: Adapter, sale: str) -> Books:
     return replace(books, orders={f"#{each}": 1 for each in books.orders})
 
 
+NO_BYTES: Any = {}
+
+
+def numbers(self: Adapter, sale: str) -> Books:
+    books = Adapter.books(self, sale)
+    return replace(books, orders={n: 1 for n, _ in enumerate(books.orders)})  # type: ignore[misc]
+
+
+def leaves(*_: object) -> None:
+    raise SystemExit("two\nlines")
+
+
+def never(*_: object) -> None:
+    threading.Event().wait()
+
+
 def cancel_another(self: Adapter, sale: str, buyer: str, _: str) -> Request:
     return Adapter.cancel(self, sale, buyer, "0")
 
@@ -203,7 +221,22 @@ def cancel_another(self: Adapter, sale: str, buyer: str, _: str) -> Request:
     ("call", "does", "reason"),
     [
         ("prepare", no_address, "preparing the buyers failed: KeyError: 'address'"),
-        ("open", lambda *_: threading.Event().wait(), "opening a sale took longer than 0.2 s"),
+        ("open", never, "opening a sale took longer than 0.2 s"),
+        ("open", lambda *_: 7, "opening a sale failed: ValidationError: Expected `str`, got `int`"),
+        ("add_to_cart", lambda *_: 7, "add to cart failed: ValidationError: Expected `object | n"),
+        ("buy", lambda *_: None, "the last step's request failed: ValidationError: Expected `obj"),
+        ("buy", lambda *_: Request("GET", "/a b"), "matching regex '^/[!-~]*$' - at `$[0].path`"),
+        (
+            "buy",
+            lambda *_: Request("GET", "/", body=NO_BYTES),
+            "Expected `bytes`, got `object` - at `$[0]",
+        ),
+        ("outcome", never, "understanding an answer took longer than 0.2 s"),
+        ("outcome", leaves, "understanding an answer failed: SystemExit: two lines"),
+        ("outcome", lambda *_: None, "TypeError: None is none of Sold, Refused and Unknown"),
+        ("outcome", lambda *_: Sold(7), "ValidationError: Expected `str`, got `int` - at `$.order"),  # type: ignore[arg-type]
+        ("books", lambda *_: None, "reading the books failed: ValidationError: Expected `object`"),
+        ("books", numbers, "Expected `str`, got `int` - at `key` in `$.orders`"),
         ("books", other_ids, "none of the 5 orders that buyers were answered with is in the books"),
         ("buyers", lambda *_: [], "the shop made 0 of 30 buyers"),
         ("cancel", cancel_another, "the shop cancelled none of its orders"),
@@ -212,13 +245,14 @@ def cancel_another(self: Adapter, sale: str, buyer: str, _: str) -> Request:
 def test_what_goes_wrong_is_a_clear_line_and_no_verdict(
     call: str, does: Any, reason: str, guarded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if call == "open":
-        monkeypatch.setattr("loadtest.rush.round.STEP", 0.2)
+    if does is never:
+        for module in (rush_round, rush_buyers):
+            monkeypatch.setattr(module, "STEP", 0.2)
     shop = type("Broken", (Adapter,), {call: does, "levels": {Level.STOCK, Level.CANCEL}})
     result = rush(shop(guarded), guarded)
     assert (result.verdict, result.exit_code) == ("unknown", 2)
     assert reason in result.reason
-    assert reason in "\n".join(result.lines())
+    assert reason in "\n".join(result.lines(width=200))
 
 
 @pytest.mark.parametrize(
@@ -302,6 +336,21 @@ def test_a_buyer_may_be_turned_away_before_the_last_step(guarded: str) -> None:
     assert sum(each.code == "no delivery there" for each in result.rounds[0].calls) == 15
 
 
+class WithoutStock(Adapter):
+    levels = frozenset({Level.CARTS})
+
+
+class WithoutSale:
+    name, version, levels = "no sale", "1", frozenset({Level.STOCK, Level.CANCEL})
+
+    def __init__(self, host: str) -> None: ...
+
+
+class Leaves(Adapter):
+    def __init__(self, host: str) -> None:
+        raise SystemExit(host)
+
+
 class NoSuchShop(StockOnly):
     def __init__(self, host: str) -> None:
         raise KeyError(f"no shop at {host}")
@@ -314,6 +363,9 @@ class NoSuchShop(StockOnly):
         ("no_such_module:Adapter", "no_such_module"),
         ("loadtest.shop:Sold", "Sold"),
         (f"{__name__}:NoSuchShop", "no shop at"),
+        (f"{__name__}:Leaves", "SystemExit: http://127.0.0.1:1"),
+        (f"{__name__}:WithoutStock", "without 'stock'"),
+        (f"{__name__}:WithoutSale", "lacks add_to_cart, books, buy, buyers, cancel, open, outcome"),
     ],
 )
 def test_an_adapter_that_is_none_is_refused_with_exit_code_2(
