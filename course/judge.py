@@ -1,9 +1,9 @@
 """A learner's lock, judged in a process of its own that is bounded and stopped in time.
 
-`run` starts that process, `python -m course.judge LESSON FILENAME SECONDS`, with an empty
-environment.  It reads the file from stdin and writes its verdict to stdout as JSON.  Before it runs
-the file, it bounds its memory and processor time, and from then on opens nothing, so that the file
-can neither write nor connect to anything.
+`run` starts that process, `python -m course.judge LESSON FILENAME`, with an empty environment.  It
+reads the file from stdin and writes its verdict to stdout as JSON.  Before it runs the file, it
+bounds its memory and processor time, and from then on opens nothing, so that the file can neither
+write nor connect to anything.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
@@ -39,10 +40,14 @@ from course.simulator.virtual import VIRTUAL
 ROOT = Path(__file__).resolve().parents[1]
 
 SECONDS = 10
-"""Of CPU time, which does not depend on how busy the machine is."""
+"""Of CPU time, which does not depend on how busy the machine is, for the whole search."""
 
-PATIENCE = 6
-"""How many times as long the process may take by the clock, if it computes nothing."""
+SECONDS_PER_CLIENT = 3
+"""Of CPU time between the starts of two clients: even one that asks the server all the time takes
+a third of that."""
+
+PATIENCE = 6 * SECONDS
+"""Seconds by the clock that the process may take."""
 
 MAX_FILE = 64 * 1024
 
@@ -67,32 +72,32 @@ class Verdict:
         return not self.error and not self.wrong
 
 
-def run(lesson: Lesson, source: str, filename: str, *, seconds: int = SECONDS) -> Verdict:
-    """Judge a file in a process of its own, which gets `seconds` of CPU time."""
+def run(lesson: Lesson, source: str, filename: str) -> Verdict:
+    """Judge a file in a process of its own."""
     if len(source.encode()) > MAX_FILE:
         return Verdict(error=f"{filename}: larger than {MAX_FILE >> 10} KB")
-    words = ["-B", "-m", "course.judge", lesson.slug, filename, str(seconds)]
     with tempfile.TemporaryDirectory() as folder:
         try:
             done = subprocess.run(
-                [sys.executable, *words],
+                [sys.executable, "-B", "-m", "course.judge", lesson.slug, filename],
                 input=source,
                 capture_output=True,
                 cwd=folder,
                 env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
                 encoding="utf-8",
-                timeout=PATIENCE * seconds,
+                timeout=PATIENCE,
                 check=False,
             )
-            out_of_time = -done.returncode in (signal.SIGKILL, signal.SIGXCPU)
+            out_of_time = -done.returncode in (signal.SIGKILL, signal.SIGXCPU, signal.SIGPROF)
         except subprocess.TimeoutExpired:
             out_of_time = True
     if out_of_time:
-        why = f"not searched within {seconds} s; is there a loop in it that never ends?"
+        return Verdict(error=f"{filename}: it took too long; is there a loop that never ends?")
+    try:
+        values = json.loads(done.stdout)
+    except ValueError:
+        why = f"it ended its process (exit code {done.returncode}), or wrote to its output"
         return Verdict(error=f"{filename}: {why}")
-    if done.returncode or not done.stdout:
-        return Verdict(error=f"{filename}: it ended its process (exit code {done.returncode})")
-    values = json.loads(done.stdout)
     return Verdict(**values | {"rows": tuple(Row(**line) for line in values["rows"])})
 
 
@@ -113,6 +118,8 @@ def judge(lesson: Lesson, source: str, filename: str) -> Verdict:
         return Verdict(error=f"{filename}: it calls itself without an end")
     except Exception as problem:  # noqa: BLE001 - any error of the learner's code
         return Verdict(error=_where(problem, filename))
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _search(lesson: Lesson, kind: OwnLock) -> Verdict:
@@ -148,11 +155,11 @@ def _where(problem: Exception, filename: str) -> str:
     frames = traceback.extract_tb(problem.__traceback__)
     at = [frame.lineno for frame in frames if frame.filename == filename]
     place = f", line {at[-1]}" if at else ""
-    text = " ".join(str(problem).split())
+    text = textwrap.shorten(str(problem), 300, placeholder=" …")
     return f"{filename}{place}: {type(problem).__name__}: {text}"
 
 
-def bound(seconds: int) -> None:
+def bound() -> None:
     """Bound this process for the rest of its life."""
     for name in MODULES:
         importlib.import_module(name)
@@ -161,7 +168,7 @@ def bound(seconds: int) -> None:
     # A system that cannot bound the one bounds the other.
     for limit, most in (
         (resource.RLIMIT_AS, MEMORY),
-        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_CPU, SECONDS),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, 0),
     ):
@@ -171,11 +178,11 @@ def bound(seconds: int) -> None:
 
 def main() -> None:
     """Judge the file on stdin."""
-    slug, filename, seconds = sys.argv[1:]
+    slug, filename = sys.argv[1:]
     source = sys.stdin.read()
     lesson = find(slug)
     lesson.plan  # noqa: B018 - loads it, while files can be opened
-    bound(int(seconds))
+    bound()
     json.dump(asdict(judge(lesson, source, filename)), sys.stdout)
 
 
@@ -206,7 +213,7 @@ class OwnLock:
         try:
             self._code = compile(source, filename, "exec", dont_inherit=True)
         except SyntaxError as problem:
-            raise Unusable(f"line {problem.lineno}: {problem.msg}") from None
+            raise Unusable(f"line {problem.lineno or 1}: {problem.msg}") from None
         self._plan = plan
         self._kind = self._load()
 
@@ -218,6 +225,7 @@ class OwnLock:
         return getattr(self._kind, name)
 
     def _load(self) -> type:
+        signal.setitimer(signal.ITIMER_PROF, SECONDS_PER_CLIENT)  # then SIGPROF ends the process
         module = ModuleType(NAME)
         sys.modules[NAME] = module  # dataclasses look there
         module.__dict__["__builtins__"] = dict(BUILTINS)
@@ -225,7 +233,8 @@ class OwnLock:
         name_scripts(module)
         found = self._plan.lock_in(module)
         if found is None:
-            raise Unusable(f"no class in it has the methods {' and '.join(self._plan.methods)}")
+            wanted = " and ".join(self._plan.methods)
+            raise Unusable(f"no class in it has the methods {wanted}, without async")
         return found
 
 

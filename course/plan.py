@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from types import ModuleType
 from typing import Any
 
@@ -255,6 +256,10 @@ class Plan:
             for value in vars(module).values()
             if isinstance(value, type)
             and value.__module__ == module.__name__
-            and all(callable(getattr(value, name, None)) for name in self.methods)
+            and all(_is_plain(getattr(value, name, None)) for name in self.methods)
         ]
         return classes[-1] if classes else None
+
+
+def _is_plain(method: object) -> bool:
+    return callable(method) and not iscoroutinefunction(method)
