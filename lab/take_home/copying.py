@@ -41,8 +41,8 @@ DOCUMENTS = {
 PAYMENTS = DOCUMENTS["payments.md"]
 
 STAYS = re.compile(
-    r"\b(labs?|loadtest|course|benchmarks?|bench|locust|mutants?|proofs?|demo)\b"
-    r"|make (?!test|run|lint|types|format|messages|take-home)\w",
+    r"\b(labs?|loadtest|course|benchmarks?|bench|locust|mutants?|proofs?|demo|concerts?)\b"
+    r"|`make (?!test|run|lint|types|format|messages|take-home)\w",
     re.IGNORECASE,
 )
 """What a taken-home shop does not have."""
@@ -287,8 +287,9 @@ def taken(relative: str, text: str, wanted: Wanted) -> str:
         text = without(text, STAYING_PACKAGES[relative])
     if relative == "LICENSE":  # whose notice must stay
         return text
-    slug = re.sub(r"[^a-z0-9]+", "-", wanted.name.lower()).strip("-")
-    return text.replace(NAME, wanted.name).replace(SLUG, slug)
+    slug = re.sub(r"[^a-z0-9]+", "-", wanted.name.lower()).strip("-") or "shop"
+    names = {NAME: wanted.name, SLUG: slug}
+    return re.sub("|".join(names), lambda found: names[found[0]], text)
 
 
 def _document(text: str, documents: Collection[str]) -> str:

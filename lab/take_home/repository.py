@@ -8,6 +8,7 @@ the team has made of the first one.
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,9 @@ from typing import Any
 from lab.take_home.copying import PROJECT, Wanted, copy
 
 UPSTREAM = "upstream"
+
+NAME = re.compile(r'[^"\\\x00-\x1f]{1,40}')
+"""A shop's name fits between quotes, and on a line of code."""
 
 NOBODY = ("-c", "user.name=take-home", "-c", "user.email=take-home@localhost")
 
@@ -46,15 +50,17 @@ def take(destination: Path, name: str, **options: Any) -> str:
         What to do next.
 
     Raises:
-        NotTaken: the folder is neither or not named, or the name has no letters.
+        NotTaken: the folder is neither or not named, or code cannot quote the name.
     """
-    if destination == Path():
-        raise NotTaken("DEST is missing: make take-home DEST=../acme …")
     destination = destination.resolve()
-    if not any(letter.isascii() and letter.isalnum() for letter in name) or '"' in name:
-        raise NotTaken('NAME needs letters, and no quotes: make take-home NAME="Acme Tickets" …')
+    if PROJECT in (destination, *destination.parents):
+        raise NotTaken("DEST is missing, or in this repository: make take-home DEST=../acme …")
+    if not NAME.fullmatch(name):
+        raise NotTaken(
+            'NAME needs 1 to 40 characters, no " and no \\: make take-home NAME="Acme Tickets" …'
+        )
     version = _git(PROJECT, "rev-parse", "--short", "HEAD")
-    if not destination.exists() or not any(destination.iterdir()):
+    if not destination.exists() or (destination.is_dir() and not any(destination.iterdir())):
         _git(PROJECT, "init", "--quiet", f"--initial-branch={UPSTREAM}", str(destination))
         copy(destination, Wanted(name, **options))
         _commit(destination, f"Take the shop home from {version}")
@@ -106,14 +112,14 @@ def main() -> None:
     parser.add_argument("name", help="the shop's name")
     for option in ("pages", "payments"):
         parser.add_argument(f"--{option}", choices=["yes", "none"])
-    parser.add_argument("--languages", help="codes such as en,zh-hans, the default first")
+    parser.add_argument("--languages", default="", help="codes such as en,zh-hans, the default first")
     given = parser.parse_args()
     options: dict[str, bool | str] = {}
     for option in ("pages", "payments"):
         if chosen := getattr(given, option):
             options[option] = chosen == "yes"
-    if given.languages:
-        options["languages"] = given.languages
+    if languages := given.languages.replace(" ", ""):
+        options["languages"] = languages
     try:
         print(take(given.destination, given.name.strip(), **options))
     except NotTaken as refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -120,6 +121,9 @@ def test_its_documents_and_its_makefile_lead_nowhere_else(any_acme):
     for page in (acme / "README.md", *(acme / "docs").glob("*.md")):
         for link in re.findall(r"\]\((?!https:)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), (page, link)
+        assert not re.search(r"(?m)^##.*\n+(?=##|\Z)|concerts?/", page.read_text()), page
+        for path in re.findall(r"`((?:\w+|\.ci)/[\w./-]+)`", page.read_text()):
+            assert (acme / path).exists(), (page, path)
         for target in re.findall(r"\bmake ([a-z-]+)", page.read_text()):
             assert f"\n{target}:" in (acme / "Makefile").read_text(), (page, target)
     assert ACME in (acme / "README.md").read_text()
@@ -189,9 +193,11 @@ def test_a_later_copy_is_what_the_first_one_was(tmp_path):
 @pytest.mark.parametrize(
     ("folder", "name", "why"),
     [
-        *(("new", name, "NAME") for name in ("", "抢购", 'Acme "Tickets"')),
+        *(("new", name, "NAME") for name in ("", 'Acme "Tickets"', "Acme\\new", "Acme " * 9)),
         ("", ACME, "DEST is missing"),
+        (PROJECT / "acme", ACME, "in this repository"),
         ("full", ACME, "not empty"),
+        ("full/thesis.txt", ACME, "not empty"),
     ],
 )
 def test_what_cannot_be_taken_home_is_refused_with_the_reason(tmp_path, folder, name, why):
@@ -199,6 +205,15 @@ def test_what_cannot_be_taken_home_is_refused_with_the_reason(tmp_path, folder, 
     (tmp_path / "full" / "thesis.txt").write_text("my only copy")
     with pytest.raises(NotTaken, match=why):
         take(tmp_path / folder if folder else Path(), name)
+
+
+@pytest.mark.parametrize("name", ["抢购", "A flash-sale & $HOME's"])
+def test_make_hands_on_a_name_and_languages_as_they_are_given(tmp_path, name):
+    make = f"make -C {PROJECT} take-home DEST={tmp_path} LANGUAGES='zh-hans, en' NAME="
+    run(tmp_path, make + shlex.quote(name.replace("$", "$$")))
+    found = (tmp_path / "shop" / "environment.py").read_text("utf-8")
+    assert f'"SHOP_NAME", "{name}"' in found
+    assert '"SHOP_LANGUAGES", "zh-hans,en"' in found
 
 
 def test_a_text_that_is_replaced_and_no_longer_there_is_reported():
