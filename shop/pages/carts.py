@@ -26,6 +26,9 @@ from shop.refusals import Refusal
 SESSION_KEY = "cart"
 """Name of the session's entry: quantities by sale id, as text because sessions are JSON."""
 
+TYPED = "details"
+"""Name of the session's entry with details that were typed into a page which the cart replaced."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -47,12 +50,12 @@ class Line:
 def cart(request: HttpRequest) -> HttpResponse:
     """Show the cart (GET), or update or buy it (POST)."""
     if request.method != "POST":
-        return _show(request, uuid4(), CartForm())
+        return _show(request, uuid4(), CartForm(initial=request.session.pop(TYPED, {})))
     asked = "update" in request.POST
     if not (asked or request.user.is_authenticated):
         return redirect_to_login(request.path)
     if _updated(request, asked=asked) or not request.user.is_authenticated:
-        return redirect("cart")
+        return _again(request)
     form = CartForm(request.POST)
     if not form.is_valid():
         return _refuse(request, form, Refusal(form.refusal()))
@@ -77,17 +80,17 @@ def change(request: HttpRequest, sale: int) -> HttpResponse:
     form = LineForm(request.POST)
     if not form.is_valid():
         messages.error(request, refusals.message("invalid_quantity"))
-        return redirect("cart")
+        return _again(request)
     kept = _kept(request)
     kept.pop(str(sale), None)
     if quantity := form.cleaned_data["quantity"]:
         others = Sale.objects.filter(pk__in=map(int, kept)).exclude(currency=currency)
         if len(kept) >= MAX_LINES or others.exists():
             messages.error(request, refusals.message("invalid_cart"))
-            return redirect("cart")
+            return _again(request)
         kept[str(sale)] = quantity
     request.session[SESSION_KEY] = kept
-    return redirect("cart")
+    return _again(request)
 
 
 def _updated(request: HttpRequest, *, asked: bool) -> bool:
@@ -110,6 +113,12 @@ def _updated(request: HttpRequest, *, asked: bool) -> bool:
             request, gettext("Your cart has changed. Please check the total before you buy.")
         )
     return True
+
+
+def _again(request: HttpRequest) -> HttpResponse:
+    if typed := {name: request.POST[name] for name in Order.DETAILS if name in request.POST}:
+        request.session[TYPED] = typed
+    return redirect("cart")
 
 
 def _kept(request: HttpRequest) -> dict[str, int]:

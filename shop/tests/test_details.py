@@ -12,6 +12,7 @@ import pytest
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
+from django.forms import UUIDField, fields_for_model
 
 from inventory.outcomes import Granted, PurchaseTicket
 from inventory.selling import batch
@@ -24,6 +25,7 @@ from shop.orders import creation, details
 from shop.orders.creation import OPEN_ORDERS
 from shop.orders.details import DetailedPurchase
 from shop.orders.models import Order, OrderLine
+from shop.pages.forms import CartForm
 from shop.payments.models import WebhookEvent
 from shop.refusals import Refusal
 
@@ -46,6 +48,9 @@ def note(transactional_db: None, monkeypatch: pytest.MonkeyPatch):
             monkeypatch.setitem(creation.ORDER, name, expression)
         monkeypatch.setattr(Order, "DETAILS", (*named,))
         monkeypatch.setattr(creation, "DEFAULTS", details.complete({}))
+        monkeypatch.setattr(
+            CartForm, "base_fields", {"key": UUIDField(), **fields_for_model(Order, named)}
+        )
         yield
 
 
@@ -89,6 +94,20 @@ def test_a_carts_order_has_the_details_too(sale, ann):
     bought = check_out(ann.user.pk, uuid4(), [Wanted(sale.pk, 1)], {"note": "ring twice"})
     order = Order.objects.get(pk=bought.order.pk)
     assert details.labelled(order) == [("A note", "ring twice")]
+
+
+@pytest.mark.usefixtures("note")
+def test_the_cart_shows_the_details_that_were_typed_before_it_changed(sale, browser):
+    line, typed = f"/cart/{sale.pk}/", {"name": "Ann Ander", "note": ""}
+    units = {f"{sale.pk}-quantity": "1"}
+    pages = [
+        browser.post(line, {"quantity": "1", **typed}, follow=True),
+        browser.post("/cart/", {**units, "update": "", **typed}, follow=True),
+        browser.post("/cart/", {f"{sale.pk}-quantity": "2", **typed}, follow=True),
+        browser.post(line, {"quantity": "", **typed}, follow=True),
+    ]
+    assert ['value="Ann Ander"' in page.text for page in pages] == [True] * 4
+    assert "Ann Ander" not in browser.get("/cart/").text
 
 
 def _member(field: Any) -> type[msgspec.Struct]:

@@ -111,7 +111,9 @@ def _forms(node: Node, where: str, main: Node) -> Iterator[Form]:
     action = node.attributes.get("action") or where
     text = buttons[0].text if buttons else ""
     for button in main.all("button", **outside):
-        yield Form(action, values | {button.attributes["name"]: ""}, limits, button.text, False)
+        has = button.attributes
+        sent = values | {has["name"]: has.get("value", "")}
+        yield Form(has.get("formaction", action), sent, limits, button.text, False)
     yield Form(action, values, limits, text, any("disabled" in b.attributes for b in buttons))
     for button in node.all("button"):
         if elsewhere := button.attributes.get("formaction"):
