@@ -112,7 +112,9 @@ def main() -> None:
     parser.add_argument("name", help="the shop's name")
     for option in ("pages", "payments"):
         parser.add_argument(f"--{option}", choices=["yes", "none"])
-    parser.add_argument("--languages", default="", help="codes such as en,zh-hans, the default first")
+    parser.add_argument(
+        "--languages", default="", help="codes such as en,zh-hans, the default first"
+    )
     given = parser.parse_args()
     options: dict[str, bool | str] = {}
     for option in ("pages", "payments"):
