@@ -52,9 +52,9 @@ def take(destination: Path, name: str, **options: Any) -> str:
     Raises:
         NotTaken: the folder is neither or not named, or code cannot quote the name.
     """
+    if destination == Path():
+        raise NotTaken("DEST is missing: make take-home DEST=../acme …")
     destination = destination.resolve()
-    if PROJECT in (destination, *destination.parents):
-        raise NotTaken("DEST is missing, or in this repository: make take-home DEST=../acme …")
     if not NAME.fullmatch(name):
         raise NotTaken(
             'NAME needs 1 to 40 characters, no " and no \\: make take-home NAME="Acme Tickets" …'

@@ -195,7 +195,6 @@ def test_a_later_copy_is_what_the_first_one_was(tmp_path):
     [
         *(("new", name, "NAME") for name in ("", 'Acme "Tickets"', "Acme\\new", "Acme " * 9)),
         ("", ACME, "DEST is missing"),
-        (PROJECT / "acme", ACME, "in this repository"),
         ("full", ACME, "not empty"),
         ("full/thesis.txt", ACME, "not empty"),
     ],
