@@ -26,7 +26,7 @@ class LockStatus:
 
     Attributes:
         owner: the holder's name, by default "host/process id"; None if the lock is free.
-        token: the holder's fencing token; 0 if the lock is free.
+        token: the holder's fencing token; 0 if the lock is free, or its value is not a lock's.
         remaining: seconds until the holder's lease expires, unless it is renewed.
         waiters: names of the live clients in the queue, the next holder first.
     """
@@ -60,7 +60,8 @@ def _status_in(answer: tuple[bytes | str, int, list[bytes | str]]) -> LockStatus
     if not value:
         return LockStatus(None, 0, 0.0, waiters)
     [owner], fence = owners_in([value]), text(value).partition(":")[0]
-    return LockStatus(owner, int(fence), max(remaining_ms, 0) / 1000, waiters)
+    token = int(fence) if fence.isdecimal() else 0
+    return LockStatus(owner, token, max(remaining_ms, 0) / 1000, waiters)
 
 
 def note_own_lease(remote: Remote, caller: object, timeout: float | None) -> str | None:

@@ -11,6 +11,7 @@ import pytest
 from locking import LockError, LockLost, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_shared import RedisWriteLock
+from locking.backends.redis_status import LockStatus, status_of
 from locking.tests.helpers import (
     Task,
     ask,
@@ -114,6 +115,7 @@ def test_a_foreign_value_at_the_locks_name_has_a_readable_owner(store):
     """As python-redis-lock's ids were once, which are no text."""
     store.set("lock:{phone}", b"\xd6{\xff")
     assert RedisLock(store, "phone").owner() == "\\xd6{\\xff"
+    assert status_of(RedisLock(store, "phone")) == LockStatus("\\xd6{\\xff", 0, 0.0, ())
     with pytest.raises(LockTimeout):
         RedisLock(store, "phone").acquire(timeout=0)
 
