@@ -20,7 +20,7 @@ from lab.bench.judged import STRATEGIES
 from lab.bench.rows import Row
 from lab.bench.rows import rows as bench_rows
 from lab.bench.run import PURCHASES, Bench, Measured
-from lab.management.commands.prove import quieten
+from lab.management.commands.prove import at_least_one, quieten
 from lab.proof import testbed
 from lab.proof.load import LoadFailed
 from lab.strategies import CLASSES
@@ -37,7 +37,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
         report.add_arguments(parser, seconds=5, rounds=3)
-        parser.add_argument("--concurrency", type=int, default=128, help="connections (128)")
+        parser.add_argument(
+            "--concurrency", type=at_least_one, default=128, help="connections (128)"
+        )
         parser.add_argument(
             "--crowd", type=int, default=2000, help="connections of the rush rows (2000; 0: none)"
         )

@@ -47,9 +47,11 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
+        folder, minutes = options["folder"], options["minutes"]
+        if minutes <= 0:
+            raise CommandError("--minutes must be above 0.")
         end_on_signals()
         console = Console()
-        folder, minutes = options["folder"], options["minutes"]
         folder.mkdir(parents=True, exist_ok=True)
         with alone(folder / "soak.lock") as free:
             if not free:

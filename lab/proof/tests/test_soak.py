@@ -8,6 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
 
 from lab.proof.soak import STRATEGIES, draw_round, soak
 
@@ -88,3 +90,9 @@ def test_a_soak_continues_where_it_was_stopped(tmp_path: Path) -> None:
 
 def test_no_round_begins_when_the_minutes_are_over(tmp_path: Path) -> None:
     assert soak(tmp_path, print, seed=7, minutes=0, round_minutes=1)["rounds"] == 0
+
+
+@pytest.mark.parametrize(("command", "option"), [("soak", "--minutes"), ("bench", "--concurrency")])
+def test_nothing_is_neither_soaked_nor_measured(command: str, option: str) -> None:
+    with pytest.raises(CommandError, match=option):
+        call_command(command, option, "0")
