@@ -214,6 +214,8 @@ class OwnLock:
             self._code = compile(source, filename, "exec", dont_inherit=True)
         except SyntaxError as problem:
             raise Unusable(f"line {problem.lineno or 1}: {problem.msg}") from None
+        except ValueError as problem:  # a null byte, before Python 3.11.4
+            raise Unusable(f"line 1: {problem}") from None
         self._plan = plan
         self._kind = self._load()
 

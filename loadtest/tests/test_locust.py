@@ -217,7 +217,7 @@ def test_another_shop_is_rushed_and_judged_through_its_adapter(
 @pytest.mark.parametrize(
     ("url", "shop", "said"),
     [
-        ("http://127.0.0.1:1", "no_such:Adapter", "no adapter no_such:Adapter"),
+        ("http://127.0.0.1:1", "no_such:Adapter", "loading the adapter no_such:Adapter failed"),
         ("http://shop.example", "loadtest.shops.unguarded:Adapter", "--i-own-this-host"),
         ("http://127.0.0.1:1", "loadtest.shops.unguarded:Adapter", "opening a sale failed"),
     ],
