@@ -93,12 +93,12 @@ def run(lesson: Lesson, source: str, filename: str) -> Verdict:
             out_of_time = True
     if out_of_time:
         return Verdict(error=f"{filename}: it took too long; is there a loop that never ends?")
-    try:
+    with suppress(ValueError, TypeError, KeyError):
         values = json.loads(done.stdout)
-    except ValueError:
-        why = f"it ended its process (exit code {done.returncode}), or wrote to its output"
-        return Verdict(error=f"{filename}: {why}")
-    return Verdict(**values | {"rows": tuple(Row(**line) for line in values["rows"])})
+        if not done.returncode:
+            return Verdict(**values | {"rows": tuple(Row(**line) for line in values["rows"])})
+    why = f"it ended its process (exit code {done.returncode}), or wrote to its output"
+    return Verdict(error=f"{filename}: {why}")
 
 
 # -- in the process

@@ -129,6 +129,10 @@ OUTPUT = "it ended its process (exit code 0), or wrote to its output"
         ("#" * (MAX_FILE + 1), "larger than 64 KB"),
         ("from redis import connection\nconnection.sys.stdout.write('seen')", OUTPUT),
         ("from redis import connection\nconnection.os.fork()", OUTPUT),
+        (
+            "from redis import connection\nconnection.os.write(1, b'7')\nconnection.os._exit(0)",
+            OUTPUT,
+        ),
     ],
 )
 def test_a_file_that_eats_time_or_memory_or_answers_itself_is_stopped(source, error):
