@@ -44,6 +44,10 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
         if self.instance.pk:
             stored = getattr(self.instance, self.priced)
             self.initial[self.priced] = to_major(stored, self.instance.currency)
+            # What somebody else saves meanwhile is no change of whoever sends this page.
+            told = any(name.startswith("initial-") for name in self.data)
+            for field in self.fields.values():
+                field.show_hidden_initial = told or not self.is_bound
 
     def clean(self) -> dict[str, Any]:
         """Convert the price, once its currency is known; leave alone what nobody changed."""
@@ -56,8 +60,10 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
                 self.add_error(self.priced, str(error))
         if self.instance.pk:
             # A form shows times without their microseconds: saving it would move a sale's window.
-            # The price is the same in another currency too, and so another number of minor units.
-            same = cleaned.keys() - {self.priced, *self.changed_data}
+            same = cleaned.keys() - self.changed_data
+            if "currency" in self.changed_data:
+                # The price is the same there, and so another number of minor units.
+                same -= {self.priced}
             cleaned |= {name: getattr(self.instance, name) for name in same}
         return cleaned
 

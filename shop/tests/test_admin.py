@@ -22,8 +22,10 @@ from locking import LockLost
 from locking.backends.redis_status import status_of
 from locking.tests.helpers import eventually
 from shop.accounts.models import User
+from shop.catalogue.models import Sale
 from shop.orders.models import Order
 from shop.tests.catalogue import a_buyer, a_sale, an_order
+from shop.tests.specification.page import forms, read
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -90,6 +92,18 @@ def test_the_restock_action_leads_to_the_form_of_the_one_item(admin_client, rows
     other = a_sale().item
     answer = run(admin_client, Item, "restock_selected", rows[Item], other)
     assert "Select one item" in answer.content.decode()
+
+
+def test_two_who_edit_a_sale_at_once_do_not_undo_each_other(admin_client):
+    sale = a_sale(stock=3)
+    where = url(Sale, "change", sale.pk)
+    [ours] = forms(read(admin_client.get(where).content.decode()), where)
+    assert run(admin_client, Sale, "pause", sale).status_code == 200
+    Sale.objects.filter(pk=sale.pk).update(price=sale.price + 1)
+    assert admin_client.post(where, {**ours.values, "limit": "7"}).status_code == 302
+    after = Sale.objects.get(pk=sale.pk)
+    assert (after.limit, after.paused, after.price) == (7, True, sale.price + 1)
+    assert (after.starts_at, after.ends_at) == (sale.starts_at, sale.ends_at)
 
 
 def a_clerk(client, *permissions):
