@@ -114,7 +114,8 @@ def prove(testbed: Testbed, name: str) -> Mapping[str, Any]:
 
 def row(sold: Mapping[str, Any], away: float, proof: Mapping[str, Any]) -> dict[str, Any]:
     """Return a strategy's figures and verdict."""
-    judged = {each["id"]: each["verdict"] for each in proof["properties"]}
+    unknown = [each for each in proof["properties"] if each["verdict"] == "unknown"]
+    missing = "; ".join(f"{each['id']}, {each['detail']}" for each in unknown)
     return {
         "name": sold["name"],
         "rate": sold["rps"],
@@ -123,8 +124,8 @@ def row(sold: Mapping[str, Any], away: float, proof: Mapping[str, Any]) -> dict[
         "oversold": max(sold["oversold"], proof["counts"].get("oversold", 0)),
         "without_redis": away,
         "verdict": proof["verdict"],
-        "reason": proof.get("reason", ""),
-        "broken": [name for name, verdict in judged.items() if verdict == "fail"],
+        "reason": proof.get("reason") or missing,
+        "broken": [each["id"] for each in proof["properties"] if each["verdict"] == "fail"],
     }
 
 

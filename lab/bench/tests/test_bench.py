@@ -81,6 +81,13 @@ def test_a_strategys_oversold_units_are_those_of_its_worse_run() -> None:
     assert line[1:] == ("1.00", "1,826", "refuses", "**broken** (P1)", "**136**")
 
 
+def test_a_strategy_that_was_not_judged_says_what_was_not_known() -> None:
+    found = [{"id": "P12", "verdict": "unknown", "detail": "bad answers before the first fault"}]
+    proof = {"verdict": "unknown", "properties": found, "counts": {}}
+    row = judged.row({"name": "version", "rps": 9.0, "p99_ms": 5.0, "oversold": 0}, 0.4, proof)
+    assert row["reason"] == "P12, bad answers before the first fault"
+
+
 def test_the_growth_is_compared_with_the_common_case() -> None:
     figures = {"web_us": 300.0, "database_us": 90.0, "redis_us": 10.0, "rps": 2000.0}
     common = {**growth.BASE, **figures, "oversold": 0, "lost": 0}
