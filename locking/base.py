@@ -29,7 +29,8 @@ def noted_on(error: BaseException | None) -> Iterator[None]:
     except LockError as problem:
         if error is None:
             raise
-        error.add_note(f"and then {type(problem).__name__}: {problem}")
+        if str(problem) != str(error):
+            error.add_note(f"and then {type(problem).__name__}: {problem}")
 
 
 class Lease(LeaseState):
@@ -70,7 +71,8 @@ class Lease(LeaseState):
         """
         if self._released:
             return
-        self.begin_release()
+        self._is_lost()  # records an expiry before the server is asked
+        self._releasing = True
         self._note_release(self._release())
 
     def _release(self) -> bool:

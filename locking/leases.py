@@ -21,6 +21,13 @@ MAX_LEASE = 10 * 366 * 86_400.0
 """Seconds: ten years.  Every server but memcached can keep a lease for that long."""
 
 
+def text_name(name: str) -> str:
+    """Return a lock's name; raise TypeError if it is no text."""
+    if not isinstance(name, str):
+        raise TypeError(f"a lock's name is text, not {name!r}")
+    return name
+
+
 def lease_length(seconds: float, longest: float = MAX_LEASE) -> float:
     """Return the length of a lease; raise ValueError for one that a server cannot keep."""
     if not MIN_LEASE <= seconds <= longest:  # also NaN
@@ -208,11 +215,6 @@ class LeaseState:
             over.set()
         self.hooks.lost(self.name, reason)
 
-    def begin_release(self) -> None:
-        """Accept from now on that the server no longer knows the lease; call before asking it."""
-        self._is_lost()  # records an expiry before the server is asked
-        self._releasing = True
-
     def _is_lost(self) -> bool:
         if not self._lost_reason and not self._released:
             if self.clock.monotonic() < self._deadline:
@@ -270,7 +272,7 @@ class Held:
         # list.append and list.remove are atomic, so no lock is needed.
         self._leases: list[Any] = []
         self._latest: Callable[[], Any] = nobody
-        self._in_vain: weakref.WeakSet[Any] | None = None
+        self._in_vain: weakref.WeakSet[Any] = weakref.WeakSet()
         self._blocks: list[tuple[int, CodeType, Any]] = []
         itself = weakref.ref(self)
 
@@ -289,8 +291,7 @@ class Held:
                 self.remove(each)
         if caller is not None:
             lease.acquirer = weakref.ref(caller, self._when_ended)
-            if self._in_vain:
-                self._in_vain.discard(caller)
+            self._in_vain.discard(caller)
         lease._home = weakref.ref(self)
         self._leases.append(lease)
         self._latest = weakref.ref(lease)
@@ -302,8 +303,6 @@ class Held:
 
     def failed(self, caller: object) -> None:
         """Record that the caller asked and got nothing: it must not release another's lease."""
-        if self._in_vain is None:
-            self._in_vain = weakref.WeakSet()
         self._in_vain.add(caller)
 
     def own(self, caller: object) -> Any:
@@ -319,7 +318,7 @@ class Held:
     def latest(self, caller: object) -> Any:
         """Return the caller's latest lease, or else the handle's, which it may have been handed."""
         own = self.own(caller)
-        if own is None and not (self._in_vain and caller in self._in_vain):
+        if own is None and caller not in self._in_vain:
             return self.live()
         return own
 

@@ -31,7 +31,7 @@ class LockLost(LockError):
 
 
 class LockUnavailable(LockError):
-    """The lock's server cannot be reached or does not answer; the cause is chained.
+    """The lock's server cannot be reached, does not answer or refuses; the cause is chained.
 
     From `acquire`: the caller holds no lock.  From `release`: the server may or may not
     have released the lease; call `release` again.

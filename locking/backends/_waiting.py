@@ -16,7 +16,7 @@ from math import inf
 from typing import Any, ClassVar, TypeVar
 
 from locking.base import Lease, Lock
-from locking.leases import MAX_LEASE, Held, lease_length, time_limit
+from locking.leases import MAX_LEASE, Held, lease_length, text_name, time_limit
 from locking.terms import (
     NO_HOOKS,
     SYSTEM_CLOCK,
@@ -116,7 +116,7 @@ class WaitingLock(Lock):
         hooks: Hooks = NO_HOOKS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.name = name
+        self.name = text_name(name)
         self.timeout = time_limit(timeout, True)
         self.owner_name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.hooks = hooks

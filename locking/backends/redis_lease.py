@@ -305,7 +305,7 @@ class RedisLeaseState(LeaseState):
                 self._count -= 1
                 return
             self._releasing = True  # from here on nobody enters again
-        self.begin_release()
+        self._is_lost()  # records an expiry before the server is asked
         try:
             held = yield from self._sending_release()
         except CancelledError:

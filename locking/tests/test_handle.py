@@ -6,6 +6,7 @@ import asyncio
 import gc
 import time
 import warnings
+from typing import Any
 
 import pytest
 import redis.asyncio
@@ -16,6 +17,7 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore
 from locking.backends.redis_status import LockStatus, status_of
+from locking.backends.redlock import RedLock
 from locking.django_cache import RedisCache
 from locking.redis_client import connect, connect_async
 from locking.tests.helpers import Task, eventually, fence
@@ -112,6 +114,12 @@ def test_what_is_no_client_or_no_name_is_refused_at_once(valkey: Redis):
             AsyncRedisLock(client, "phone")
     with pytest.raises(ValueError, match="URL"):
         RedisLock("phone", "127.0.0.1")
+    no_text: Any
+    for no_text in (7, None, b"phone", ("phone",)):
+        with pytest.raises(TypeError, match="name is text, not"):
+            RedisLock(valkey, no_text)
+        with pytest.raises(TypeError, match="name is text, not"):
+            RedLock([valkey] * 3, no_text)
     for name in ("", "}x", "{x"):  # would not be the hash tag of its keys
         with pytest.raises(ValueError, match="start with a brace"):
             RedisLock(valkey, name)

@@ -104,8 +104,9 @@ def test_a_foreign_key_at_the_locks_name_is_not_overwritten(store, kind, timeout
     key = lock.remote.keys[0]
     store.rpush(key, "something else")
     for call in (lambda: lock.acquire(timeout=timeout), lock.owner):
-        with pytest.raises(LockError, match="holds something else"):
+        with pytest.raises(LockError, match="holds something else") as caught:
             call()
+        assert not hasattr(caught.value, "__notes__"), "it is said once"
     assert store.lrange(key, 0, -1) == [b"something else"]
     store.delete(key)
     lock.acquire(timeout=0).release()

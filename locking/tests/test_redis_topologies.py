@@ -317,3 +317,13 @@ def test_a_server_error_raises_lock_unavailable_and_leaves_nothing(own_valkey: V
         assert isinstance(caught.value.__cause__, RedisError)
         client.config_set("maxmemory", 0)
         lock.acquire(timeout=5).release()
+
+
+@pytest.mark.parametrize(
+    ("user", "words"), [("eve:no", "invalid username-password pair"), ("eve:pw", "evalsha")]
+)
+def test_what_the_server_refuses_is_not_reported_as_silence(valkey, valkey_server, user, words):
+    valkey.acl_setuser("eve", enabled=True, passwords=["+pw"], commands=["+get"], keys=["*"])
+    with pytest.raises(LockUnavailable, match=rf"^the server of lock 'phone' refused: .*{words}"):
+        RedisLock(valkey_server.endpoint.replace("//", f"//{user}@"), "phone").acquire(timeout=5)
+    valkey.acl_deluser("eve")
