@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-OLDEST = (3, 11)
+OLDEST, NEWEST = (3, 11), (3, 14)  # what the pinned packages are published for
 STEP = 10  # packages between two lines where the output is not a terminal
 POLL = 0.2  # seconds between two counts of what is installed
 
@@ -108,9 +108,15 @@ def _install(python, requirements, packages):
         pip.wait()
     if pip.returncode:
         reasons = [line for line in told if line.startswith("ERROR")] or told[-5:]
+        cure = "Mend it and repeat the command."
+        if sys.version_info[:2] > NEWEST:
+            cure = "This Python, {}.{}, is newer than they are: make PYTHON=python{}.{} …".format(
+                *sys.version_info[:2], *NEWEST
+            )
         sys.exit(
-            "".join(reasons) + "error: the packages could not be installed, for the reason above. "
-            "Mend it and repeat the command."
+            "".join(reasons)
+            + "error: the packages could not be installed, for the reason above. "
+            + cure
         )
 
 

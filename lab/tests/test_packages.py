@@ -8,6 +8,7 @@ import shutil
 import sys
 import tomllib
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -22,11 +23,19 @@ INSTALL = (sys._base_executable, ".ci/environment.py")  # type: ignore[attr-defi
 WHEELS = 12
 
 
-def install(folder: Path | str, requirements: Path, links: Path) -> CompletedProcess[str]:
+NEWER = (
+    "import runpy, sys; sys.version_info = (3, 99); sys.argv[:1] = []; "
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+
+
+def install(
+    folder: Path | str, requirements: Path, links: Path, command: Sequence[str] = INSTALL
+) -> CompletedProcess[str]:
     """Install from wheels in the folder `links` and from no index."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     env = {**inherited, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(links)}
-    return run(*INSTALL, folder, requirements, env=env, seconds=90)
+    return run(*command, folder, requirements, env=env, seconds=90)
 
 
 @pytest.fixture
@@ -75,6 +84,9 @@ def test_a_package_that_cannot_be_had_is_named(tmp_path):
     assert all(line.startswith("ERROR: ") for line in reasons)
     assert "no-such-package==1" in done.stderr
     assert last.startswith("error: the packages could not be installed")
+    assert last.endswith("Mend it and repeat the command.")
+    done = install(sys.prefix, path, tmp_path, (INSTALL[0], "-c", NEWER, INSTALL[1]))
+    assert "This Python, 3.99, is newer than they are: make PYTHON=python3.14 …" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
