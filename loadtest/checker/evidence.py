@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,7 +64,7 @@ class Evidence:
         *,
         enough: Mapping[str, int],
         allows_errors: bool = False,
-        specification: Specification | None = None,
+        specification: Callable[[], Specification | None] = lambda: None,
     ) -> None:
         """See `judge`."""
         self.enough = dict(enough)

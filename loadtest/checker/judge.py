@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -29,7 +29,7 @@ def judge(
     not_judged: Mapping[str, str] = MappingProxyType({}),
     enough: Mapping[str, int] = ENOUGH,
     allows_errors: bool = False,
-    specification: Specification | None = None,
+    specification: Callable[[], Specification | None] = lambda: None,
 ) -> Verdict:
     """Judge one run.
 
@@ -38,7 +38,7 @@ def judge(
     decision of the caller, while one that is asked for and cannot be judged is unknown, and so is
     then the whole. `enough` is what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under
     faults at least one unknown answer too. `allows_errors` says that a server error is one more
-    unknown answer, and the buyer asked again. `specification` is the shop's own, by which P21
+    unknown answer, and the buyer asked again. `specification` returns the shop's own, by which P21
     judges.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,

@@ -11,7 +11,7 @@ from loadtest.faults import FAULTS
 from loadtest.report.headline import counted
 from loadtest.roles import MAIN, OWN_ROLES, SaleTerms, roles_for, terms_of
 from loadtest.shop import Level
-from loadtest.shops.flash_sale import LEVELS
+from loadtest.shops.flash_sale import levels
 from loadtest.shops.flash_sale.demo import DemoShop
 
 # Mixes whose buyers fill carts, ask for orders of others, and have sales to themselves.
@@ -73,7 +73,7 @@ class RunPlan:
     bed: str = ""
     fenced: bool = False
     mails: bool = True
-    levels: frozenset[Level] = LEVELS
+    levels: frozenset[Level] = field(default_factory=levels)
     sale: str = ""
     beside: Mapping[str, str] = field(default_factory=dict)
     target: str = ""

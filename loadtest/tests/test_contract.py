@@ -134,7 +134,7 @@ def finding(folder: Path, calls: dict[str, dict[str, Any]]) -> Finding:
         now = start + SECOND // 10
         world.call(start, now, **asked)
     files = world.write(folder)
-    return judge(files, properties=["P21"], specification=Promises())["P21"]
+    return judge(files, properties=["P21"], specification=Promises)["P21"]
 
 
 def test_answers_that_the_contract_allows_pass(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def walked(shop: FakeShop, folder: Path) -> Finding:
     ]
     files = RunFiles(folder)
     s.write(files.final, s.Header(1), rows)
-    return judge(files, properties=["P21"], specification=Promises())["P21"]
+    return judge(files, properties=["P21"], specification=Promises)["P21"]
 
 
 def test_a_walk_meets_every_edge_and_gives_everything_back(tmp_path: Path) -> None:

@@ -62,8 +62,6 @@ class AsPromised(Property):
     planted = "last unit sold out"
 
     def _judge(self, evidence: Evidence) -> Finding:
-        if evidence.specification is None:
-            return self.unknown("there is no specification of this shop")
         offers = {
             sale: Offer(*values)
             for sale, *values in evidence.rows(
@@ -77,7 +75,9 @@ class AsPromised(Property):
         answers = walks = to_the_end = given_up = 0
         by_sales = groupby(_walked(evidence), key=lambda walked: walked[0].partition("/")[0])
         for _, calls in by_sales:
-            walked = _Walked(evidence.specification, offers, faults=evidence.has_faults)
+            if (promised := evidence.specification()) is None:
+                return self.unknown("there is no specification of this shop")
+            walked = _Walked(promised, offers, faults=evidence.has_faults)
             try:
                 problems += walked.problems(calls)
                 to_the_end += 1
