@@ -98,6 +98,7 @@ def test_the_same_shop_with_its_transactions_holds(guarded: str) -> None:
     assert set(judged(result).values()) == {"pass"}
     assert result.smallest is None
     assert result.rounds[0].sold == 5
+    assert result.judged["P1"].detail == "4 of 4 rounds: 1 snapshot, nothing oversold in any"
     assert "P5" in result.judged.not_judged
 
 

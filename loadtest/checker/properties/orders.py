@@ -28,7 +28,7 @@ class NoLostOrder(Property):
     fails = "answering before the commit; a database that loses commits"
     planted = "order lost"
     counts = "SELECT count(*) AS promised FROM purchase WHERE outcome = 'ok'"
-    good = "all {promised} promised orders are there"
+    good = "{promised} promised orders, each of them there"
     checks = (
         Check(
             "order {order} was promised for key {key} and is not there",
@@ -64,7 +64,7 @@ class NoPhantomOrder(Property):
     fails = "answering “failed” when the outcome is unknown"
     planted = "order of a refused key"
     counts = 'SELECT count(*) AS orders FROM "order" WHERE snapshot = 0'
-    good = "all {orders} orders were asked for"
+    good = "{orders} orders, each of them asked for"
     checks = (
         Check(
             "{what} {id}: its key {key} was {told}",
@@ -309,7 +309,7 @@ class PaidFor(Property):
     fails = "a total that is worked out from another cart than the order's lines (ACIDRain)"
     planted = "order that holds more than was paid for"
     counts = "SELECT count(*) AS bills FROM bill WHERE snapshot = 0"
-    good = "{bills} orders hold what was paid for"
+    good = "{bills} orders, each with what was paid for"
     nothing = "the books show no bill"
     checks = (
         Check(

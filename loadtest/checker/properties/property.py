@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC
 from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
@@ -13,6 +14,9 @@ from loadtest.shop import Level
 
 # Enough to see the pattern; the number of all is in the detail.
 SHOWN = 10
+
+ONE_OF_MANY = re.compile(r"(?<![\d,.])1 ((?:\w+ed )?\w+)s\b")
+"""A noun in the plural after the number one."""
 
 
 class Need(StrEnum):
@@ -132,8 +136,8 @@ class Property(ABC):
         return Finding(self.id, self.name, FAIL, f"{number} {what}: {shown[0].text}", shown)
 
     def passed(self, detail: str) -> Finding:
-        """Pass."""
-        return Finding(self.id, self.name, PASS, detail)
+        """Pass with a detail whose nouns are in the plural, whatever their number."""
+        return Finding(self.id, self.name, PASS, ONE_OF_MANY.sub(r"1 \1", detail))
 
     def unknown(self, why: str) -> Finding:
         """Say why it could not be judged, which is never a pass."""

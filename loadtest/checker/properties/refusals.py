@@ -37,7 +37,7 @@ class NoPhantomRejection(Property):
     planted = "refused while there was stock"
 
     counts = "SELECT count(*) AS refusals FROM call WHERE code = 'sold_out'"
-    good = "all {refusals} refusals for want of stock were justified"
+    good = "{refusals} refusals for want of stock, each justified"
 
     def problems(self, evidence: Evidence) -> Iterator[Problem]:
         """Refusals while there was stock, and stock that was left over."""
