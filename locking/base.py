@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, ClassVar, Self
@@ -33,17 +33,16 @@ def noted_on(error: BaseException | None) -> Iterator[None]:
             error.add_note(f"and then {type(problem).__name__}: {problem}")
 
 
-class Lease(LeaseState):
+class Lease(LeaseState, ABC):
     """A granted lock: for `remaining()` seconds, no other client holds it.
 
     A context manager that releases the lock at the end of the block.  Leaving the block of a lost
     lease raises `LockLost`; if the body raised, its exception propagates instead, with a note.
-
-    A backend implements `_release` and `_extend`; this class keeps the state and raises the errors.
     """
 
     __slots__ = ()
 
+    @abstractmethod
     def extend(self, seconds: float) -> None:
         """Set the lease to expire `seconds` from now; never re-create a lost lease.
 
@@ -53,35 +52,14 @@ class Lease(LeaseState):
         expire, ValueError for less than 1 ms and for more than the server keeps; the lease is then
         as before.
         """
-        self.check()
-        seconds = self._extension(seconds)
-        before, deadline = self._deadline, self.clock.monotonic() + seconds
-        self._deadline = min(before, deadline)  # the server may shorten it before we know
-        try:
-            self._note_extension(self._extend(seconds), deadline)
-        except LockUnsupported:
-            self._deadline = before
-            raise
 
+    @abstractmethod
     def release(self) -> None:
         """Release the lock; do nothing if it is already released.
 
         Raises `LockLost` if the lease ended before, `LockUnavailable` if the server does not
         answer; call `release` again in that case.
         """
-        if self._released:
-            return
-        self._is_lost()  # records an expiry before the server is asked
-        self._releasing = True
-        self._note_release(self._release())
-
-    def _release(self) -> bool:
-        """Release on the server; return False if the lease was lost.  Must be repeatable."""
-        raise NotImplementedError
-
-    def _extend(self, seconds: float) -> bool:
-        """Ask the server to expire the lease `seconds` from now; return False if it was lost."""
-        raise LockUnsupported("the lock ends with its connection and cannot be extended")
 
     @staticmethod
     def resume(lock: Lock, ident: str) -> Lease:
@@ -136,15 +114,12 @@ class Handle:
     """Of two handles of a lock, the one with more strength excludes all that the other excludes."""
     _address: str = ""
     _held: Held
+    _caller: Callable[[], object]
 
     def __repr__(self) -> str:
         lease = self._held.live()
         held = f"holds {lease!r}" if lease is not None else "holds no lease"
         return f"<{type(self).__name__} {self.name!r} on {self.server_address()}, {held}>"
-
-    @staticmethod
-    def _caller() -> object:
-        raise NotImplementedError
 
     def _not_held(self) -> LockNotHeld:
         return LockNotHeld(f"{self._caller()!r} holds no lease of {self.name!r} by this handle")

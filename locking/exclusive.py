@@ -12,8 +12,10 @@ import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from math import inf
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from locking.backends._waiting import Deadline
 from locking.base import AsyncLock, Handle, Lease, Lock
 from locking.terms import SYSTEM_CLOCK, Clock, LockTimeout
 
@@ -106,15 +108,14 @@ def _refuse_to_run_later(result: object) -> None:
 
 
 def _try_until(lock: Lock, timeout: float | None, clock: Clock) -> Lease:
-    began = clock.monotonic()
+    deadline = Deadline(timeout, clock)
     while True:
         try:
             return lock.acquire(timeout=0)
         except LockTimeout:
-            waited = clock.monotonic() - began
-            if timeout is not None and waited >= timeout:
+            left = deadline.left()
+            if not left:
                 raise
-        left = RETRY_INTERVAL if timeout is None else timeout - waited
         clock.sleep(min(RETRY_INTERVAL, left))
 
 
@@ -162,14 +163,12 @@ class _Plan(Generic[H]):
             chosen[_identity(lock)] = lock
         self.order = [chosen[identity] for identity in sorted(chosen)]
         self._names = Counter(lock.name for lock in self.order)
-        self._clock = clock
-        self._deadline = None if timeout is None else clock.monotonic() + timeout
+        self._deadline = Deadline(timeout, clock)
         self.leases: dict[Any, Any] = {}
 
     def left(self) -> float | None:
-        if self._deadline is None:
-            return None
-        return max(0.0, self._deadline - self._clock.monotonic())
+        left = self._deadline.left()
+        return None if left == inf else left
 
     def note(self, lock: H, lease: Any) -> None:
         if self._names[lock.name] == 1:

@@ -230,10 +230,6 @@ class LeaseState:
                     self._over.set()
             return self._over
 
-    def _extension(self, seconds: float) -> float:
-        """Return for how long to extend the lease; raises ValueError for a senseless length."""
-        return lease_length(seconds)
-
     def _note_extension(self, ours: bool, deadline: float) -> None:
         if ours:
             self._deadline = deadline

@@ -7,7 +7,6 @@ import os
 import threading
 import weakref
 from collections.abc import Hashable
-from enum import Enum
 from math import inf
 from typing import Protocol
 
@@ -23,19 +22,6 @@ MAX_IDLE = 10.0
 """Seconds without a lease after which a server's thread ends; the next lease starts another."""
 
 
-class Renewal(Enum):
-    """The outcome of an attempt to renew a lease."""
-
-    RENEWED = "renewed"
-    """The lease was ours and now expires later."""
-    HELD = "held"
-    """The lease is ours; its expiry was not moved because it is later already or must stay."""
-    UNKNOWN = "unknown"
-    """No answer; the lease may be ours until its old expiry."""
-    LOST = "lost"
-    """The lease is not ours."""
-
-
 class Renewable(Protocol):
     """The interface of a lease that the renewal thread needs."""
 
@@ -43,8 +29,11 @@ class Renewable(Protocol):
     def server(self) -> object:
         """The lease's server; it has a thread of its own, and is asked once per round if silent."""
 
-    def renew(self) -> tuple[Renewal, float]:
-        """Renew the lease; return the outcome and the next due time (monotonic; `inf`: never)."""
+    def renew(self) -> tuple[bool, float]:
+        """Renew the lease; return whether its server answers, and when to do so again.
+
+        That is a monotonic time, `inf` for a lease that is lost.
+        """
 
 
 class _Entry:
@@ -155,20 +144,19 @@ class Renewer:
                 server.entries.pop(key, None)
                 continue
             if entry.due <= now and responsive:
-                outcome, entry.due = self._renew(lease)
-                responsive = outcome is not Renewal.UNKNOWN
-                if outcome is Renewal.LOST:
+                responsive, entry.due = self._renew(lease)
+                if entry.due == inf:
                     server.entries.pop(key, None)
             wakes_at = min(wakes_at, entry.due)
         return wakes_at
 
-    def _renew(self, lease: Renewable) -> tuple[Renewal, float]:
+    def _renew(self, lease: Renewable) -> tuple[bool, float]:
         try:
             return lease.renew()
         except Exception:
             # A metrics hook that raises must not stop the renewal of every lock on the server.
             logger.exception("a lease was not renewed; trying again in %s s", MAX_SLEEP)
-            return Renewal.UNKNOWN, self.clock.monotonic() + MAX_SLEEP
+            return False, self.clock.monotonic() + MAX_SLEEP
 
 
 RENEWER = Renewer()

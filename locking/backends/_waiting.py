@@ -104,6 +104,8 @@ class WaitingLock(Lock):
     server: ClassVar[str] = ""
     failures: ClassVar[tuple[type[Exception], ...]] = ()
     """The errors of the server's client that say nothing about the lock."""
+    longest: ClassVar[float] = MAX_LEASE
+    """The longest lease in seconds that the server keeps."""
     lease_seconds = inf
     """The length of a lease; one without an end lasts as long as a connection or a session."""
 
@@ -165,9 +167,6 @@ class WaitingLock(Lock):
 class LeasedLock(WaitingLock):
     """A lock with leases of `lease` seconds; other parameters are those of `WaitingLock`."""
 
-    longest: ClassVar[float] = MAX_LEASE
-    """The longest lease in seconds that the server keeps."""
-
     def __init__(self, *where: Any, lease: float = 10.0, **options: Any) -> None:
         super().__init__(*where, **options)
         self.lease_seconds = lease_length(lease, self.longest)
@@ -217,15 +216,26 @@ class BackendLease(Lease):
         self._lock: Any = lock
         self.grant = grant
 
-    def _extension(self, seconds: float) -> float:
-        return lease_length(seconds, getattr(self._lock, "longest", MAX_LEASE))
+    def extend(self, seconds: float) -> None:
+        """See `Lease.extend`."""
+        self.check()
+        seconds = lease_length(seconds, self._lock.longest)
+        before, deadline = self._deadline, self.clock.monotonic() + seconds
+        self._deadline = min(before, deadline)  # the server may shorten it before we know
+        try:
+            with self._lock.asking():
+                ours = self._lock._prolong(self, seconds)
+        except LockUnsupported:
+            self._deadline = before
+            raise
+        self._note_extension(ours, deadline)
 
-    def _release(self) -> bool:
+    def release(self) -> None:
+        """See `Lease.release`."""
+        if self._released:
+            return
+        self._is_lost()  # records an expiry before the server is asked
+        self._releasing = True
         with self._lock.asking():
-            let_go: bool = self._lock._let_go(self)
-        return let_go
-
-    def _extend(self, seconds: float) -> bool:
-        with self._lock.asking():
-            ours: bool = self._lock._prolong(self, seconds)
-        return ours
+            ours = self._lock._let_go(self)
+        self._note_release(ours)

@@ -64,10 +64,6 @@ class ThreadLock(AsyncLock):
         self._held.add(acquirer, got)
         return got
 
-    async def locked(self) -> bool:
-        """See `Lock.locked`."""
-        return await in_thread(self.inner.locked)
-
     async def owner(self) -> str | None:
         """See `Lock.owner`."""
         return await in_thread(self.inner.owner)

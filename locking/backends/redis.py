@@ -26,7 +26,6 @@ from locking.backends.redis_protocol import Steps
 from locking.backends.redis_transport import transport_for
 from locking.base import Lease, Lock
 from locking.leases import time_limit
-from locking.renewal import Renewal
 
 T = TypeVar("T")
 
@@ -72,9 +71,9 @@ class RedisLease(RedisLeaseState, Lease):
     if TYPE_CHECKING:
         release, extend = Lease.release, Lease.extend
 
-    def renew(self) -> tuple[Renewal, float]:
+    def renew(self) -> tuple[bool, float]:
         """Renew the lease; called by the renewal thread."""
-        outcome: tuple[Renewal, float] = self._remote.perform(self.renewing())
+        outcome: tuple[bool, float] = self._remote.perform(self.renewing())
         return outcome
 
     @property
@@ -83,11 +82,11 @@ class RedisLease(RedisLeaseState, Lease):
         return self._remote.transport.server_of(self._remote.keys[0])
 
     def keep(self, due: float) -> None:
-        """See `RedisLeaseState.keep`."""
+        """Renew the lease from `due` (monotonic) on."""
         self._remote.renewer.register(self.holder, self, due)
 
     def drop(self) -> None:
-        """See `RedisLeaseState.drop`."""
+        """Stop renewing the lease."""
         if self._remote.renewed:
             self._remote.renewer.cancel(self.holder)
 
@@ -120,8 +119,8 @@ class RedisLock(RedisHandle, Lock):
     lease_class = RedisLease
 
     if TYPE_CHECKING:
-        locked, owned, owner = Lock.locked, Lock.owned, Lock.owner
-        waiters, force_release = Lock.waiters, Lock.force_release
+        owned, owner, waiters = Lock.owned, Lock.owner, Lock.waiters
+        force_release = Lock.force_release
 
         @property
         def lease(self) -> RedisLease:

@@ -111,7 +111,7 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
         self._ended.set()
 
     def keep(self, due: float) -> None:
-        """See `RedisLeaseState.keep`."""
+        """See `RedisLease.keep`."""
         self.drop()
         pause = max(0.0, due - self.clock.monotonic())
         # A weak reference, so that a lease that its owner dropped can expire.
@@ -119,7 +119,7 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
         self._renewal = loop.call_later(pause, _renew, weakref.ref(self))
 
     def drop(self) -> None:
-        """See `RedisLeaseState.drop`."""
+        """See `RedisLease.drop`."""
         if self._renewal is not None:
             self._renewal.cancel()
             self._renewal = None
@@ -146,8 +146,8 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
     lease_class = AsyncRedisLease
 
     if TYPE_CHECKING:
-        locked, owned, owner = AsyncLock.locked, AsyncLock.owned, AsyncLock.owner
-        waiters, force_release = AsyncLock.waiters, AsyncLock.force_release
+        owned, owner, waiters = AsyncLock.owned, AsyncLock.owner, AsyncLock.waiters
+        force_release = AsyncLock.force_release
 
         @property
         def lease(self) -> AsyncRedisLease:

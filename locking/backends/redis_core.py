@@ -149,10 +149,6 @@ class RedisHandle(Handle):
         """Return whether this thread or task holds the lock, according to the server."""
         return self.remote.perform(self._owning(self._caller()))
 
-    def locked(self) -> Any:
-        """Return whether any client holds the lock."""
-        return self.remote.read(self.scripts.owner, bool)
-
     def owner(self) -> Any:
         """Return the name of the holder; None if the lock is free."""
         return self.remote.read(self.scripts.owner, lambda held: next(iter(owners_in(held)), None))

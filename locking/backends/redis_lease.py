@@ -29,8 +29,8 @@ from locking.backends.redis_protocol import (
     ms,
     unavailable,
 )
-from locking.leases import MIN_LEASE, LeaseState, leave_home, nobody
-from locking.renewal import RENEWER, Renewal, Renewer
+from locking.leases import MIN_LEASE, LeaseState, lease_length, leave_home, nobody
+from locking.renewal import RENEWER, Renewer
 from locking.terms import SYSTEM_CLOCK, Clock, LockError
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class Remote:
     __slots__ = ("clock", "keys", "name", "renewed", "renewer", "scripts", "several", "transport")
 
     transport_of: ClassVar[Callable[[Any], Any]]
+    perform: Callable[[Steps[Any]], Any]
+    """Take the steps; return their result, or what to await for it."""
 
     def __init__(
         self, client: Any, name: str, keys: tuple[str, ...], clock: Clock = SYSTEM_CLOCK
@@ -84,10 +86,6 @@ class Remote:
         self.clock = clock
         self.renewer: Renewer = RENEWER
         self.scripts, self.several, self.renewed = MUTEX, False, False
-
-    def perform(self, steps: Steps[Any]) -> Any:
-        """Take the steps; return their result, or what to await for it."""
-        raise NotImplementedError
 
     def sleep(self, seconds: float) -> Any:
         """Sleep, or return what to await for it."""
@@ -226,63 +224,53 @@ class RedisLeaseState(LeaseState):
         """Set the lease to expire `seconds` from now, and to be renewed for as long; as `Lease`."""
         return self._remote.perform(self.extending(seconds))
 
-    # -- renewal
+    # -- renewal, which a subclass begins and stops
 
-    def keep(self, due: float) -> None:
-        """Renew the lease from `due` (monotonic) on."""
-        raise NotImplementedError
+    keep: Callable[[float], None]
+    drop: Callable[[], None]
+    _acquirer_ended: Callable[[], bool]
 
-    def drop(self) -> None:
-        """Stop renewing the lease."""
-        raise NotImplementedError
-
-    def _acquirer_ended(self) -> bool:
-        raise NotImplementedError
-
-    def renewing(self) -> Steps[tuple[Renewal, float]]:
-        """Extend the lease; return what came of it, and when to do so again (monotonic).
+    def renewing(self) -> Steps[tuple[bool, float]]:
+        """Extend the lease; return as `Renewable.renew`.
 
         Once the thread or task has ended that acquired it, the handle does not keep the lease any
         more: it lasts only if somebody else has it.
         """
         now, extensions = self.clock.monotonic(), self._extensions
         if self.token is None:
-            return Renewal.HELD, now + self._seconds / 3  # still waiting in the queue
+            return True, now + self._seconds / 3  # still waiting in the queue
         if self._is_lost() or self._released:
-            return Renewal.LOST, inf
+            return True, inf
         if self.acquirer is not nobody and self._acquirer_ended():
             leave_home(self)
         seconds = min(self._seconds, self._max_until - now)
         if seconds <= 0:
-            return Renewal.HELD, self._deadline  # to record the loss on time
+            return True, self._deadline  # to record the loss on time
         try:
             answer = yield from self._remote.ask(
                 self._remote.scripts.renew, self.holder, ms(seconds), "0"
             )
         except LockError as error:
             self.hooks.renewal_failed(self.name, error)
-            return Renewal.UNKNOWN, min(now + self._seconds / 9, self._deadline)
+            return False, min(now + self._seconds / 9, self._deadline)
         if answer == 0:
             # Our own release may have overtaken the renewal; then the lease is not lost.
             if not self._releasing:
                 self.mark_lost("the server no longer knows it")
-            return Renewal.LOST, inf
+            return True, inf
         # The server may set a shorter expiry after this renewal; `extend` knows that one.
         if extensions == self._extensions and extensions % 2 == 0:
             self._deadline = max(self._deadline, now + seconds)
-        return (Renewal.RENEWED if answer == 1 else Renewal.HELD), now + self._seconds / 3
+        return True, now + self._seconds / 3
 
     # -- extension
-
-    def _extension(self, seconds: float) -> float:
-        left = self._max_until - self.clock.monotonic()
-        return min(super()._extension(seconds), max(left, MIN_LEASE))
 
     def extending(self, seconds: float) -> Steps[None]:
         """See `extend`."""
         self.check()
-        seconds = self._extension(seconds)
-        remote, deadline = self._remote, self.clock.monotonic() + seconds
+        remote, now = self._remote, self.clock.monotonic()
+        seconds = min(lease_length(seconds), max(self._max_until - now, MIN_LEASE))
+        deadline = now + seconds
         self._deadline = min(self._deadline, deadline)  # the server may shorten it before we know
         self._extensions += 1
         try:

@@ -9,7 +9,8 @@ from unittest.mock import Mock, call
 import pytest
 
 from locking import Hooks, Lease, LockLost, LockUnavailable, LockUnsupported
-from locking.terms import Clock
+from locking.backends._waiting import BackendLease, Deadline, WaitingLock
+from locking.terms import NO_HOOKS, SYSTEM_CLOCK, Clock
 from locking.tests.helpers import Task
 
 
@@ -21,19 +22,26 @@ class Time:
         return Clock(monotonic=lambda: self.now)
 
 
-class FakeLease(Lease):
+class FakeLock(WaitingLock):
+    """A lock whose leases answer for its server."""
+
+    def _acquire(self, deadline: Deadline) -> Lease:
+        raise NotImplementedError
+
+    def _let_go(self, lease: FakeLease) -> bool:
+        return lease.answer()
+
+    def _prolong(self, lease: FakeLease, seconds: float) -> bool:
+        return lease.answer()
+
+
+class FakeLease(BackendLease):
     """A lease whose server says what the test wants."""
 
     ours = True
     silent = False
 
-    def _release(self) -> bool:
-        return self._answer()
-
-    def _extend(self, seconds: float) -> bool:
-        return self._answer()
-
-    def _answer(self) -> bool:
+    def answer(self) -> bool:
         if self.silent:
             raise LockUnavailable("no answer")
         return self.ours
@@ -44,8 +52,17 @@ def time() -> Time:
     return Time()
 
 
-def lease_of(time: Time, seconds: float = 10, **options) -> FakeLease:
-    return FakeLease("phone", token=7, seconds=seconds, clock=time.clock(), **options)
+def lease_of(
+    time: Time | None = None,
+    seconds: float = 10,
+    *,
+    kind: type[WaitingLock] = FakeLock,
+    sent_at: float | None = None,
+    hooks: Hooks = NO_HOOKS,
+) -> FakeLease:
+    lock = kind("phone", clock=time.clock() if time else SYSTEM_CLOCK, hooks=hooks)
+    lock.lease_seconds = seconds
+    return FakeLease(lock, None, token=7, sent_at=sent_at)
 
 
 def test_a_lease_ends_by_itself_counted_from_when_its_command_was_sent(time):
@@ -110,11 +127,10 @@ def test_an_extension_ends_the_lease_at_the_earliest_time_that_is_possible(
 
 
 def test_an_extension_that_is_not_supported_changes_nothing(time):
-    class Endless(FakeLease):
-        def _extend(self, seconds: float) -> bool:
-            raise LockUnsupported("it lasts as long as its connection")
+    class Endless(FakeLock):
+        _prolong = WaitingLock._prolong
 
-    lease = Endless("phone", seconds=inf, clock=time.clock())
+    lease = lease_of(time, inf, kind=Endless)
     with pytest.raises(LockUnsupported):
         lease.extend(2)
     assert lease.remaining() == inf
@@ -135,15 +151,15 @@ def test_leaving_the_block_raises_what_release_raises_unless_the_body_raised(tim
 
 
 def test_waiting_for_a_loss_ends_with_the_loss_the_release_or_the_time_out():
-    lost = FakeLease("phone", seconds=60)
+    lost = lease_of()
     waiting = Task(lost.lost.wait)
     lost.mark_lost("for the test")
     assert waiting.result() is True
 
-    released = FakeLease("phone", seconds=60)
+    released = lease_of()
     waiting = Task(released.lost.wait)
     released.release()
     assert waiting.result() is False
 
-    assert FakeLease("phone", seconds=60).lost.wait(0.05) is False
-    assert FakeLease("phone", seconds=0.05).lost.wait() is True
+    assert lease_of().lost.wait(0.05) is False
+    assert lease_of(seconds=0.05).lost.wait() is True

@@ -15,7 +15,7 @@ from redis import Redis
 from locking import Hooks, LockLost, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLease, RedisLock
 from locking.redis_client import connect
-from locking.renewal import MAX_SLEEP, Renewal, Renewer
+from locking.renewal import MAX_SLEEP, Renewer
 from locking.terms import Clock
 from locking.tests.helpers import PROCESSES, Task, before_answer, eventually
 from locking.tests.servers import Valkey
@@ -42,16 +42,16 @@ class Manual(Renewer):
 class FakeLease:
     """A lease whose renewal is a call."""
 
-    def __init__(self, renew: Callable[[], tuple[Renewal, float]], server: str = "one") -> None:
+    def __init__(self, renew: Callable[[], tuple[bool, float]], server: str = "one") -> None:
         self.renew, self.server = renew, server
 
 
 def test_a_lease_is_renewed_when_due_and_not_before():
     renewer, renewed_at = Manual(), list[float]()
 
-    def renew() -> tuple[Renewal, float]:
+    def renew() -> tuple[bool, float]:
         renewed_at.append(renewer.now)
-        return Renewal.RENEWED, renewer.now + 5
+        return True, renewer.now + 5
 
     lease, later = FakeLease(renew), FakeLease(Mock())
     renewer.register("a", lease, due=1003)
@@ -65,7 +65,7 @@ def test_a_lease_is_renewed_when_due_and_not_before():
 
 
 def test_an_unresponsive_server_is_asked_once_per_round():
-    renewer, renew = Manual(), Mock(return_value=(Renewal.UNKNOWN, 1001))
+    renewer, renew = Manual(), Mock(return_value=(False, 1001))
     leases = [FakeLease(renew) for _ in range(5)]
     for number, lease in enumerate(leases):
         renewer.register(number, lease, due=1000)
@@ -77,13 +77,13 @@ def test_a_silent_server_does_not_delay_the_renewal_on_another():
     """It is asked in its own thread; the other server's leases are renewed meanwhile."""
     renewer, silent, renewed = Renewer(), threading.Event(), threading.Event()
 
-    def stuck() -> tuple[Renewal, float]:
+    def stuck() -> tuple[bool, float]:
         silent.wait(20)
-        return Renewal.LOST, inf
+        return True, inf
 
-    def healthy() -> tuple[Renewal, float]:
+    def healthy() -> tuple[bool, float]:
         renewed.set()
-        return Renewal.LOST, inf
+        return True, inf
 
     leases = FakeLease(stuck, "A"), FakeLease(healthy, "B")
     for number, lease in enumerate(leases):
@@ -96,7 +96,7 @@ def test_a_servers_thread_ends_without_leases_and_starts_again(monkeypatch):
     monkeypatch.setattr("locking.renewal.MAX_IDLE", -1.0)
     renewer = Renewer()
     for _ in range(3):
-        lease = FakeLease(renew := Mock(return_value=(Renewal.LOST, inf)))
+        lease = FakeLease(renew := Mock(return_value=(True, inf)))
         renewer.register("a", lease, due=0)
         eventually(lambda: not renewer._servers)
         renew.assert_called_once()
@@ -137,7 +137,7 @@ def test_a_renewal_does_not_shorten_what_the_server_keeps_longer(store: Redis):
     lease = manual_lock(store, renewer := Manual()).acquire()
     store.pexpire("lock:{phone}", 100_000)
     renewer.now += 3
-    assert lease.renew() == (Renewal.HELD, renewer.now + 3)
+    assert lease.renew() == (True, renewer.now + 3)
     assert store.pttl("lock:{phone}") > 90_000
 
 
@@ -145,17 +145,17 @@ def test_a_renewal_that_was_sent_before_an_extension_does_not_move_its_end(store
     lock = lock_with(store, Manual(), lease=9)
     lease = lock.acquire()
     before_answer(lock, lambda: lease.extend(2))
-    assert lease.renew()[0] is Renewal.RENEWED
+    assert lease.renew()[1] < inf
     assert 1.9 < lease.remaining() <= 2
 
 
 def test_a_renewal_that_its_release_overtakes_is_no_loss(store: Redis):
     lock = RedisLock(store, "phone")
-    lease, outcomes = lock.acquire(), list[Renewal]()
-    before_answer(lock, lambda: outcomes.append(lease.renew()[0]))
+    lease, outcomes = lock.acquire(), list[tuple[bool, float]]()
+    before_answer(lock, lambda: outcomes.append(lease.renew()))
     lease.release()
     assert lease.released
-    assert outcomes == [Renewal.LOST]
+    assert outcomes == [(True, inf)]
 
 
 def test_a_renewal_does_not_exceed_max_hold(store: Redis):
@@ -163,10 +163,10 @@ def test_a_renewal_does_not_exceed_max_hold(store: Redis):
     for _ in range(2):
         renewer.now += 6.5
         store.pexpire("lock:{phone}", 2500)  # the server's clock follows ours
-        assert lease.renew()[0] is Renewal.RENEWED
+        assert lease.renew()[1] < inf
     assert lease.remaining() == 7  # up to 20 seconds, and no further
     renewer.now += 7
-    assert lease.renew()[0] is Renewal.LOST
+    assert lease.renew() == (True, inf)
     assert lease.lost.reason == "the lease ran out"
 
 
@@ -200,12 +200,12 @@ def test_an_unanswered_renewal_is_unknown_until_the_lease_expires(own_valkey: Va
     lease = manual_lock(client, renewer := Manual(), hooks=hooks).acquire()
     with own_valkey.stopped():
         renewer.now += 3
-        assert lease.renew() == (Renewal.UNKNOWN, renewer.now + 1)
+        assert lease.renew() == (False, renewer.now + 1)
         [failed] = hooks.renewal_failed.mock_calls
         assert isinstance(failed.args[1], LockUnavailable)
         assert lease.remaining() == 6
         renewer.now += 6
-        assert lease.renew() == (Renewal.LOST, inf)
+        assert lease.renew() == (True, inf)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
