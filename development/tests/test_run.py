@@ -14,8 +14,10 @@ from uuid import uuid4
 
 import pytest
 import urllib3
+from django.core.management.base import CommandError
 
 from development.management.commands.lint_migrations import all_safe, is_safe
+from development.management.commands.run import run_until_one_ends
 from development.provider import SaysYes
 from shop import payments
 from shop.checkout import buy
@@ -61,6 +63,13 @@ def test_it_serves_a_sale_and_an_admin_and_stops_with_ctrl_c():
         finally:
             run.send_signal(signal.SIGINT)
             run.wait(60)
+
+
+def test_it_says_which_process_ended_by_itself_and_ends_the_other() -> None:
+    stays = subprocess.Popen(["sleep", "600"])
+    with pytest.raises(CommandError, match="celery ended by itself, with status 3"):
+        run_until_one_ends({"web": stays, "celery": subprocess.Popen(["sh", "-c", "exit 3"])})
+    assert stays.returncode == -signal.SIGTERM
 
 
 def _answers(url: str) -> bool:

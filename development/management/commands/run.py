@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from development.folder import data_folder, kept_secret
 from development.ports import asked_or_free
@@ -42,20 +45,14 @@ class Command(BaseCommand):
         self.stdout.write(f"The shop:  {url}/\nThe admin: {url}/admin/  {ADMIN} / {password}")
         self.stdout.flush()  # also into a file or a pipe, before the processes say anything
         schedule = str(data_folder() / "beat-schedule")
-        processes = [
-            start("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
-            start(
+        processes = {
+            "gunicorn": start("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
+            "celery": start(
                 *("celery", "-A", "shop", "worker", "--beat", "-s", schedule, "-c", "2"),
                 *("-Q", ",".join(QUEUES), "--loglevel", "WARNING"),
             ),
-        ]
-        try:
-            processes[0].wait()
-        finally:
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                process.wait(SECONDS)
+        }
+        run_until_one_ends(processes)
 
 
 def administrator() -> str:
@@ -64,6 +61,29 @@ def administrator() -> str:
     if not User.objects.filter(is_superuser=True).exists():
         User.objects.create_superuser(ADMIN, "", password)
     return password
+
+
+def run_until_one_ends(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
+    """Wait until a process ends; then end the others, because the shop needs all of them.
+
+    Args:
+        processes: by name.
+
+    Raises:
+        CommandError: a process ended by itself.
+    """
+    try:
+        while not (ended := [name for name, one in processes.items() if one.poll() is not None]):
+            time.sleep(0.2)
+        status = processes[ended[0]].returncode
+        raise CommandError(f"{ended[0]} ended by itself, with status {status}.")
+    finally:
+        for process in processes.values():
+            process.terminate()
+        for process in processes.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(SECONDS)
+            process.kill()
 
 
 def start(*module: str) -> subprocess.Popen[bytes]:
