@@ -101,9 +101,7 @@ PROBLEMS: dict[str, Problem] = {
 }
 """Problems by code. Codes are stable: clients branch on them."""
 
-MAY_COME_BACK = _(
-    "Some orders are still unpaid. Items that are not paid for in time go back on sale."
-)
+MAY_COME_BACK = _("Some orders are not final yet. Their items may go back on sale.")
 """The detail of `sold_out` while reservations are unpaid."""
 
 

@@ -45,7 +45,7 @@ TEXTS: dict[Kind, tuple[Promise, Promise]] = {
         _("Reserved for you: %(contents)s"),
         _(
             "We are holding your order until %(deadline)s. Please pay before then; "
-            "otherwise the order expires and the items go back on sale."
+            "otherwise the order expires."
         ),
     ),
     Kind.PAID: (
@@ -54,7 +54,7 @@ TEXTS: dict[Kind, tuple[Promise, Promise]] = {
     ),
     Kind.EXPIRED: (
         _("Order %(number)s has expired"),
-        _("The order was not paid in time, so the items went back on sale. You were not charged."),
+        _("The order was not paid in time. You were not charged."),
     ),
     Kind.REFUNDED: (
         _("Order %(number)s has been refunded"),
@@ -75,7 +75,7 @@ WITHOUT_PAYMENTS: dict[Kind, tuple[Promise, Promise]] = {
     Kind.PAID: (_("Order %(number)s is confirmed"), _("Thank you for your order!")),
     Kind.EXPIRED: (
         _("Order %(number)s has expired"),
-        _("The order was not confirmed in time, so the items went back on sale."),
+        _("The order was not confirmed in time."),
     ),
     Kind.REFUNDED: (_("Order %(number)s has been returned"), _("You returned this order.")),
 }

@@ -35,7 +35,7 @@ LABELS: dict[str, dict[str, Promise]] = {
     "order_about": {
         "awaiting_payment": _("Your order is reserved. Please pay before the deadline."),
         "paid": _("Payment received. Thank you for your purchase!"),
-        "expired": _("This order was not paid in time, so the items went back on sale."),
+        "expired": _("This order was not paid in time and has expired."),
         "cancelled": _("You cancelled this order."),
         "fulfilled": _("Your order has been handed over. Enjoy!"),
         "refund_pending": _("You returned this order. Your refund is in progress."),
@@ -69,7 +69,7 @@ WITHOUT_PAYMENTS: dict[str, dict[str, Promise]] = {
     "order_about": {
         "awaiting_payment": _("We are confirming your order."),
         "paid": _("Your order is confirmed. Thank you!"),
-        "expired": _("This order was not confirmed in time, so the items went back on sale."),
+        "expired": _("This order was not confirmed in time and has expired."),
         "refund_pending": _("You returned this order."),
         "refunded": _("You returned this order."),
     },

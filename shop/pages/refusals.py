@@ -40,8 +40,8 @@ def message(code: str, *, may_come_back: int = False, left: int = 0, **_: int) -
         return gettext("You can buy at most %(left)s more in this sale.") % {"left": left}
     if may_come_back:
         return gettext(
-            "There are not enough items left right now. Some orders are still unpaid; "
-            "items that are not paid for in time go back on sale."
+            "There are not enough items left right now. Some orders are not final yet; "
+            "their items may go back on sale."
         )
     return str(ON_PAGE.get(code, PROBLEMS[code].title))
 

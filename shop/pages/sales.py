@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID, uuid4
 
+from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.db.models import Case, QuerySet, Value, When
 from django.db.models.functions import Now
@@ -184,5 +185,6 @@ def _show(
         "form": form,
         "refusal": refusal,
         "mine": mine,
+        "pays": bool(settings.PAYMENT_PROVIDER),
     }
     return render(request, "shop/sale.html", context)

@@ -114,6 +114,16 @@ def test_a_buyer_buys_pays_and_returns(open_page, buyer, javascript):
 
 
 @pytest.mark.parametrize("javascript", [True, False])
+def test_only_a_script_counts_down_the_time_to_pay(open_page, javascript):
+    sale = a_sale()
+    page = open_page(sale.get_absolute_url(), javascript=javascript)
+    expect(page.get_by_text("Ends in", exact=True)).to_be_visible(visible=javascript)
+    buy_button(page).click()
+    wait_for_order(page)
+    expect(page.get_by_text("Time left to pay")).to_be_visible(visible=javascript)
+
+
+@pytest.mark.parametrize("javascript", [True, False])
 def test_a_double_click_is_one_order(open_page, buyer, javascript):
     page = open_page(a_sale(limit=5).get_absolute_url(), javascript=javascript)
     buy_button(page).dblclick(no_wait_after=True)

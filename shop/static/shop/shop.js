@@ -136,7 +136,7 @@ class Sale {
 }
 
 const sales = [...document.querySelectorAll("[data-sale]")].map((element) => new Sale(element));
-const deadlines = [...document.querySelectorAll("[data-countdown][data-until]")].map((element) => ({
+const deadlines = [...document.querySelectorAll("[data-until]")].map((element) => ({
   element,
   until: Date.parse(element.dataset.until),
 }));
@@ -145,6 +145,7 @@ function tick() {
   for (const sale of sales) sale.tick();
   for (const { element, until } of deadlines) {
     element.textContent = clockface(until - serverNow());
+    element.parentElement.hidden = false;
     if (serverNow() >= until) return location.reload();
   }
   // On the server's full second, so that the opening is not shown up to a second late.

@@ -25,8 +25,8 @@ CHINESE = {
     "Sold out": "已售罄",
     "All reserved, may come back": "已抢光，可能补货",
     "Ended": "已结束",
-    "Starts in": "距开始",
-    "Ends in": "距结束",
+    "Starts": "开始时间",
+    "Ends": "结束时间",
     "{} of {} left": "剩余 {} / {} 件",
     "Sale price": "抢购价",
     "List price": "原价",
@@ -43,8 +43,8 @@ CHINESE = {
     "Buy now": "立即抢购",
     "Not open yet": "尚未开始",
     "Clicking twice places only one order.": "重复点击只会下一单。",
-    "Some orders are still unpaid. Items that are not paid for in time go back on sale.": (
-        "还有订单未付款，超时未付款的商品会重新上架。"
+    "Some orders are not final yet. Their items may go back on sale.": (
+        "部分订单尚未完成，其商品可能重新上架。"
     ),
     "Cart": "购物车",
     "Buy all for {}": "全部购买，共 {}",
@@ -63,9 +63,7 @@ CHINESE = {
         "抢购成功！商品已为您保留，请在截止时间前付款。"
     ),
     "Payment received. Thank you for your purchase!": "付款成功，感谢您的购买！",
-    "This order was not paid in time, so the items went back on sale.": (
-        "订单未在规定时间内付款，商品已重新上架。"
-    ),
+    "This order was not paid in time and has expired.": "订单未在规定时间内付款，已过期。",
     "You cancelled this order.": "您已取消此订单。",
     "Your order has been handed over. Enjoy!": "商品已交付，祝您使用愉快！",
     "You returned this order. Your refund is in progress.": "您已退货，款项将原路退回。",
@@ -99,9 +97,7 @@ CHINESE = {
     "Confirmed": "已确认",
     "We are confirming your order.": "我们正在确认您的订单。",
     "Your order is confirmed. Thank you!": "您的订单已确认，感谢您的购买！",
-    "This order was not confirmed in time, so the items went back on sale.": (
-        "此订单未能及时确认，商品已重新上架。"
-    ),
+    "This order was not confirmed in time and has expired.": "此订单未能及时确认，已过期。",
     "You returned this order.": "您已退货。",
     "Not confirmed in time": "未能及时确认",
     "Return complete": "退货完成",
@@ -109,10 +105,8 @@ CHINESE = {
     # refusals
     "The form has expired": "表单已失效",
     "This page was out of date. Please try again.": "页面已过期，请重试。",
-    "There are not enough items left right now. Some orders are still unpaid; items that are not "
-    "paid for in time go back on sale.": (
-        "库存暂时不足。还有订单未付款，超时未付款的商品会重新上架。"
-    ),
+    "There are not enough items left right now. Some orders are not final yet; their items may go "
+    "back on sale.": "库存暂时不足。部分订单尚未完成，其商品可能重新上架。",
     "The payment provider has not answered yet. Please try again in a moment. You will not be "
     "charged or refunded twice.": "支付服务暂未响应，请稍后再试。不会重复扣款，也不会重复退款。",
     "The quantity must be a whole number from 1 to 1000.": "数量必须是 1 到 1000 之间的整数。",
@@ -138,9 +132,7 @@ CHINESE = {
     # mails
     "Order {number} is confirmed": "订单 {number} 已确认",
     "Thank you for your order!": "感谢您的购买！",
-    "The order was not confirmed in time, so the items went back on sale.": (
-        "订单未能及时确认，商品已重新上架。"
-    ),
+    "The order was not confirmed in time.": "订单未能及时确认。",
     "Order {number} has been returned": "订单 {number} 已退货",
     "Order": "订单",
     "Total": "合计",
@@ -151,16 +143,14 @@ CHINESE = {
     ),
     "Reserved for you: {contents}": "抢购成功：{contents}",
     "We are holding your order until {deadline}. Please pay before then; otherwise the order "
-    "expires and the items go back on sale.": (
-        "商品将为您保留至 {deadline}，请在此之前付款。逾期未付款，订单将自动取消，商品重新上架。"
-    ),
+    "expires.": "商品将为您保留至 {deadline}，请在此之前付款。逾期未付款，订单将自动取消。",
     "Order {number} is paid": "订单 {number} 已付款",
     "We have received your payment. Thank you for your purchase!": (
         "我们已收到您的付款，感谢您的购买！"
     ),
     "Order {number} has expired": "订单 {number} 已过期",
-    "The order was not paid in time, so the items went back on sale. You were not charged.": (
-        "订单未在规定时间内付款，商品已重新上架，未产生任何扣款。"
+    "The order was not paid in time. You were not charged.": (
+        "订单未在规定时间内付款，未产生任何扣款。"
     ),
     "Order {number} has been refunded": "订单 {number} 已退款",
     "We are refunding your payment for order {number}": "订单 {number} 的付款将退回",
@@ -197,7 +187,7 @@ ORDER = {
 ABOUT = {
     "awaiting_payment": "Your order is reserved. Please pay before the deadline.",
     "paid": "Payment received. Thank you for your purchase!",
-    "expired": "This order was not paid in time, so the items went back on sale.",
+    "expired": "This order was not paid in time and has expired.",
     "cancelled": "You cancelled this order.",
     "fulfilled": "Your order has been handed over. Enjoy!",
     "refund_pending": "You returned this order. Your refund is in progress.",
@@ -245,15 +235,15 @@ REFUSED = {
     ),
 }
 MAY_COME_BACK = (
-    "There are not enough items left right now. Some orders are still unpaid; "
-    "items that are not paid for in time go back on sale."
+    "There are not enough items left right now. Some orders are not final yet; "
+    "their items may go back on sale."
 )
 MAILS = {
     "confirmation": (
         "Reserved for you: {contents}",
         (
             "We are holding your order until {deadline}. Please pay before then; "
-            "otherwise the order expires and the items go back on sale."
+            "otherwise the order expires."
         ),
     ),
     "paid": (
@@ -262,7 +252,7 @@ MAILS = {
     ),
     "expired": (
         "Order {number} has expired",
-        "The order was not paid in time, so the items went back on sale. You were not charged.",
+        "The order was not paid in time. You were not charged.",
     ),
     "refunded": ("Order {number} has been refunded", ABOUT["refunded"]),
     "money_owed": (
@@ -286,7 +276,7 @@ class Texts(NamedTuple):
 
 
 WITH_PAYMENTS = Texts(ORDER, ABOUT, HISTORY, MAILS)
-NOT_CONFIRMED = "order was not confirmed in time, so the items went back on sale."
+NOT_CONFIRMED = "order was not confirmed in time"
 WITHOUT_PAYMENTS = Texts(
     ORDER
     | {
@@ -299,7 +289,7 @@ WITHOUT_PAYMENTS = Texts(
     | {
         "awaiting_payment": "We are confirming your order.",
         "paid": "Your order is confirmed. Thank you!",
-        "expired": f"This {NOT_CONFIRMED}",
+        "expired": f"This {NOT_CONFIRMED} and has expired.",
         "refund_pending": "You returned this order.",
         "refunded": "You returned this order.",
     },
@@ -312,13 +302,13 @@ WITHOUT_PAYMENTS = Texts(
     MAILS
     | {
         "paid": ("Order {number} is confirmed", "Thank you for your order!"),
-        "expired": ("Order {number} has expired", f"The {NOT_CONFIRMED}"),
+        "expired": ("Order {number} has expired", f"The {NOT_CONFIRMED}."),
         "refunded": ("Order {number} has been returned", "You returned this order."),
     },
 )
 WHY = "You receive this email because of your order with us."
 TWICE = "Clicking twice places only one order."
-UNPAID = "Some orders are still unpaid. Items that are not paid for in time go back on sale."
+UNPAID = "Some orders are not final yet. Their items may go back on sale."
 OVERDUE = {
     "expiry": (60, "reservations are held past their deadline"),
     "payment": (900, "payments have been pending for too long"),
