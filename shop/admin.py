@@ -102,6 +102,7 @@ class ProductAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     list_display = ("name", "slug", "listed_at")
     listed_at = amount("list_price", "list price")
     search_fields = ("name", "slug")
+    ordering = ("name",)
     prepopulated_fields = {"slug": ("name",)}
 
 
@@ -168,7 +169,7 @@ class SaleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         others = chosen.filter(paused=not paused)
         for sale in others:
             self.log_change(request, sale, f"{done.capitalize()}.")
-        self.message_user(request, f"{others.update(paused=paused)} sales are {done}.")
+        self.message_user(request, f"Sales {done}: {others.update(paused=paused)}.")
 
 
 class RowsInline(WrittenByServices, admin.TabularInline):  # type: ignore[type-arg]

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from babel.numbers import is_currency
 from django.conf import settings
 from django.core.checks.security import base as django_checks
 from django.core.exceptions import ImproperlyConfigured
 
 from shop import environment
+from shop.money import is_money
 
 # Only the operator knows these, so they have no default outside the demo.
 REQUIRED = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS")
@@ -91,7 +91,7 @@ def _unsafe() -> Iterator[str]:
     for name in ("WEB_READ_TIMEOUT", "METRICS_PORT"):
         environment.number(name)
     environment.switch("PSP_HTTPS")
-    if not is_currency(currency := environment.text("SHOP_CURRENCY")):
+    if not is_money(currency := environment.text("SHOP_CURRENCY")):
         yield f"SHOP_CURRENCY must be a currency of ISO 4217, not {currency!r}."
     key, secret, url = map(environment.text, ("SECRET_KEY", "PSP_WEBHOOK_SECRET", "PSP_URL"))
     shortest = django_checks.SECRET_KEY_MIN_LENGTH

@@ -22,7 +22,7 @@ from locking import LockLost
 from locking.backends.redis_status import status_of
 from locking.tests.helpers import eventually
 from shop.accounts.models import User
-from shop.catalogue.models import Sale
+from shop.catalogue.models import Product, Sale
 from shop.orders.models import Order
 from shop.tests.catalogue import a_buyer, a_sale, an_order
 from shop.tests.specification.page import forms, read
@@ -104,6 +104,21 @@ def test_two_who_edit_a_sale_at_once_do_not_undo_each_other(admin_client):
     after = Sale.objects.get(pk=sale.pk)
     assert (after.limit, after.paused, after.price) == (7, True, sale.price + 1)
     assert (after.starts_at, after.ends_at) == (sale.starts_at, sale.ends_at)
+
+
+def test_a_product_is_chosen_by_name_and_priced_in_money(admin_client):
+    for name in ("Bee", "Ant"):
+        form = {"name": name, "slug": name.lower(), "list_price": "5", "currency": "EUR"}
+        admin_client.post(url(Product, "add"), form)
+        assert (
+            b"There is no currency"
+            in admin_client.post(
+                url(Product, "add"), form | {"slug": "other", "currency": "XXX"}
+            ).content
+        )
+    fields = {"app_label": "shop", "model_name": "sale", "field_name": "product"}
+    offered = admin_client.get(reverse("admin:autocomplete"), fields).json()["results"]
+    assert [product["text"] for product in offered] == ["Ant", "Bee"]
 
 
 def a_clerk(client, *permissions):

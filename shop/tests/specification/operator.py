@@ -77,7 +77,7 @@ class Operator(Commands):
         changed = len({each for each in chosen if each.paused != paused})
         numbers = [self.world.rows[each].pk for each in chosen]
         said = self.does("shop_sale", "pause" if paused else "resume", *numbers)
-        assert said == f"{changed} sales are {'paused' if paused else 'resumed'}."
+        assert said == f"Sales {'paused' if paused else 'resumed'}: {changed}."
         self.log += ["Paused." if paused else "Resumed."] * changed
         for each in chosen:
             each.paused = paused
