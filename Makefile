@@ -79,7 +79,7 @@ site: $(VENV)/.ci  ## build the documentation's site, which the demo serves
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 take-home:  ## copy the shop into its own repository (docs/take-home.md)
-	@$(PYTHON) -m lab.take_home.repository "$$DEST" "$$NAME" $${PAGES:+"--pages=$$PAGES"} $${PAYMENTS:+"--payments=$$PAYMENTS"} $${LANGUAGES:+"--languages=$$LANGUAGES"}
+	@$(or $(wildcard $(BIN)/python),$(PYTHON)) -m lab.take_home.repository "$$DEST" "$$NAME" $${PAGES:+"--pages=$$PAGES"} $${PAYMENTS:+"--payments=$$PAYMENTS"} $${LANGUAGES:+"--languages=$$LANGUAGES"}
 
 packages: $(VENV)/.dev  ## build the three packages into dist/
 	@rm -rf dist

@@ -18,6 +18,11 @@ from typing import Any
 
 from lab.take_home.copying import PROJECT, Wanted, copy
 
+try:
+    from django.conf.locale import LANG_INFO as LANGUAGES
+except ImportError:  # without an environment here, the copy refuses the language when it starts
+    LANGUAGES = {}
+
 UPSTREAM = "upstream"
 
 NAME = re.compile(r'[^"\\\x00-\x1f]{1,40}')
@@ -50,7 +55,8 @@ def take(destination: Path, name: str, **options: Any) -> str:
         What to do next.
 
     Raises:
-        NotTaken: the folder is neither or not named, or code cannot quote the name.
+        NotTaken: the folder is neither or not named, code cannot quote the name, or Django does
+            not know a language.
     """
     if destination == Path():
         raise NotTaken("DEST is missing: make take-home DEST=../acme …")
@@ -59,6 +65,9 @@ def take(destination: Path, name: str, **options: Any) -> str:
         raise NotTaken(
             'NAME needs 1 to 40 characters, no " and no \\: make take-home NAME="Acme Tickets" …'
         )
+    for code in options.get("languages", "en").split(","):
+        if LANGUAGES and "name_local" not in LANGUAGES.get(code, {}):
+            raise NotTaken(f"Django knows no language {code!r}: LANGUAGES=en,zh-hans …")
     version = _git(PROJECT, "rev-parse", "--short", "HEAD")
     if not destination.exists() or (destination.is_dir() and not any(destination.iterdir())):
         _git(PROJECT, "init", "--quiet", f"--initial-branch={UPSTREAM}", str(destination))

@@ -206,6 +206,13 @@ def test_what_cannot_be_taken_home_is_refused_with_the_reason(tmp_path, folder, 
         take(tmp_path / folder if folder else Path(), name)
 
 
+@pytest.mark.parametrize("languages", ["xx", "en,", "zh-cn"])
+def test_a_language_that_django_does_not_know_is_refused(tmp_path, languages):
+    with pytest.raises(NotTaken, match="Django knows no language"):
+        take(tmp_path / "new", ACME, languages=languages)
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize("name", ["抢购", "A flash-sale & $HOME's"])
 def test_make_hands_on_a_name_and_languages_as_they_are_given(tmp_path, name):
     make = f"make -C {PROJECT} take-home DEST={tmp_path} LANGUAGES='zh-hans, en' NAME="
