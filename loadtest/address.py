@@ -22,18 +22,21 @@ def address_of(url: str, *, owned: bool = False) -> tuple[str, int]:
         owned: whoever asks owns the host, so that it may be another machine.
 
     Raises:
-        RunImpossible: it is not this machine's, or no address.
+        RunImpossible: it is not this machine's, or no address with IPv4.
     """
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme != "http" or not host:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", 80 if parts.port is None else parts.port
+    except ValueError:
+        host, port = "", 0
+    if not (host and port and parts.scheme == "http") or ":" in host:
         raise RunImpossible(f"the shop's address must look like http://127.0.0.1:8000, not {url!r}")
     if not (owned or _loopback(host) or os.environ.get(ALLOWED_HOST) == host):
         raise RunImpossible(
             f"{host} is not this machine. If you may load it, say --i-own-this-host, or set "
             f"{ALLOWED_HOST}={host}."
         )
-    return host, parts.port or 80
+    return host, port
 
 
 def _loopback(host: str) -> bool:

@@ -261,6 +261,10 @@ def test_what_goes_wrong_is_a_clear_line_and_no_verdict(
     [
         ("http://shop.example", {}, "shop.example is not this machine"),
         ("https://127.0.0.1", {}, "must look like"),
+        ("http://127.0.0.1:65536", {}, "must look like"),
+        ("http://127.0.0.1:0", {}, "must look like"),
+        ("http://[::1]:8000", {}, "must look like"),
+        ("http://[::1", {}, "must look like"),
         ("http://127.0.0.1:1", {"units": 0}, "a sale without stock"),
         ("http://127.0.0.1:1", {"buyers": 1}, "at least two buyers"),
     ],
