@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ NEED_NO_SERVER = entry.NEED_NO_SERVER | {
 NEEDS_NO_SERVER = {"-h", "--help", "--version", "--redraw"}
 """Options with which no command needs servers."""
 
-BREAKS_SERVERS = ("--fault", "--control")
+BREAKS_SERVERS = ("--fault", "--control", "--quick")
 """Options of `prove` that break its servers, so that it needs private ones."""
 
 FILLS_SERVERS = {"bench", "duel", "prove", "walk"}
@@ -119,7 +118,7 @@ def _use_bed(name: str) -> None:
     from lab.bed.description import names
 
     if name not in names():
-        sys.exit(f"error: no test bed is called {name!r}; there are {', '.join(names())}.")
+        return  # the command refuses it, and says which there are
     with shown(f"Starting the hosts and servers of the bed {name}"):
         used.bed = _own.enter_context(started(name))
     used.embedded = used.bed.servers

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import random
 import sys
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -55,8 +56,22 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
+def at_least_zero(text: str) -> float:
+    """Parse a number.
+
+    Raises:
+        ArgumentTypeError: it is below 0, infinite or none.
+    """
+    with suppress(ValueError):
+        if 0 <= float(text) < math.inf:
+            return float(text)
+    raise ArgumentTypeError(f"{text!r} is not a number of at least 0")
+
+
 def seed_of(options: dict[str, Any]) -> int:
-    """Return the seed that was asked for, or draw one."""
+    """Return the seed that was asked for, or draw one. Raises `CommandError` if it is below 0."""
+    if options["seed"] < 0:
+        raise CommandError("--seed must be at least 0.", returncode=2)
     return options["seed"] or random.SystemRandom().randrange(1, 2**31)
 
 
@@ -79,7 +94,7 @@ class Command(BaseCommand):
         parser.add_argument("--seed", type=int, default=0, help="repeats a run; 0 draws one")
         parser.add_argument(
             "--arrivals",
-            type=float,
+            type=at_least_zero,
             default=0.0,
             metavar="RATE",
             help="open loop: buyers arriving per second, however slow the shop is",
@@ -89,7 +104,7 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--minutes",
-            type=float,
+            type=at_least_zero,
             default=0.0,
             metavar="M",
             help="restock and keep buying for this long (0: until all buyers are served)",
@@ -144,7 +159,7 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:  # noqa: D102
         console = Console()
-        if options["controls"] or options["control"]:
+        if options["controls"] or options["quick"] or options["control"]:
             _control(console, options)
         plan = _plan(console, options)
         if plan.faults:
@@ -201,7 +216,10 @@ def _plan(console: Console, options: dict[str, Any]) -> RunPlan:
     faults = tuple(dict.fromkeys(options["fault"]))
     every = description.read(options["bed"]).faults if options["bed"] else list(FAULTS)
     if options["bed"] and (others := set(faults) - set(every)):
-        raise CommandError(f"{', '.join(sorted(others))}: not for this bed; it has {every}")
+        known = ", ".join(every)
+        raise CommandError(
+            f"{', '.join(sorted(others))}: not for this bed; it has {known}", returncode=2
+        )
     takes_all = options["faults"] or (options["bed"] and not faults)
     lacking = left_out(every if takes_all else faults, testbed.has())
     if takes_all:
@@ -209,7 +227,8 @@ def _plan(console: Console, options: dict[str, Any]) -> RunPlan:
             console.print(f"[yellow]Left out: {name}[/] needs {what}.")
         faults = tuple(name for name in every if name not in lacking)
     elif lacking:
-        raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
+        needs = "; ".join(f"{name} needs {what}" for name, what in lacking.items())
+        raise CommandError(needs, returncode=2)
     return RunPlan(
         **{name: options[name] for name in AS_THEY_ARE},
         seed=seed_of(options),
@@ -252,6 +271,6 @@ def _folder(wanted: Path | None) -> Iterator[Path]:
             yield Path(name)
         return
     if wanted.exists() and any(wanted.iterdir()):
-        raise CommandError(f"{wanted} is not empty: it holds the history of another run")
+        raise CommandError(f"{wanted} is not empty: it holds another run's history", returncode=2)
     wanted.mkdir(parents=True, exist_ok=True)
     yield wanted

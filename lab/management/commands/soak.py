@@ -13,7 +13,7 @@ from rich.markdown import Markdown
 
 from development.folder import alone
 from development.signals import end_on_signals
-from lab.management.commands.prove import seed_of
+from lab.management.commands.prove import at_least_zero, seed_of
 from lab.proof.soak import STRATEGIES, markdown, soak
 from lab.strategies import CLASSES
 
@@ -31,13 +31,13 @@ class Command(BaseCommand):
     requires_migrations_checks = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
-        parser.add_argument("--minutes", type=float, default=60.0, help="total duration (60)")
+        parser.add_argument("--minutes", type=at_least_zero, default=60.0, help="in all (60)")
         parser.add_argument("--seed", type=int, default=0, help="of all rounds; 0 draws one")
         parser.add_argument(
             "--folder", type=Path, default=Path(".data/soak"), help="state and summary (.data/soak)"
         )
         parser.add_argument(
-            "--round", type=float, default=4.0, metavar="M", help="minutes of a round (4)"
+            "--round", type=at_least_zero, default=4.0, metavar="M", help="minutes of a round (4)"
         )
         parser.add_argument(
             "--strategy",
@@ -48,14 +48,14 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:  # noqa: D102
         folder, minutes = options["folder"], options["minutes"]
-        if minutes <= 0:
-            raise CommandError("--minutes must be above 0.")
+        if not (minutes and options["round"]):
+            raise CommandError("--minutes and --round must be above 0.", returncode=2)
         end_on_signals()
         console = Console()
         folder.mkdir(parents=True, exist_ok=True)
         with alone(folder / "soak.lock") as free:
             if not free:
-                raise CommandError(f"A soak is running in {folder}.")
+                raise CommandError(f"A soak is running in {folder}.", returncode=2)
             console.print(f"Soaking for {minutes:g} minutes; summary: {folder / 'summary.md'}")
             summary = soak(
                 folder,

@@ -92,7 +92,32 @@ def test_no_round_begins_when_the_minutes_are_over(tmp_path: Path) -> None:
     assert soak(tmp_path, print, seed=7, minutes=0, round_minutes=1)["rounds"] == 0
 
 
-@pytest.mark.parametrize(("command", "option"), [("soak", "--minutes"), ("bench", "--concurrency")])
-def test_nothing_is_neither_soaked_nor_measured(command: str, option: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        ("bench", "--concurrency", "0"),
+        ("prove", "--arrivals", "nan"),
+        ("prove", "--minutes", "-1"),
+        ("soak", "--minutes", "inf"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused(command: str, option: str, value: str) -> None:
     with pytest.raises(CommandError, match=option):
-        call_command(command, option, "0")
+        call_command(command, f"{option}={value}")
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "reason"),
+    [
+        ("prove", ["--seed=-7"], "--seed"),
+        ("prove", ["--bed=web", "--fault=redis-killed"], "redis-killed: not for this bed"),
+        ("soak", ["--minutes=0"], "above 0"),
+        ("soak", ["--round=0"], "above 0"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_with_exit_code_2(
+    command: str, options: list[str], reason: str
+) -> None:
+    with pytest.raises(CommandError, match=reason) as refused:
+        call_command(command, *options)
+    assert refused.value.returncode == 2
