@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ class Server(ThreadingHTTPServer):
         """Serve on this port of this machine, 0 for any; the database is in the folder."""
         super().__init__(("127.0.0.1", port), _Handler)
         self.path, self.guarded = folder / "shop.sqlite", guarded
-        self.connect().executescript(SCHEMA)
+        with closing(self.connect()) as database:
+            database.executescript(SCHEMA)
 
     @property
     def url(self) -> str:
