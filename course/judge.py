@@ -1,9 +1,10 @@
 """A learner's lock, judged in a process of its own that is bounded and stopped in time.
 
-`run` starts that process, `python -m course.judge LESSON FILENAME`, with an empty environment.  It
-reads the file from stdin and writes its verdict to stdout as JSON.  Before it runs the file, it
-bounds its memory and processor time, and from then on opens nothing, so that the file can neither
-write nor connect to anything.
+`run` starts that process, `python -m course.judge LESSON FILENAME LANGUAGE`, with an empty
+environment.  It reads a secret and the file from stdin, and writes the secret and its verdict, as
+JSON, to stdout: what the file writes there is no verdict.  Before it runs the file, it bounds its
+memory and processor time, and from then on opens nothing, so that the file can neither write nor
+connect to anything.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import builtins
 import importlib
 import json
 import resource
+import secrets
 import signal
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from gettext import translation
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,7 +32,7 @@ from typing import Any
 from course.lesson import Lesson, find, modules
 from course.plan import Plan
 from course.report import in_words
-from course.simulator.history import Wrong
+from course.simulator.history import Say, Wrong, _
 from course.simulator.monitor import Rules
 from course.simulator.redis_client import name_scripts
 from course.simulator.search import NotFound, search
@@ -72,15 +75,22 @@ class Verdict:
         return not self.error and not self.wrong
 
 
-def run(lesson: Lesson, source: str, filename: str) -> Verdict:
-    """Judge a file in a process of its own."""
+def says(language: str) -> Say:
+    """Return what translates into "en" or "zh", without Django."""
+    chosen = {"zh": ["zh_Hans"]}.get(language, [])
+    return translation("django", ROOT / "course" / "locale", chosen, fallback=True).gettext
+
+
+def run(lesson: Lesson, source: str, filename: str, language: str = "en") -> Verdict:
+    """Judge a file in a process of its own; the verdict is in a language of the lessons' texts."""
+    say, secret = says(language), secrets.token_hex()
     if len(source.encode()) > MAX_FILE:
-        return Verdict(error=f"{filename}: larger than {MAX_FILE >> 10} KB")
+        return Verdict(error=f"{filename}: " + say(_("larger than %s KB")) % (MAX_FILE >> 10))
     with tempfile.TemporaryDirectory() as folder:
         try:
             done = subprocess.run(
-                [sys.executable, "-B", "-m", "course.judge", lesson.slug, filename],
-                input=source,
+                [sys.executable, "-B", "-m", "course.judge", lesson.slug, filename, language],
+                input=f"{secret}\n{source}",
                 capture_output=True,
                 cwd=folder,
                 env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
@@ -92,12 +102,14 @@ def run(lesson: Lesson, source: str, filename: str) -> Verdict:
         except subprocess.TimeoutExpired:
             out_of_time = True
     if out_of_time:
-        return Verdict(error=f"{filename}: it took too long; is there a loop that never ends?")
-    with suppress(ValueError, TypeError, KeyError):
-        values = json.loads(done.stdout)
-        if not done.returncode:
+        why = say(_("it took too long; is there a loop that never ends?"))
+        return Verdict(error=f"{filename}: {why}")
+    key, _separator, answer = done.stdout.partition("\n")
+    if key == secret and not done.returncode:
+        with suppress(ValueError):
+            values = json.loads(answer)
             return Verdict(**values | {"rows": tuple(Row(**line) for line in values["rows"])})
-    why = f"it ended its process (exit code {done.returncode}), or wrote to its output"
+    why = say(_("it ended its process (exit code %s), or wrote to its output")) % done.returncode
     return Verdict(error=f"{filename}: {why}")
 
 
@@ -106,23 +118,25 @@ def run(lesson: Lesson, source: str, filename: str) -> Verdict:
 MEMORY = 1 << 30
 
 
-def judge(lesson: Lesson, source: str, filename: str) -> Verdict:
+def judge(lesson: Lesson, source: str, filename: str, say: Say = str) -> Verdict:
     """Search the lock for a failure."""
     try:
-        return _search(lesson, OwnLock(source, filename, lesson.plan))
+        return _search(lesson, OwnLock(source, filename, lesson.plan), say)
     except Unusable as problem:
-        return Verdict(error=f"{filename}: {problem}")
+        text, *values = problem.args
+        return Verdict(error=f"{filename}: {say(text) % tuple(values)}")
     except MemoryError:
-        return Verdict(error=f"{filename}: it needs more than {MEMORY >> 20} MB of memory")
+        why = say(_("it needs more than %s MB of memory")) % (MEMORY >> 20)
+        return Verdict(error=f"{filename}: {why}")
     except RecursionError:
-        return Verdict(error=f"{filename}: it calls itself without an end")
+        return Verdict(error=f"{filename}: {say(_('it calls itself without an end'))}")
     except Exception as problem:  # noqa: BLE001 - any error of the learner's code
         return Verdict(error=_where(problem, filename))
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _search(lesson: Lesson, kind: OwnLock) -> Verdict:
+def _search(lesson: Lesson, kind: OwnLock, say: Say) -> Verdict:
     plan = lesson.plan
 
     def experiment(options: Mapping[str, Any], *stops_at: Wrong) -> Experiment:
@@ -130,9 +144,10 @@ def _search(lesson: Lesson, kind: OwnLock) -> Verdict:
         return Experiment(setup, modules(), Rules(stops_at), fenced=True)
 
     run = run_schedule(experiment(plan.quiet))
-    if reason := plan.judge(run):
-        how = "No fault, and no unusual order."
-        return Verdict(wrong=reason, how=how, rows=tuple(rows(run.history)), tried=1)
+    wrong, why = plan.judge(run)
+    if wrong:
+        how = say(_("No fault, and no unusual order."))
+        return Verdict("", f"{say(wrong)}: {why}", how, tuple(rows(run.history)), tried=1)
     tried = 1
     for check in plan.checks:
         what = experiment(check.options, *check.wrongs)
@@ -143,8 +158,8 @@ def _search(lesson: Lesson, kind: OwnLock) -> Verdict:
             continue
         failure = next(one for one in found.run.violations if one.wrong in check.wrongs)
         return Verdict(
-            wrong=f"{failure.wrong}: {failure.why}",
-            how=in_words(found.schedule, found.run),
+            wrong=f"{say(failure.wrong)}: {failure.why}",
+            how=in_words(found.schedule, found.run, say),
             rows=tuple(rows(found.run.history)),
             tried=tried + found.tried,
         )
@@ -178,12 +193,13 @@ def bound() -> None:
 
 def main() -> None:
     """Judge the file on stdin."""
-    slug, filename = sys.argv[1:]
-    source = sys.stdin.read()
-    lesson = find(slug)
+    slug, filename, language = sys.argv[1:]
+    secret, source = sys.stdin.read().split("\n", 1)
+    lesson, say = find(slug), says(language)
     lesson.plan  # noqa: B018 - loads it, while files can be opened
     bound()
-    json.dump(asdict(judge(lesson, source, filename)), sys.stdout)
+    verdict = judge(lesson, source, filename, say)
+    sys.stdout.write(f"{secret}\n{json.dumps(asdict(verdict))}")
 
 
 MODULES = (
@@ -199,7 +215,7 @@ NAME = "my_lock"
 
 
 class Unusable(Exception):
-    """The file cannot be judged; the message says why, in one line."""
+    """The file cannot be judged; a text says why, in one line, with the values that follow it."""
 
 
 class OwnLock:
@@ -213,9 +229,9 @@ class OwnLock:
         try:
             self._code = compile(source, filename, "exec", dont_inherit=True)
         except SyntaxError as problem:
-            raise Unusable(f"line {problem.lineno or 1}: {problem.msg}") from None
+            raise Unusable("line %s: %s", problem.lineno or 1, problem.msg) from None
         except ValueError as problem:  # a null byte, before Python 3.11.4
-            raise Unusable(f"line 1: {problem}") from None
+            raise Unusable("line 1: %s", problem) from None
         self._plan = plan
         self._kind = self._load()
 
@@ -235,8 +251,8 @@ class OwnLock:
         name_scripts(module)
         found = self._plan.lock_in(module)
         if found is None:
-            wanted = " and ".join(self._plan.methods)
-            raise Unusable(f"no class in it has the methods {wanted}, without async")
+            wanted = ", ".join(self._plan.methods)
+            raise Unusable(_("no class in it has the methods %s, without async"), wanted)
         return found
 
 
@@ -245,7 +261,7 @@ def _import(
 ) -> Any:
     allowed = any(name == one or name.startswith(f"{one}.") for one in MODULES)
     if level or not allowed:
-        raise Unusable(f"it may not import {name or 'relatively'}, only {', '.join(MODULES)}")
+        raise Unusable(_("it may not import %s, only %s"), name or "relatively", ", ".join(MODULES))
     found = importlib.import_module(name)
     if not names:
         found = sys.modules[name.partition(".")[0]]

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from course.simulator import production
-from course.simulator.history import MICROSECONDS, Event, Kind, Wrong
+from course.simulator.history import MICROSECONDS, Event, Kind, Wrong, _
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, FaultModel
@@ -191,45 +191,52 @@ class Checks:
 PROMPT = 2.5
 
 
-def _silent(events: list[Event], entered: Mapping[str, int]) -> str:
-    """Return that a client entered and had sent no command; empty if none did."""
+Reason = tuple[str, str]
+"""What is not right, which is translated, and the details; both empty if nothing."""
+
+
+def _silent(events: list[Event], entered: Mapping[str, int]) -> Reason | None:
+    """Return that a client entered and had sent no command; None if none did."""
     for who, at in entered.items():
         if not any(one.who == who and one.server and one.at <= at for one in events):
-            return (
-                f"{who} entered and had not sent a single command: clients are processes of their "
-                "own, often on other machines, and share nothing but the server"
+            return _("a client entered and had not sent a single command"), (
+                f"{who} is a process of its own, often on another machine, and shares nothing with "
+                "others but the server"
             )
-    return ""
+    return None
 
 
-def each_enters(run: Run) -> str:
-    """Return why a lock that nothing disturbs does not let A and B in; empty if it does."""
+def each_enters(run: Run) -> Reason:
+    """Return why a lock that nothing disturbs does not let A and B in."""
     events = run.history
     entered = {event.who: event.at for event in events if event.kind is Kind.ENTER}
     if silent := _silent(events, entered):
         return silent
     missing = sorted({"A", "B"} - set(entered))
     if missing:
-        return f"{' and '.join(missing)} never got the lock, though nothing disturbed it"
+        return _("a client never got the lock, though nothing disturbed it"), " and ".join(missing)
     left = [event.at for event in events if event.kind is Kind.LEAVE]
     late = (max(entered.values()) - min(left, default=0)) / MICROSECONDS
     if late > PROMPT:
-        return f"the lock was not released: the next client entered {late:.0f} s late"
+        return _("the lock was not released"), f"the next client entered {late:.0f} s late"
     if any(str(event.answer).startswith("refused") for event in events):
-        return "a holder that nothing disturbed had its write refused: tokens must grow"
-    return ""
+        return _("the write of a holder that nothing disturbed was refused"), "tokens must grow"
+    return "", ""
 
 
-def one_enters(run: Run) -> str:
-    """Return why not exactly one of two clients did the work; empty if so."""
+def one_enters(run: Run) -> Reason:
+    """Return why not exactly one of two clients did the work."""
     entered = {event.who: event.at for event in run.history if event.kind is Kind.ENTER}
-    wrong = "" if len(entered) == 1 else f"{len(entered)} of 2 clients did the work"
-    return _silent(run.history, entered) or wrong
+    if silent := _silent(run.history, entered):
+        return silent
+    if len(entered) != 1:
+        return _("the work was not done once"), f"{len(entered)} of 2 clients did it"
+    return "", ""
 
 
-def nothing_wrong(run: Run) -> str:
-    """Return what went wrong in a run; empty if nothing."""
-    return "; ".join(f"{one.wrong}: {one.why}" for one in run.violations)
+def nothing_wrong(run: Run) -> Reason:
+    """Return what went wrong in a run first."""
+    return next(((one.wrong, one.why) for one in run.violations), ("", ""))
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,13 +245,13 @@ class Plan:
 
     `clients` sets up a run.  `solution` is the lesson whose lock solves the exercise, or `OWN`.
     `methods` are what makes a class of a file its lock; `quiet` the options of a run that nothing
-    disturbs; `judge` says why such a run is not right, or "".
+    disturbs; `judge` says why such a run is not right.
     """
 
     flaws: tuple[Flaw, ...]
     checks: tuple[Check, ...]
     clients: Callable[..., None] = redis_clients
-    judge: Callable[[Run], str] = each_enters
+    judge: Callable[[Run], Reason] = each_enters
     solution: str = OWN
     methods: tuple[str, ...] = ("acquire", "release")
     quiet: Mapping[str, Any] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from typing import Any
 
 from course.lesson import Lesson, Scenario, find, lessons
 from course.plan import OWN, PRODUCTION
-from course.simulator.history import Event, Kind
+from course.simulator.history import Event, Kind, Say, _
 from course.simulator.schedule import Act, Schedule
 from course.simulator.search import Found, search
 from course.simulator.simulation import Run, run_schedule
@@ -45,17 +45,19 @@ class Report:
         return in_words(self.schedule, self.broken)
 
 
-def in_words(schedule: Schedule, run: Run) -> str:
+def in_words(schedule: Schedule, run: Run, say: Say = str) -> str:
     """Return a failing schedule in sentences."""
     given = [
         f"{one.who or one.server} {one.what if isinstance(one.what, str) else ' '.join(one.what)}"
         for one in run.history
         if one.kind is Kind.GIVEN
     ]
-    start = f"From the start, {', and '.join(given)}. " if given else ""
+    start = say(_("From the start, %(given)s. ")) % {"given": "; ".join(given)} if given else ""
     if not schedule:
-        return start + ("It needs no further fault." if given else "It fails without any fault.")
-    return f"{start}The scheduler, {', then '.join(str(one) for one in schedule)}."
+        alone = _("It needs no further fault.") if given else _("It fails without any fault.")
+        return start + say(alone)
+    acts = "; ".join(one.said(say) for one in schedule)
+    return start + say(_("The scheduler, %(acts)s.")) % {"acts": acts}
 
 
 @cache

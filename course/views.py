@@ -26,6 +26,7 @@ from course.judge import run
 from course.lesson import Lesson, Scenario, find, lessons, scenarios
 from course.position import Impossible, parse, position, short_path, write
 from course.report import Report, cure_title, report
+from course.simulator.history import Wrong
 from course.simulator.timeline import as_text
 
 # A simulation gives the modules of the locks virtual time, so there is one at a time per process.
@@ -65,6 +66,7 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
         "moves": {"broken": write(played.broken.moves), "mended": write(played.mended.moves)},
         "acts": sorted(acts & SCRIPT.keys()),
         "texts": SCRIPT,
+        "wrongs": {one: gettext(one) for one in Wrong},
         "sources": {
             short_path(path): path.read_text(encoding="utf-8").splitlines()
             for path in (chosen.lesson.folder / "lock.py", chosen.cure_path)
@@ -113,7 +115,7 @@ def mine(request: HttpRequest, lesson: str) -> HttpResponse:
         busy = gettext("Another lock is being searched. Please try again in a few seconds.")
         return JsonResponse({"error": busy}, status=503, headers={"Retry-After": "10"})
     try:
-        verdict = run(found, request.POST.get("code", ""), "my_lock.py")
+        verdict = run(found, request.POST.get("code", ""), "my_lock.py", _language())
     finally:
         SEARCHES.release()
     return JsonResponse(

@@ -1,5 +1,6 @@
 """The events of one simulated run, from which timelines are made."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -7,6 +8,9 @@ from typing import Any
 MICROSECONDS = 1_000_000
 
 _ = str  # marks a text for translation; Django's marker needs settings, a judged lock has none
+
+Say = Callable[[str], str]
+"""Returns a text in the reader's language; `str` leaves it in English."""
 
 
 class Kind(StrEnum):
@@ -42,7 +46,7 @@ class Wrong(StrEnum):
     STALE_WRITE = _("a stale write accepted")
     ASLEEP = _("a waiter sleeps beside a free lock")
     GHOST = "the lock is given to the dead"
-    KEPT = "a released lock is still held"
+    KEPT = _("a released lock is still held")
     STILLBORN = "a lease that is over already"
     MISTAKEN = "a lease trusted beyond its end"
     LOST = "a living holder loses its lock"
@@ -56,8 +60,8 @@ class Wrong(StrEnum):
     DOUBLED = _("an order that is not there once")
     FORGOTTEN = _("a message forgotten")
     OVERSOLD = _("oversold")
-    UNDERSOLD = "undersold"
-    BOOKS = "the books do not balance"
+    UNDERSOLD = _("undersold")
+    BOOKS = _("the books do not balance")
 
 
 OF_THE_SHOP = {

@@ -7,26 +7,28 @@ its acquire"), can be shrunk by removing deviations, and applies to any lock.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from random import Random
 from typing import NamedTuple
+
+from course.simulator.history import Say, _
 
 
 class Act(StrEnum):
     """An action of the scheduler in place of a client's step."""
 
-    SWITCH = "switch"
+    SWITCH = _("switch")
     """Let `target` go first."""
-    CRASH = "crash"
+    CRASH = _("crash")
     """The client's process dies; none of its code runs any more, not even `finally`."""
-    PAUSE = "pause"
+    PAUSE = _("pause")
     """The process, with all its threads, stands still for `seconds` before the step."""
     STALL = "stall"
     """The server executes the step; the process stands still before it gets the answer."""
-    LOSE_REPLY = "lose reply"
+    LOSE_REPLY = _("lose reply")
     """The server executes the step; the client gets a time-out error instead of the answer."""
-    LOSE_REQUEST = "lose request"
+    LOSE_REQUEST = _("lose request")
     """The server never receives the step; the client gets the same time-out error."""
     DELAY_REQUEST = "delay request"
     """The step reaches the server a little later; the process's other threads go on."""
@@ -46,7 +48,7 @@ class Act(StrEnum):
     """The server `target` restarts without its data; all connections to it break."""
     EVICT = "evict"
     """The server `target` evicts the lock's key."""
-    CLOCK_JUMP = "clock jump"
+    CLOCK_JUMP = _("clock jump")
     """The clock of `target`, a server, jumps ahead by `seconds`."""
 
 
@@ -71,10 +73,14 @@ class Deviation:
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        where = f"before command {self.step} of {self.client}'s {self.phase}"
+        return self.said(str)
+
+    def said(self, say: Say) -> str:
+        """Return it as a part of a sentence."""
+        place = say(_("before command %(step)s of %(client)s's %(phase)s"))
         detail = f" {self.target}" if self.target else ""
         length = f" {self.seconds:g} s" if self.seconds else ""
-        return f"{where}: {self.act}{detail}{length}"
+        return f"{place % asdict(self)}: {say(self.act)}{detail}{length}"
 
 
 Schedule = tuple[Deviation, ...]

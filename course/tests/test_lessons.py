@@ -166,4 +166,4 @@ def test_a_folder_is_a_lesson_in_the_list_the_command_and_the_documents(capsys):
     assert "## 99. A toy lock" in written
     assert "### Two look before one takes\n\n```text\n" in written
     mine = judge(find("99"), LOCK, "my_lock.py")
-    assert mine.wrong.startswith("B never got the lock")
+    assert mine.wrong.startswith("a client never got the lock")

@@ -139,6 +139,11 @@ def test_only_staff_may_run_their_own_lock(client):
     assert client.post(mine, {"code": "import os"}).json()["error"].startswith("my_lock.py: it may")
     broken = find("1").start.read_text()
     assert "✗ nobody can ever enter" in client.post(mine, {"code": broken}).json()["timeline"]
+    client.cookies["django_language"] = "zh-hans"
+    assert "它不能导入 os" in client.post(mine, {"code": "import os"}).json()["error"]
+    found = client.post(mine, {"code": broken}).json()
+    assert found["wrong"].startswith("再也没有客户端能进入")
+    assert "崩溃" in found["how"]
 
 
 @pytest.mark.django_db

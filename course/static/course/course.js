@@ -96,11 +96,11 @@ function showVerdict(position, lock, moves) {
   const told = [say("now", { now: position.now.toFixed(3), count: count(moves) })];
   const fatal = position.violations.find((one) => one.wrong === data.wrong);
   const others = [...new Set(position.violations.filter((one) => one.wrong !== data.wrong)
-    .map((one) => say("also", { why: `${one.wrong}: ${one.why}` })))];
+    .map((one) => say("also", { why: `${data.wrongs[one.wrong]}: ${one.why}` })))];
   const ended = lock === "mended" ? "good" : "calm";
   const kind = fatal ? "bad" : others.length ? "warn" : position.over ? ended : "calm";
   if (fatal) {
-    told.unshift(say("broken", { why: `${fatal.wrong}: ${fatal.why}` }));
+    told.unshift(say("broken", { why: `${data.wrongs[fatal.wrong]}: ${fatal.why}` }));
     if (lock === "broken") told.push(say(helped ? "shown" : "solved", { count: count(moves) }));
     if (lock === "broken" && !helped) solve(data.id, count(moves));
   } else if (position.over) {
