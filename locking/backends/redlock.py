@@ -68,11 +68,12 @@ def with_drift(seconds: float) -> int:
 class RedLockLease(BackendLease):
     """A lease backed by the same key and value on a majority of the servers."""
 
-    __slots__ = ("gone_from",)
+    __slots__ = ("gone_from", "silent")
 
     def __init__(self, lock: RedLock, value: str, *, sent_at: float) -> None:
         super().__init__(lock, value, sent_at=sent_at)
         self.gone_from: set[int] = set()  # servers that have confirmed our release
+        self.silent: set[int] = set()  # those that may have run it and did not answer
 
 
 class RedLock(PollingLock):
@@ -95,8 +96,9 @@ class RedLock(PollingLock):
         granted = False
         try:
             answers = self.ask(lambda client: client.set(self.key, value, nx=True, px=keep))
-            agreed = self.majority_of(sum(map(bool, answers.values())), answers)
-            granted = agreed and lease.remaining() > 0
+            self.majority_of(0, answers)
+            agreed = sum(map(bool, answers.values()))
+            granted = agreed >= self.quorum and lease.remaining() > 0
         finally:
             # Also on servers that seemed to refuse: the answer may be lost, not the command.
             if not granted:
@@ -105,7 +107,8 @@ class RedLock(PollingLock):
 
     def _let_go(self, lease: RedLockLease) -> bool:
         answers = self.release_everywhere(lease.grant)
-        lease.gone_from |= {server for server, answer in answers.items() if answer == 1}
+        lease.gone_from |= {s for s, answer in answers.items() if answer == 1 or s in lease.silent}
+        lease.silent |= set(range(len(self.clients))) - answers.keys()
         return self.majority_of(len(lease.gone_from), answers)
 
     def _prolong(self, lease: RedLockLease, seconds: float) -> bool:
@@ -136,7 +139,7 @@ class RedLock(PollingLock):
         if agreed >= self.quorum:
             return True
         silent = len(self.clients) - len(answers)
-        if agreed + silent >= self.quorum and len(answers) < self.quorum:
+        if agreed + silent >= self.quorum:
             raise LockUnavailable(f"{silent} of {len(self.clients)} servers do not answer")
         return False
 

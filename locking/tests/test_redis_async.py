@@ -26,9 +26,9 @@ from locking.backends.redis_shared import (
     RedisSemaphore,
 )
 from locking.backends.redis_status import status_of
-from locking.backends.redlock import AsyncRedLock, RedLock, redlock_clients
+from locking.backends.redlock import AsyncRedLock, RedLock
 from locking.queue import AsyncDelayQueue, DelayQueue
-from locking.redis_client import connect_async
+from locking.redis_client import connect, connect_async
 from locking.tests.helpers import Task, in_loop, until_waiting
 from locking.tests.servers import Valkey
 
@@ -148,7 +148,7 @@ async def test_a_grant_that_no_replica_has_is_given_back(valkey_async):
 async def test_redlock_for_tasks_and_for_threads_exclude_each_other():
     with ExitStack() as stack:
         servers = [stack.enter_context(Valkey()) for _ in range(3)]
-        clients = redlock_clients([server.endpoint for server in servers])
+        clients: list[Any] = [connect(server.endpoint, timeout=5) for server in servers]
         threads = RedLock(clients, "phone", lease=5)
         lock = AsyncRedLock(clients, "phone", lease=5)
         async with lock as lease:

@@ -54,6 +54,19 @@ def test_redlock_is_unavailable_without_a_majority_and_leaves_nothing(deployment
 
 
 @only(RedlockOnValkey)
+def test_redlock_calls_no_lease_lost_that_a_silent_server_may_know(deployment, lock, name):
+    lease = lock.acquire(0)
+    for client in deployment.here.client[:2]:
+        client.delete(f"redlock:{name}")  # as if the lock had been granted by the other three
+    with deployment.servers[4].stopped():
+        for call in (lambda: lease.extend(60), lease.release):
+            with pytest.raises(LockUnavailable, match="1 of 5 servers do not answer"):
+                call()
+    lease.release()
+    assert deployment.here.traces(name) == []
+
+
+@only(RedlockOnValkey)
 def test_redlock_waits_for_its_silent_servers_together(deployment, name, monkeypatch):
     monkeypatch.setattr("locking.backends.redlock.TIMEOUT", 0.5)
     here = RedlockOnValkey(deployment.endpoints)
