@@ -17,7 +17,7 @@ import urllib3
 from django.core.management.base import CommandError
 
 from development.management.commands.lint_migrations import all_safe, is_safe
-from development.management.commands.run import run_until_one_ends
+from development.management.commands.run import run_until_the_web_ends
 from development.provider import SaysYes
 from shop import payments
 from shop.checkout import buy
@@ -65,11 +65,22 @@ def test_it_serves_a_sale_and_an_admin_and_stops_with_ctrl_c():
             run.wait(60)
 
 
-def test_it_says_which_process_ended_by_itself_and_ends_the_other() -> None:
-    stays = subprocess.Popen(["sleep", "600"])
-    with pytest.raises(CommandError, match="celery ended by itself, with status 3"):
-        run_until_one_ends({"web": stays, "celery": subprocess.Popen(["sh", "-c", "exit 3"])})
-    assert stays.returncode == -signal.SIGTERM
+def test_celery_is_started_again_when_it_ends_and_ends_with_the_web(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    again = tmp_path / "again"
+    web = subprocess.Popen(["sh", "-c", f"until test -e {again}; do sleep 0.1; done; exit 4"])
+    commands = iter([["sh", "-c", "exit 3"], ["sh", "-c", f"touch {again}; exec sleep 600"]])
+    started = []
+
+    def start_celery() -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(next(commands)))
+        return started[-1]
+
+    with pytest.raises(CommandError, match="gunicorn ended with status 4"):
+        run_until_the_web_ends(web, start_celery)
+    assert "Celery ended with status 3 and is started again" in capfd.readouterr().err
+    assert [process.returncode for process in started] == [3, -signal.SIGTERM]
 
 
 def _answers(url: str) -> bool:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -34,7 +34,7 @@ class Command(BaseCommand):
     help = "Run the shop for development: web, background tasks, an administrator, a sale."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run until Ctrl-C or until a process ends."""
+        """Run until Ctrl-C or until the web ends."""
         end_on_signals()
         call_command("migrate", verbosity=0, interactive=False)
         password = administrator()
@@ -45,14 +45,12 @@ class Command(BaseCommand):
         self.stdout.write(f"The shop:  {url}/\nThe admin: {url}/admin/  {ADMIN} / {password}")
         self.stdout.flush()  # also into a file or a pipe, before the processes say anything
         schedule = str(data_folder() / "beat-schedule")
-        processes = {
-            "gunicorn": start("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
-            "celery": start(
-                *("celery", "-A", "shop", "worker", "--beat", "-s", schedule, "-c", "2"),
-                *("-Q", ",".join(QUEUES), "--loglevel", "WARNING"),
-            ),
-        }
-        run_until_one_ends(processes)
+        celery = (
+            *("celery", "-A", "shop", "worker", "--beat", "-s", schedule, "-c", "2"),
+            *("-Q", ",".join(QUEUES), "--loglevel", "WARNING"),
+        )
+        web = start("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi")
+        run_until_the_web_ends(web, lambda: start(*celery))
 
 
 def administrator() -> str:
@@ -63,24 +61,26 @@ def administrator() -> str:
     return password
 
 
-def run_until_one_ends(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
-    """Wait until a process ends; then end the others, because the shop needs all of them.
-
-    Args:
-        processes: by name.
+def run_until_the_web_ends(
+    web: subprocess.Popen[bytes], start_celery: Callable[[], subprocess.Popen[bytes]]
+) -> None:
+    """Keep Celery running until the web ends: a worker that loses its broker may end (kombu 5.7).
 
     Raises:
-        CommandError: a process ended by itself.
+        CommandError: the web ended by itself.
     """
+    celery = start_celery()
     try:
-        while not (ended := [name for name, one in processes.items() if one.poll() is not None]):
-            time.sleep(0.2)
-        status = processes[ended[0]].returncode
-        raise CommandError(f"{ended[0]} ended by itself, with status {status}.")
+        while web.poll() is None:
+            time.sleep(0.5)
+            if (status := celery.poll()) is not None:
+                sys.stderr.write(f"Celery ended with status {status} and is started again.\n")
+                celery = start_celery()
+        raise CommandError(f"gunicorn ended with status {web.returncode}.")
     finally:
-        for process in processes.values():
+        for process in (web, celery):
             process.terminate()
-        for process in processes.values():
+        for process in (web, celery):
             with suppress(subprocess.TimeoutExpired):
                 process.wait(SECONDS)
             process.kill()
