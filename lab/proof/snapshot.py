@@ -25,7 +25,7 @@ from shop.catalogue.models import Sale
 from shop.catalogue.sales import database_time
 from shop.mails.rendering import Kind
 from shop.orders.models import Order
-from shop.payments.http_provider import ledger_lines
+from shop.payments.http_provider import HttpProvider
 
 FOLLOW_UP = (str(Kind.CONFIRMATION),)
 """What must have taken effect for every order."""
@@ -243,7 +243,7 @@ def ledger_rows(orders: Collection[int]) -> Iterator[str]:
     Raises:
         PaymentUnknown: the provider does not tell, or not all of it; before the first line.
     """
-    moved = list(ledger_lines())
+    moved = list(HttpProvider().ledger())
     wanted = _unknown((line.order for line in moved), orders).union(orders)
     rows = (
         snapshot.Payment(str(each.id), str(each.order), each.operation, each.amount, each.currency)

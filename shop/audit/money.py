@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from django.db import connection
 
 from shop.money import plain
-from shop.payments.http_provider import ledger_lines
 from shop.payments.models import Payment
+from shop.payments.provider import provider
 
 OF_ITEMS = """ANY(ARRAY(
     SELECT line.order_id FROM shop_orderline AS line
@@ -107,6 +107,8 @@ def against_the_provider(items: list[int] | None = None) -> list[str]:
     """
     before = _ours(items)
     theirs = _theirs()
+    if theirs is None:
+        return []
     # A dictionary: both directions may find the same problem.
     found = dict.fromkeys(_not_at_the_provider(before, theirs))
     found |= dict.fromkeys(_not_here(_ours(items), theirs, unknown_too=items is None))
@@ -119,7 +121,7 @@ def disputed() -> list[int]:
     Raises:
         PaymentUnknown: the provider does not answer.
     """
-    theirs = _theirs()
+    theirs = _theirs() or {}
     return sorted({one.order for one in _ours(None).values() if _knows_more(theirs, one)})
 
 
@@ -182,9 +184,11 @@ def _ours(items: list[int] | None) -> dict[str, Ours]:
         return {row[2]: Ours(*row) for row in cursor.fetchall()}
 
 
-def _theirs() -> dict[str, Theirs]:
+def _theirs() -> dict[str, Theirs] | None:
+    if (lines := provider().ledger()) is None:
+        return None
     found: dict[str, Theirs] = defaultdict(Theirs)
-    for line in ledger_lines():
+    for line in lines:
         one = found[line.intent]
         one.order, one.currency = line.order, line.currency
         if line.operation == "capture":

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -20,6 +20,7 @@ from django.conf import settings
 from inventory.metrics import metrics
 from shop.payments.provider import (
     Intent,
+    LedgerLine,
     PaymentDeclined,
     PaymentUnknown,
     Provider,
@@ -73,33 +74,21 @@ class HttpProvider(Provider):
         """Return every payment of an order, oldest first."""
         return _call(_Intents, "GET", f"payment_intents?order={int(order)}").data
 
+    def ledger(self) -> Iterator[LedgerLine]:
+        """Return every movement in the provider's ledger, oldest first.
+
+        Raises:
+            PaymentUnknown: the provider does not answer, or not completely.
+        """
+        try:
+            with _request("GET", "ledger") as response:
+                yield from _complete(response)
+        except (urllib3.exceptions.HTTPError, ValueError) as error:
+            raise PaymentUnknown(f"no ledger: {error}") from error
+
 
 class _Intents(msgspec.Struct):
     data: list[Intent]
-
-
-class LedgerLine(msgspec.Struct, frozen=True):
-    """Money that the provider moved: a capture or a refund, in minor units of the currency."""
-
-    id: int
-    order: int
-    intent: str
-    operation: Literal["capture", "refund"]
-    amount: int
-    currency: str
-
-
-def ledger_lines() -> Iterator[LedgerLine]:
-    """Return every movement in the provider's ledger, oldest first.
-
-    Raises:
-        PaymentUnknown: the provider does not answer, or not completely.
-    """
-    try:
-        with _request("GET", "ledger") as response:
-            yield from _complete(response)
-    except (urllib3.exceptions.HTTPError, ValueError) as error:
-        raise PaymentUnknown(f"no ledger: {error}") from error
 
 
 def _complete(response: urllib3.BaseHTTPResponse) -> Iterator[LedgerLine]:

@@ -14,6 +14,7 @@ relies on this:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -93,6 +94,18 @@ class ProviderRefund:
     status: RefundStatus
 
 
+@dataclass(frozen=True, slots=True)
+class LedgerLine:
+    """Money that the provider moved: a capture or a refund, in minor units of the currency."""
+
+    id: int
+    order: int
+    intent: str
+    operation: Literal["capture", "refund"]
+    amount: int
+    currency: str
+
+
 class Provider(ABC):
     """What a payment provider does for the shop.
 
@@ -133,6 +146,13 @@ class Provider(ABC):
     @abstractmethod
     def find(self, order: int) -> list[Intent]:
         """Return every payment of an order that the provider knows, oldest first."""
+
+    def ledger(self) -> Iterable[LedgerLine] | None:
+        """Return every movement of money, oldest first, for the audit to compare with.
+
+        None if the provider lists none; then the audit compares nothing with it.
+        """
+        return None
 
 
 @cache

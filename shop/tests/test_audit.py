@@ -27,6 +27,14 @@ def test_each_order_has_an_alert_of_its_own_whose_figures_may_change():
     assert set(texts) == {*later, "5 mails wait"}
 
 
+def test_alerts_close_too_with_a_provider_that_lists_no_ledger():
+    order = an_order(a_sale())
+    payments.pay(order)
+    for status, is_wrong in (("cancelled", True), ("paid", False)):
+        Order.objects.filter(pk=order.pk).update(status=status)
+        assert bool(raise_alerts(examine())) == is_wrong
+
+
 OURS = Ours(3, 7, "pi_1", "captured", "CNY", amount=1_000, back=400, on_the_way=0)
 
 

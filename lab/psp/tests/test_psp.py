@@ -22,7 +22,7 @@ from shop import payments
 from shop.audit import examine
 from shop.orders.models import Order
 from shop.payments import http_provider
-from shop.payments.http_provider import HttpProvider, ledger_lines
+from shop.payments.http_provider import HttpProvider
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown
 from shop.tests.catalogue import a_sale, an_order
@@ -312,7 +312,7 @@ def test_a_ledger_that_breaks_off_is_unknown(end, settings):
     told = json.dumps({**line, "amount": 1000, "currency": "CNY"}).encode()
     told = b"HTTP/1.1 200 OK\r\n\r\n" + told + b"\n" + end
     with answering(settings, [told]), pytest.raises(PaymentUnknown, match="broken off after 1"):
-        list(ledger_lines())
+        list(HttpProvider().ledger())
 
 
 def test_webhooks_alone_settle_what_the_provider_took_its_time_for(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
@@ -16,13 +15,12 @@ from shop.background import tasks
 from shop.operating import health
 from shop.operating.metrics.exporter import State
 from shop.orders.models import Order as Row
-from shop.payments.http_provider import LedgerLine
 from shop.specification.order import Order
 from shop.templatetags.shop_pages import shop_name
 from shop.tests.specification import words
 from shop.tests.specification.operator import CAPTURED, Operator
 from shop.tests.specification.page import read
-from shop.tests.specification.world import Psp, World
+from shop.tests.specification.world import World
 
 
 def check_rows(world: World) -> None:
@@ -88,17 +86,6 @@ def _check_row(world: World, order: Order, row: Any) -> None:
     assert sorted(world.provider.captures[row.pk]) == sorted(taken)
     given = sum(r.amount for r in order.refunds if r.there == "done")
     assert sum(world.provider.refunds[row.pk]) == given
-
-
-def ledger(provider: Psp) -> Iterator[LedgerLine]:
-    """Yield the provider's ledger as it would come over HTTP."""
-    provider.before("ledger")
-    for intent in provider.intents.values():
-        about = (intent.order, intent.id)
-        if intent.status == "captured":
-            yield LedgerLine(1, *about, "capture", intent.amount, intent.currency)
-        if intent.refunded:
-            yield LedgerLine(2, *about, "refund", intent.refunded, intent.currency)
 
 
 def check_watching(world: World, operator: Operator, *, dead: int = 0) -> None:

@@ -6,6 +6,7 @@ Times are whole seconds of the story, so that it can reach a deadline to the sec
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,7 +23,7 @@ from shop.catalogue.models import Sale as SaleRow
 from shop.catalogue.sale_cache import availability_cache, sale_cache, stock_cache
 from shop.conftest import Buyer
 from shop.orders.models import Order as Row
-from shop.payments.provider import PaymentDeclined, PaymentUnknown, ProviderRefund
+from shop.payments.provider import LedgerLine, PaymentDeclined, PaymentUnknown, ProviderRefund
 from shop.specification.order import AWAITING, Order, Sale
 from shop.specification.shop import Shop
 from shop.tests.provider import FakeProvider
@@ -84,6 +85,16 @@ class Psp(FakeProvider):
 
         if mood in ("silent", "mute"):
             setattr(self, "before" if mood == "silent" else "after", lose)
+
+    def ledger(self) -> Iterator[LedgerLine]:
+        """Yield what moved as it would come over HTTP."""
+        self.before("ledger")
+        for intent in self.intents.values():
+            about = (intent.order, intent.id)
+            if intent.status == "captured":
+                yield LedgerLine(1, *about, "capture", intent.amount, intent.currency)
+            if intent.refunded:
+                yield LedgerLine(2, *about, "refund", intent.refunded, intent.currency)
 
     def finish_payment(self, pk: str, news: str) -> dict[str, Any]:
         """Let a payment end; return what the news say."""
