@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -75,15 +76,22 @@ def run_until_the_web_ends(
             time.sleep(0.5)
             if (status := celery.poll()) is not None:
                 sys.stderr.write(f"Celery ended with status {status} and is started again.\n")
+                end(celery)
                 celery = start_celery()
         raise CommandError(f"gunicorn ended with status {web.returncode}.")
     finally:
         for process in (web, celery):
             process.terminate()
         for process in (web, celery):
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(SECONDS)
-            process.kill()
+            end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process that ends; kill it if it stays, and the children that it leaves."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # of the session that `start` has made
 
 
 def start(*module: str) -> subprocess.Popen[bytes]:
