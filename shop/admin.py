@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -236,14 +237,18 @@ class OrderAdmin(ReadOnly):
     @admin.action(description="Mark as handed over", permissions=["act"])
     def fulfil(self, request: HttpRequest, chosen: QuerySet[Order]) -> None:
         """Mark paid orders as handed over; leave others alone."""
+        left: dict[str, list[str]] = defaultdict(list)
         for order in chosen:
             try:
                 orders.fulfil(order)
-            except orders.WrongState as wrong:
-                self.message_user(request, f"Order {order.pk} is {wrong.status}.", messages.WARNING)
-            else:
                 self.log_change(request, order, "Handed over.")
-                self.message_user(request, f"Order {order.pk} is handed over.")
+            except orders.WrongState as wrong:
+                left[wrong.status].append(str(order.pk))
+        done = len(chosen) - sum(map(len, left.values()))
+        self.message_user(request, f"Orders handed over: {done}.")
+        for status, numbers in left.items():
+            text = f"Not handed over, because {status}: {', '.join(numbers)}."
+            self.message_user(request, text, messages.WARNING)
 
 
 @admin.register(Refund)

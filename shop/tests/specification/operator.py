@@ -87,10 +87,14 @@ class Operator(Commands):
         before, pk = order.status, self.world.orders[order]
         asked(order.hand_over)
         done = before in ("paid", "fulfilled")
-        said = {pk: "handed over" if done else before}
-        said |= {n: o.status for o, n in self.world.orders.items() if o.status in ENDED}
-        told = [f"Order {pk} is {what}." for pk, what in sorted(said.items(), reverse=True)]
-        assert self.does("shop_order", "fulfil", *said) == " ".join(told)
+        left = {n: o.status for o, n in self.world.orders.items() if o.status in ENDED}
+        left |= {} if done else {pk: before}
+        told: dict[str, list[str]] = {}
+        for number, status in sorted(left.items(), reverse=True):
+            told.setdefault(status, []).append(str(number))
+        said = [f"Orders handed over: {int(done)}."]
+        said += [f"Not handed over, because {s}: {', '.join(each)}." for s, each in told.items()]
+        assert self.does("shop_order", "fulfil", pk, *left) == " ".join(said)
         self.log += ["Handed over."] * done
 
     def retry(self, failed: list[tuple[Order, Money]]) -> None:
