@@ -28,6 +28,9 @@ class ThreadLease(AsyncLease):
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
     async def release(self) -> None:
         """See `Lease.release`; goes on in the background if it is cancelled."""
         try:

@@ -178,6 +178,7 @@ async def test_any_lock_serves_tasks_through_threads(valkey: Redis):
     lock = ThreadLock(RedisLock(valkey, "phone", lease=0.4))
     async with lock as lease:
         assert lock.lease is lease
+        assert "held for" in repr(lease)
         assert await lock.locked()
         assert await asyncio.to_thread(lease.lost.wait, 0.8) is False  # it is renewed
         await lease.extend(30)
