@@ -63,6 +63,11 @@ class Server(ThreadingHTTPServer):
         """Its address."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print an error, unless it is that a buyer has hung up."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
     def connect(self) -> sqlite3.Connection:
         """Connect to the database."""
         opened = sqlite3.connect(self.path, timeout=20, isolation_level=None)

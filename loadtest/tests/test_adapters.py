@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import struct
 import subprocess
 import sys
 from contextlib import suppress
@@ -24,6 +25,8 @@ from loadtest.shop import Declined, Level, Outcome, Refused, Response, Sold, Unk
 from loadtest.shops.api import Api, ShopError, rows
 from loadtest.shops.flash_sale.specification import LIFECYCLE
 from loadtest.shops.flask_example import shop
+from loadtest.shops.unguarded import Adapter, Server
+from loadtest.tests.trivial_server import in_thread
 
 FOLDER = Path(shops.__file__).parent
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/adapter.py"))
@@ -171,3 +174,19 @@ def test_the_race_of_the_example_for_your_shop_is_red_and_its_cure_green(
         finally:
             server.kill()
     assert word in capsys.readouterr().out
+
+
+def test_a_buyer_who_hangs_up_is_no_error_of_the_unguarded_shop(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Joined(Server):
+        daemon_threads = False  # its end waits for its answers
+
+    with (
+        in_thread(Joined(0, tmp_path)) as server,
+        socket.create_connection(server.server_address) as buyer,
+    ):
+        buyer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # resets
+        buyer.sendall(b"POST /sales HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
+        Adapter(server.url).open(1)  # is served after the buyer has been let in
+    assert capsys.readouterr().err == ""
