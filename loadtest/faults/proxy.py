@@ -64,6 +64,8 @@ class Proxy:
         self.links.add(link)
         try:
             await link.forward(reader)
+        except asyncio.CancelledError:
+            pass  # the proxy ends; Python 3.11's streams would print a traceback
         finally:
             self.links.discard(link)
 

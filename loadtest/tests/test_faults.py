@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -230,12 +230,15 @@ class Proxy(NamedTuple):
 @contextmanager
 def proxying(to: int, *options: str) -> Iterator[Proxy]:
     command = [sys.executable, "-m", "loadtest.faults.proxy", "--to", str(to), *options]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+        assert process.stderr is not None
         ports = json.loads(process.stdout.readline())
         yield Proxy(ports["port"], Control(ports["control"]))
         process.stdin.close()
+        assert process.stderr.read() == b""
         assert process.wait() == 0, "it ends with its standard input"
 
 
@@ -313,6 +316,13 @@ def test_at_commit_the_reply_is_lost_or_the_commit_in_turn() -> None:
         assert (counts["cut"], counts["replies_lost"], counts["commits_lost"]) == (2, 1, 1)
         with proxy.connect() as connection:
             assert ask(connection, START + COMMIT) == START + COMMIT, "there were two to be cut"
+
+
+def test_a_proxy_ends_without_a_word_while_a_connection_is_open() -> None:
+    with ExitStack() as cleanup, echo(b"") as to, proxying(to) as proxy:
+        connection = cleanup.enter_context(proxy.connect())
+        connection.sendall(b"x")
+        assert connection.recv(1) == b"x"
 
 
 def test_a_proxy_that_is_gone_is_a_fault_that_failed() -> None:
