@@ -146,7 +146,7 @@ class Page(Referee):
             options.shop,
             int(options.stock),
             options.num_users or 1,
-            max(1, int(options.rounds)),
+            int(options.rounds),
             owned=options.i_own_this_host,
             hosting=options.hosting if options.shop in self.other_shops else "",
         )

@@ -45,7 +45,7 @@ def title(run: PageRun | RushRun) -> str:
     """Return what is sold and how; of a rush, what it does now."""
     if isinstance(run, PageRun):
         return f"Sale {run.plan.sale} · {strategy(run)}"
-    doing = f"{len(run.result.rounds)} rounds"
+    doing = counted(len(run.result.rounds), "round")
     if run.phase == RUNNING:
         doing = run.reason or "the buyers gather"
     return f"{run.plan.adapter} · {doing}"
