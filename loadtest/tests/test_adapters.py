@@ -184,7 +184,7 @@ def test_a_buyer_who_hangs_up_is_no_error_of_the_unguarded_shop(
 
     with (
         in_thread(Joined(0, tmp_path)) as server,
-        socket.create_connection(server.server_address) as buyer,
+        socket.create_connection(("127.0.0.1", server.server_port)) as buyer,
     ):
         buyer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # resets
         buyer.sendall(b"POST /sales HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
