@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import select
@@ -58,6 +59,11 @@ def started(call: Callable[[], T]) -> Future[T]:
 
     threading.Thread(target=run, name="lock", daemon=True).start()
     return outcome
+
+
+def hashed_key(prefix: str, name: str) -> str:
+    """Return a short ASCII key without spaces for a name of any length, case and script."""
+    return f"{prefix}:{hashlib.blake2b(name.encode(), digest_size=20).hexdigest()}"
 
 
 class Deadline:

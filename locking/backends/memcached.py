@@ -15,14 +15,13 @@ Needs pymemcache.  Source: memcached's protocol.txt, on `add`, `gets`, `cas` and
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from typing import Any
 
 from pymemcache import MemcacheError, PooledClient
 
-from locking.backends._waiting import BackendLease, PollingLock
+from locking.backends._waiting import BackendLease, PollingLock, hashed_key
 from locking.base import Lease
 from locking.terms import Capabilities
 
@@ -42,11 +41,6 @@ def memcached_client(address: tuple[str, int]) -> PooledClient:
     )
 
 
-def item_key(prefix: str, name: str) -> str:
-    """Return a valid memcached key (at most 250 bytes, no spaces) for any name."""
-    return f"{prefix}:{hashlib.blake2b(name.encode(), digest_size=20).hexdigest()}"
-
-
 def expiry(seconds: float) -> int:
     """Return an expiry in whole seconds that keeps the item for at least `seconds`."""
     return math.ceil(seconds) + CLOCK_TICK
@@ -64,8 +58,8 @@ class MemcachedLock(PollingLock):
         super().__init__(name, **options)
         self.client = client
         self._address = str(client.server)
-        self.key = item_key("lock", name)
-        self.fence_key = item_key("fence", name)
+        self.key = hashed_key("lock", name)
+        self.fence_key = hashed_key("fence", name)
 
     def _try(self, value: str, sent_at: float) -> Lease | None:
         if not self.client.add(self.key, value.encode(), expire=expiry(self.lease_seconds)):

@@ -16,14 +16,13 @@ Needs PyMySQL.  Source: MySQL manual, 14.14 "Locking Functions".
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import Any
 
 import pymysql
 
 from locking.backends._sessions import LASTS_AS_ITS_CONNECTION, SessionLease, SessionLock, Sessions
-from locking.backends._waiting import Deadline
+from locking.backends._waiting import Deadline, hashed_key
 from locking.base import Lease
 from locking.terms import LockTimeout
 
@@ -48,11 +47,6 @@ def mysql_sessions(**parameters: Any) -> Sessions:
     )
 
 
-def lock_name(name: str) -> str:
-    """Return a valid lock name for a name of any length, case and script."""
-    return f"lock:{hashlib.blake2b(name.encode(), digest_size=20).hexdigest()}"
-
-
 def scalar(connection: Any, query: str, *arguments: object) -> Any:
     """Return the first column of the first row."""
     with connection.cursor() as cursor:
@@ -69,7 +63,7 @@ class MySQLLock(SessionLock):
 
     def __init__(self, sessions: Sessions, name: str, **options: Any) -> None:
         super().__init__(sessions, name, **options)
-        self.key = lock_name(name)
+        self.key = hashed_key("lock", name)
 
     def _acquire(self, deadline: Deadline) -> Lease:
         with self._lent(keep=True) as connection:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import psycopg
 import redis
 
+from locking.backends._waiting import hashed_key
 from locking.base import Lock
 from locking.tests import other_servers, servers
 from locking.tests.servers import Server
@@ -196,7 +197,7 @@ class MariaDB(Backend):
         return len(self._processes("state = 'User lock'"))
 
     def traces(self, name: str) -> list[str]:
-        holders = self._rows("SELECT IS_USED_LOCK(%s)", self.module().lock_name(name))
+        holders = self._rows("SELECT IS_USED_LOCK(%s)", hashed_key("lock", name))
         held = [f"held by connection {holder}" for holder in holders if holder]
         return held + self._processes("info LIKE '%GET_LOCK%'")
 
@@ -211,7 +212,7 @@ class Memcached(Backend):
         return self.module().memcached_client(self.endpoints[0])
 
     def traces(self, name: str) -> list[str]:
-        value = self.client.get(self.module().item_key("lock", name))
+        value = self.client.get(hashed_key("lock", name))
         return [] if value is None else [value.decode()]
 
 
