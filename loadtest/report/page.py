@@ -42,6 +42,7 @@ class Story:
         facts: further facts by name, such as strategy, buyers and stock.
         reason: why there is no verdict, or why a pass does not count.
         buyers: that the run had; 0 if that is not known.
+        passed: the word for a pass.
     """
 
     title: str
@@ -49,6 +50,7 @@ class Story:
     facts: Mapping[str, object] = field(default_factory=dict)
     reason: str = ""
     buyers: int = 0
+    passed: str = SUMMARIES[PASS][0]
 
 
 def write(
@@ -87,7 +89,7 @@ def render(
     return template.render(
         story=story,
         outcome=outcome,
-        word=word,
+        word=story.passed if outcome == PASS else word,
         seen=" · ".join(seen),
         sentence=story.reason or SUMMARIES[outcome][1],
         counts=meanings(counts) if counts else [],

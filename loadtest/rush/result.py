@@ -12,12 +12,13 @@ from typing import Any, TextIO
 from loadtest.checker import EXIT_CODES, FAIL, PASS, PROPERTIES, UNKNOWN, Verdict
 from loadtest.checker.verdict import overall
 from loadtest.history import NEVER, OK, Operation
-from loadtest.report.headline import counted
+from loadtest.report.headline import SUMMARIES, counted
 from loadtest.rush.plan import Observer
 from loadtest.rush.round import Round
 from loadtest.shop import Level, Refused, Sold, Unknown
 
-WORDS = {PASS: "HOLDS", FAIL: "BROKEN", UNKNOWN: "COULD NOT BE JUDGED"}
+HOLDS = "HOLDS"
+"""The word for a pass: a rush that finds nothing is no proof."""
 
 NOT_TRIED = "a rush takes last steps, and cancels at most"
 
@@ -100,7 +101,8 @@ class RushResult:
         """Yield the result as text; only the command to repeat it may be wider."""
         judged = self.judged
         broken = f" in {self.broken_rounds} of {len(self.rounds)} rounds"
-        word = WORDS[self.verdict] + (broken if self.broken_rounds else "")
+        word = HOLDS if self.verdict == PASS else SUMMARIES[self.verdict][0]
+        word += broken if self.broken_rounds else ""
         yield f"{word} · {self.shop} {self.version}"
         if self.reason:
             yield from _wrapped(self.reason, width, 2)

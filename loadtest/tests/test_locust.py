@@ -212,6 +212,8 @@ def test_another_shop_is_rushed_and_judged_through_its_adapter(
     assert f"P1  {'PASS' if guarded else 'FAIL'}" in done.stdout
     assert "the shop does not offer repeats: P5" in done.stdout
     report = (tmp_path / "runs" / "0001" / "report.html").read_text()
+    assert word in report
+    assert f"locust -f {ROOT}/loadtest/locustfile.py" in report
     assert "--shop shop:Adapter" in report
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gevent
@@ -17,12 +19,14 @@ from loadtest.report import Story
 from loadtest.report.headline import counted
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.plan import Observer
-from loadtest.rush.result import history, summary
+from loadtest.rush.result import HOLDS, history, summary
 from loadtest.rush.round import Round
 from loadtest.shops import load
 from loadtest.steps import write_report
 from loadtest.ui import other_shops
 from loadtest.ui.run import JUDGED, RUNNING
+
+LOCUSTFILE = Path(__file__).resolve().parents[1] / "locustfile.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +63,10 @@ class Rush:
         if self.hosting:
             size = f"--stock {self.stock} --buyers {self.buyers} --rounds {self.rounds}"
             return f'make prove-shop SHOP={self.adapter} ARGS="{size}"'
+        size = f"--stock {self.stock} --users {self.buyers} --rounds {self.rounds}"
         return (
-            f"locust -f loadtest/locustfile.py --headless --until-done --shop {self.adapter} "
-            f"--host {self.host} --stock {self.stock} --users {self.buyers} --rounds {self.rounds}"
+            f"locust -f {shlex.quote(str(LOCUSTFILE))} --headless --until-done "
+            f"--shop {self.adapter} --host {self.host} {size}"
             + (" --i-own-this-host" if self.owned else "")
         )
 
@@ -171,8 +176,9 @@ class RushRun:
             first["evidence"] = list(history(result.smallest))
         if shown is not None:
             rounds = {f"round {n}": summary(each) for n, each in enumerate(result.rounds, start=1)}
-            story = Story(title, self.plan.repeat, rounds, shown.verdict.reason, shown.plan.buyers)
-            write_report(self.files.report, shown.files, story, shown.verdict)
+            verdict = shown.verdict
+            story = Story(title, self.plan.repeat, rounds, verdict.reason, shown.plan.buyers, HOLDS)
+            write_report(self.files.report, shown.files, story, verdict)
         self.files.conclude(self.verdict)
         self.phase = JUDGED
 
