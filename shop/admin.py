@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import suppress
 from typing import Any, ClassVar
 
 from django import forms
@@ -26,7 +25,6 @@ from shop.catalogue.sale_cache import why_closed
 from shop.money import plain, to_major, to_minor
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.payments.models import Payment, Refund
-from shop.payments.provider import PaymentUnknown
 
 admin.site.site_header = f"{settings.SHOP_NAME} administration"
 admin.site.site_title = settings.SHOP_NAME
@@ -278,10 +276,7 @@ class RefundAdmin(ReadOnly):
         """Request failed refunds again, each as a new refund."""
         for refund in chosen.filter(state=Refund.State.FAILED):
             self.log_change(request, refund, "Requested again.")
-            with suppress(PaymentUnknown):  # the sweep will ask again
-                payments.retry(refund)
-            refund.refresh_from_db()
-            self.message_user(request, f"Refund {refund.pk} is {refund.state}.")
+        self.message_user(request, f"Refunds requested again: {payments.retry(chosen)}.")
 
 
 @admin.register(Alert)

@@ -7,7 +7,7 @@ the order: repeated requests find that one refund and get its answer.
 from __future__ import annotations
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from inventory import services
@@ -51,16 +51,17 @@ def refund(order: Order, part: Part | None = None) -> Order:
     return order
 
 
-def retry(failed: Refund) -> None:
-    """Retry a failed refund, as a new one at the provider.
+def retry(chosen: QuerySet[Refund]) -> int:
+    """Let the sweep request failed refunds at once, each as a new one at the provider.
 
-    Raises:
-        PaymentUnknown: no answer came; the sweep asks again.
+    Returns:
+        How many there are.
     """
-    again = Refund.objects.filter(pk=failed.pk, state=Refund.State.FAILED)
-    if again.update(state=Refund.State.PENDING, tries=F("tries") + 1, number="", not_before=Now()):
-        failed.refresh_from_db()
-        give_back(failed)
+    again = chosen.filter(state=Refund.State.FAILED)
+    count: int = again.update(
+        state=Refund.State.PENDING, tries=F("tries") + 1, number="", not_before=Now()
+    )
+    return count
 
 
 def _return_all(order: Order) -> None:

@@ -192,10 +192,9 @@ class Shop:
         if order.status == "refund_pending" and all(r.state == "done" for r in order.refunds):
             order.step("refunded", "refunded")
 
-    def retry(self, order: Order, refund: Money) -> None:
-        """Ask again for a refund that the provider refused, as an operator may."""
+    def retry(self, refund: Money) -> None:
+        """Make a refund pending again that the provider refused, as an operator may."""
         refund.state, refund.there, refund.acknowledged = "pending", "nothing", False
-        self.ask(order, refund)
 
     def settle(self) -> None:
         """Ask the provider about all that has no answer yet: payments, then refunds."""

@@ -112,6 +112,12 @@ def _retries(story: Story) -> None:
     chosen = list(Refund.objects.values_list("pk", flat=True))
     form = {"action": "retry", "_selected_action": chosen}
     story.world.staff.post("/admin/shop/refund/", form)
+    tasks.settle_payments()
+
+
+def _retried(story: Story, order: Order) -> None:
+    story.model.retry(order.refunds[0])
+    story.model.settle()
 
 
 def _restocked(story: Story, _: Order) -> None:
@@ -153,9 +159,7 @@ ACTS = {
     "a restock": Act([opening(stock=9)], _restocks, _restocked),
     "news of a payment": Act(WORKS, _hears, _heard),
     "the sweep of payments": Act(UNANSWERED, _sweeps, lambda story, _: story.model.settle()),
-    "an operator's retry": Act(
-        REFUSED, _retries, lambda story, order: story.model.retry(order, order.refunds[0])
-    ),
+    "an operator's retry": Act(REFUSED, _retries, _retried),
     "the expiry": Act(
         LATE, lambda _: tasks.expire_orders(), lambda story, order: order.expire(story.model.now)
     ),
