@@ -123,6 +123,10 @@ def test_a_run_under_faults_that_left_nobody_in_doubt_is_vacuous() -> None:
     assert judged(world, properties=["P13"]).verdict == PASS
     assert judged(world, faults=FAULT, properties=["P13"]).verdict == UNKNOWN
     assert judged(world, faults=SPARING, properties=["P13"]).verdict == PASS, "no reason for doubt"
+    # A buyer who asked again and was answered had been in doubt.
+    buyer = world.buyer_of(world.order)
+    world.later("order", 500, "internal_error", key=world.order.key, buyer=buyer)
+    assert judged(world, faults=FAULT, properties=["P13"]).verdict == PASS
 
 
 @given(st.lists(st.sampled_from([PASS, FAIL, UNKNOWN])))

@@ -228,7 +228,7 @@ COUNTED = {
     "ok": "purchases accepted",
     "sold_out": "answers “sold out”",
     "duplicate": "purchases accepted again on a retry",
-    "info": "purchases unknown",
+    "info": "answers to purchases unknown",
     "contested": "buyers refused or last units sold",
 }
 """What P13 counts; a purchase is a key with all its retries, an answer one request."""
@@ -251,7 +251,10 @@ class NotVacuous(Property):
             "ok": evidence.value("SELECT count(*) FROM purchase WHERE outcome = 'ok'"),
             "sold_out": evidence.value("SELECT count(*) FROM call WHERE code = 'sold_out'"),
             "duplicate": evidence.value("SELECT count(*) FROM purchase WHERE oks > 1"),
-            "info": evidence.value("SELECT count(*) FROM purchase WHERE outcome = 'info'"),
+            # An answer, since some buyers ask again until no purchase is left unknown.
+            "info": evidence.value(
+                "SELECT count(*) FROM call WHERE op = 'order' AND outcome = 'info'"
+            ),
         }
         if "contested" in evidence.enough:
             seen["contested"] = evidence.value(
