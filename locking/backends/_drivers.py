@@ -25,8 +25,7 @@ DEFAULT_TIMEOUT = 1.0
 """Seconds to wait for an answer unless the client sets a time-out: a healthy server takes
 milliseconds, and buyers wait behind the caller."""
 
-NODES = ("Redis", "Valkey")
-CLUSTERS = ("RedisCluster",)
+CLUSTER = "RedisCluster"
 
 UNREACHABLE = (RedisError, RedisClusterException)
 """The errors of a cluster's client that finds no node; the second are not below the first."""
@@ -64,13 +63,13 @@ def transport_of(
         return known
     for each in type(client).__mro__:
         package, _, module = each.__module__.partition(".")
-        if package not in ("redis", "valkey") or each.__name__ not in NODES + CLUSTERS:
+        if package not in ("redis", "valkey") or each.__name__ not in ("Redis", "Valkey", CLUSTER):
             continue
         if module.startswith("asyncio") is not asynchronous:
             kinds = ("an asyncio", "a blocking") if asynchronous else ("a blocking", "an asyncio")
             hint = "a RedisLock" if asynchronous else "an AsyncRedisLock"
             raise TypeError(f"this lock needs {kinds[0]} client; {kinds[1]} client makes {hint}")
-        made = cluster(client) if each.__name__ in CLUSTERS else node(client.connection_pool)
+        made = cluster(client) if each.__name__ == CLUSTER else node(client.connection_pool)
         return vars(client).setdefault("_lock_transport", made)  # atomic
     if hasattr(client, "run") and hasattr(client, "pop"):
         return client  # a transport

@@ -79,12 +79,6 @@ def advisory_key(name: str) -> int:
     return int.from_bytes(digest, signed=True)
 
 
-def wait_limit(deadline: Deadline) -> str:
-    """Return `lock_timeout` in ms for the time left; '0' only without a deadline."""
-    left = deadline.left()
-    return "0" if left == inf else str(max(1, round(left * 1000)))
-
-
 def scalar(connection: Connection, query: LiteralString, *arguments: object) -> Any:
     """Return the first column of the first row, or None."""
     row = connection.execute(query, arguments).fetchone()
@@ -112,8 +106,10 @@ class PostgresLock(SessionLock):
 
     def _acquire(self, deadline: Deadline) -> Lease:
         with self._lent(keep=True) as connection:
+            left = deadline.left()
+            limit = "0" if left == inf else str(max(1, round(left * 1000)))  # ms; 0: no limit
             # Operators see the name in pg_stat_activity.
-            connection.execute(SET, (self.owner_name[:63], wait_limit(deadline)))
+            connection.execute(SET, (self.owner_name[:63], limit))
             self._take(connection)
             token = self._mint(connection)
             # An answer proves that the lock was still held when the token was minted, so no later

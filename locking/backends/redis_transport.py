@@ -118,11 +118,6 @@ class Spinner:
         self._rest = self._left = MAX_SKIPPED
 
 
-def is_cooperative(connected: object) -> bool:
-    """Return whether other tasks run in this thread while a socket waits, as with gevent."""
-    return type(connected).__module__.startswith("gevent.")
-
-
 class Link:
     """A connection; whether it is readable, which means dead while idle; and a spinner.
 
@@ -140,8 +135,9 @@ class Link:
         else:
             sock.settimeout(usual_timeout)
             self.is_readable = watch(sock.fileno())
-        cooperative = sock is None or is_cooperative(sock)
-        self.spinner = None if cooperative else Spinner(self.is_readable)
+        # While a socket of gevent waits, the thread's other greenlets run.
+        spins = sock is not None and not type(sock).__module__.startswith("gevent.")
+        self.spinner = Spinner(self.is_readable) if spins else None
 
 
 class PoolTransport:
