@@ -154,7 +154,7 @@ class Command(BaseCommand):
             help="keep history, snapshots and report in this folder",
         )
         parser.add_argument(
-            "--report", type=Path, metavar="FILE", help="write the report, one HTML file"
+            "--report", type=new_file, metavar="FILE", help="write the report, one HTML file"
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102

@@ -98,10 +98,11 @@ def test_no_round_begins_when_the_minutes_are_over(tmp_path: Path) -> None:
         ("bench", "--concurrency", "0"),
         ("prove", "--arrivals", "nan"),
         ("prove", "--minutes", "-1"),
+        ("prove", "--report", "/"),
         ("soak", "--minutes", "inf"),
     ],
 )
-def test_a_number_that_makes_no_sense_is_refused(command: str, option: str, value: str) -> None:
+def test_a_value_that_makes_no_sense_is_refused(command: str, option: str, value: str) -> None:
     with pytest.raises(CommandError, match=option):
         call_command(command, f"{option}={value}")
 
