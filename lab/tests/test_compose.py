@@ -241,6 +241,7 @@ def test_the_pools_of_three_replicas_and_an_update_fit_the_servers_connections()
 def test_new_env_fills_in_every_secret_and_leaves_a_file_that_is_there_alone(tmp_path, arguments):
     script = str(environment.PROJECT / "docker/new-env")
     variables = {"PATH": os.environ["PATH"], "ENV_FILE": str(tmp_path / ".env")}
+    assert run(script, "--dmeo", env=variables).returncode == 2
     succeed(script, *arguments, env=variables)
     written = (tmp_path / ".env").read_text()
     values = dict(re.findall(r"^([A-Z_]+)=(.*)$", written, re.MULTILINE))

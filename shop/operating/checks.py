@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 
 from inventory.sql import made_by_django, without_value
@@ -16,6 +17,7 @@ from shop.operating import safe_start
 from shop.orders.creation import LINE, ORDER
 from shop.orders.models import Order, OrderLine
 from shop.payments.models import WebhookEvent
+from shop.payments.provider import provider
 
 OPENED = {Order: ORDER, OrderLine: LINE}
 
@@ -42,6 +44,16 @@ def check_columns(**_: Any) -> Iterator[CheckMessage]:
                 obj=other,
                 id="shop.E002",
             )
+
+
+@register()
+def check_provider(**_: Any) -> Iterator[CheckMessage]:
+    """Find a payment provider that cannot be had, before the first buyer pays."""
+    if settings.PAYMENT_PROVIDER:
+        try:
+            provider()
+        except (ImportError, TypeError) as error:
+            yield Error(f"PAYMENT_PROVIDER: {error}", id="shop.E004")
 
 
 @register(Tags.security, deploy=True)

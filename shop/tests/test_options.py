@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.core.checks import run_checks
 from django.test import Client, override_settings
 from django.urls import clear_url_caches
 
 import shop.urls
 from shop.conftest import Buyer, api_handler
 from shop.mails.rendering import Kind, message
+from shop.payments.provider import provider
 from shop.tests.catalogue import an_order
 from shop.tests.test_settings import PRODUCTION, start
 
@@ -67,6 +69,15 @@ def test_without_payments_no_provider_is_needed_and_none_is_listened_to(
     given = {name: value for name, value in PRODUCTION.items() if name not in PAYMENTS}
     assert "PSP_URL" in start("check", **given).stderr
     assert "shop.E003" not in start("check", **given | {"SHOP_PAYMENTS": "0"}).stderr
+
+
+def test_a_provider_that_cannot_be_had_is_told_before_anybody_pays(settings: Any) -> None:
+    provider.cache_clear()
+    for wrong in ("shop.payments.nobody.Provider", "shop.payments.provider.Provider"):
+        settings.PAYMENT_PROVIDER = wrong
+        assert [each.id for each in run_checks()] == ["shop.E004"]
+    settings.PAYMENT_PROVIDER = ""
+    assert run_checks() == []
 
 
 def test_without_a_public_address_no_link_of_a_mail_could_be_trusted(

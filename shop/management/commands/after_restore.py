@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection, transaction
 
-SKIP = 1_000_000
+SKIP, MOST = 1_000_000, 10**12
 
 # A sequence that was never used has no last value.
 ADVANCE = """
@@ -35,8 +35,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
-        if options["skip"] < 1:
-            raise CommandError("--skip must be at least 1.")
+        if not 1 <= options["skip"] <= MOST:
+            raise CommandError(f"--skip must be from 1 to {MOST}.")
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(ADVANCE, {"skip": options["skip"]})
             [(sequences,)] = cursor.fetchall()

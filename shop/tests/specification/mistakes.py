@@ -36,6 +36,7 @@ OPTIONS = {
         *("--hold=1e12", "--hold=1e30", "--hold=nan"),
     ),
     "audit": ("--sale=0", "--sale=-1", f"--sale={2**40}", "--sale=x", "--no-such-option"),
+    "after_restore": ("--skip=0", "--skip=-1", f"--skip={2**63}", "--skip=x"),
     "export_metrics": ("--port=-1", "--port=65536", "--port=x", "--bind=not an address"),
 }
 
