@@ -49,16 +49,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--measure", action="store_true", help="compare the ways of sending")
     parser.add_argument("--i-own-this-host", action="store_true", help="load another machine")
     options = parser.parse_args(arguments)
+    size = (options.stock, options.buyers, options.rounds)
+    owned = options.i_own_this_host
     try:
         shop = load(options.shop, options.host)
+        if options.measure:
+            print(*measure(shop, *size, host=options.host, owned=owned), sep="\n")
+            return 0
     except RunImpossible as error:
         print(f"cannot be judged: {error}", file=sys.stderr)
         return EXIT_CODES[UNKNOWN]
-    size = (options.stock, options.buyers, options.rounds)
-    owned = options.i_own_this_host
-    if options.measure:
-        print(*measure(shop, *size, host=options.host, owned=owned), sep="\n")
-        return 0
     terminal = Terminal(sys.stderr)
     result = rush_shop(
         *(shop, *size),

@@ -88,21 +88,24 @@ def measure(
 ) -> Iterator[str]:
     """Rush an unguarded shop's stock in both ways of sending, a round of each in turn.
 
-    Yields a table of what each way finds. The arguments are those of `rush_shop`.
+    Yields a table of what each way finds. The arguments are those of `rush_shop`. Raises
+    `RunImpossible`.
     """
+    _plan(host, units, buyers, rounds, Release.PLAIN, owned=owned)
     rush = partial(rush_shop, shop, units, buyers, 1, host=host, owned=owned, shrink=False)
     ways: dict[Release, list[RushResult]] = {release: [] for release in Release}
     for _ in range(rounds):
         for release, results in ways.items():
             results.append(rush(release=release, levels=(Level.STOCK,)))
+            if reason := results[-1].reason:
+                raise RunImpossible(reason)
     yield "| released | broken rounds | violations per round: median (least to most) |"
     yield "| --- | --- | --- |"
     for release, results in ways.items():
-        found = [violations(each) for one in results for each in one.rounds] or [0]
+        found = [violations(each) for one in results for each in one.rounds]
         broken = sum(each.broken_rounds for each in results)
         spread = f"{median(found):g} ({min(found)} to {max(found)})"
         yield f"| {release} | {broken} of {len(found)} | {spread} |"
-        yield from {each.reason for each in results if each.reason}
 
 
 def _plan(

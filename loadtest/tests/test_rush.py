@@ -142,6 +142,7 @@ def test_the_command_prints_the_result_and_its_exit_code_says_it(
     assert document["verdict"] == "fail"
     scenes = [each["scene"] for each in document["rounds"]]
     assert scenes == ["stock", "vouchers", "carts", "cancel"]
+    assert main([*arguments, "--measure", "--rounds", "0"]) == 2, "nothing is no measurement"
     assert main([*arguments, "--measure"]) == 0
     assert "| last-byte |" in capsys.readouterr().out
 
