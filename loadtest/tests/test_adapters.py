@@ -56,7 +56,7 @@ def payment(**said: str) -> Response:
         ("peer_fastapi", answer(409, {"code": "sold_out"}), Refused("sold_out")),
         ("peer_fastapi", answer(500, {}), Unknown("500 b'{}'")),
         ("flask_example", answer(201, {"order": 3}), Sold("3")),
-        ("flask_example", answer(409, {"error": "sold out"}), Refused("sold out")),
+        ("flask_example", answer(409, {"error": "sold out"}), Refused("sold_out")),
         ("flask_example", answer(500, {}), Unknown("status 500")),
         ("oscar", answer(200, {"number": "100007"}), Sold("100007")),
         ("oscar", answer(406, {"reason": "empty"}), Refused("{'reason': 'empty'}")),

@@ -4,7 +4,7 @@ import json
 from urllib.request import Request as Ask
 from urllib.request import urlopen
 
-from loadtest.shop import Books, Level, Refused, Request, Sold, Unknown
+from loadtest.shop import SOLD_OUT, Books, Level, Refused, Request, Sold, Unknown
 
 
 class Adapter:
@@ -43,7 +43,7 @@ class Adapter:
         if response.status == 201:
             return Sold(str(json.loads(response.body)["order"]))
         if response.status == 409:
-            return Refused("sold out")
+            return Refused(SOLD_OUT)
         return Unknown(f"status {response.status}")
 
     def books(self, sale):
