@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--stock", type=int, default=20, help="units (default: 20)")
     parser.add_argument("--buyers", type=int, default=120, help="per round (default: 120)")
     parser.add_argument("--rounds", type=int, default=5, help="of each level (default: 5)")
-    parser.add_argument("--release", choices=list(Release), default=Release.LAST_BYTE, type=Release)
+    parser.add_argument("--release", choices=[*map(str, Release)], default=Release.LAST_BYTE)
     parser.add_argument("--folder", type=Path, help="keeps the histories and the books")
     parser.add_argument("--json", type=new_file, help="writes the result")
     parser.add_argument("--measure", action="store_true", help="compare the ways of sending")
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     result = rush_shop(
         *(shop, *size),
         host=options.host,
-        release=options.release,
+        release=Release(options.release),
         folder=options.folder,
         owned=owned,
         repeat=f"{prog} {shlex.join(arguments if arguments is not None else sys.argv[1:])}",
