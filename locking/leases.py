@@ -248,7 +248,8 @@ class LeaseState:
         if not ours:
             self.mark_lost("the server no longer knows it")
         self._end()
-        self.hooks.held(self.name, self.clock.monotonic() - self._granted_at)
+        if self.hooks is not NO_HOOKS:
+            self.hooks.held(self.name, self.clock.monotonic() - self._granted_at)
         if self._lost_reason:
             raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
 

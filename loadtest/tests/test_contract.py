@@ -139,7 +139,7 @@ def finding(folder: Path, calls: dict[str, dict[str, Any]]) -> Finding:
 
 def test_answers_that_the_contract_allows_pass(tmp_path: Path) -> None:
     judged = finding(tmp_path, RIGHT)
-    assert (judged.verdict, judged.detail) == (PASS, "28 answers in 1 walks, each as promised")
+    assert (judged.verdict, judged.detail) == (PASS, "28 answers in 1 walk, each as promised")
 
 
 @pytest.mark.parametrize("name", WRONG)

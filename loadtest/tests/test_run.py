@@ -42,7 +42,6 @@ from loadtest.tests.fake_shop import FakeShop, serving
     [
         ("http://127.0.0.1:8000", ("127.0.0.1", 8000)),
         ("http://localhost", ("localhost", 80)),
-        ("http://[::1]:8000", ("::1", 8000)),
         ("http://web:8000", ("web", 8000)),
     ],
 )

@@ -213,7 +213,8 @@ class RedisHandle(Handle):
             raise
         lease.begin(grant, self.max_hold)
         self._held.add(acquirer, lease)
-        hooks.waited(self.name, monotonic() - began, True)
+        if hooks is not NO_HOOKS:
+            hooks.waited(self.name, monotonic() - began, True)
         return lease
 
     def granting(self, holder: str, caller: object, timeout: float | None) -> Steps[Grant]:
