@@ -129,7 +129,8 @@ def judge(lesson: Lesson, source: str, filename: str, say: Say = str) -> Verdict
         why = say(_("it needs more than %s MB of memory")) % (MEMORY >> 20)
         return Verdict(error=f"{filename}: {why}")
     except RecursionError:
-        return Verdict(error=f"{filename}: {say(_('it calls itself without an end'))}")
+        why = say(_("it calls itself without an end"))
+        return Verdict(error=f"{filename}: {why}")
     except Exception as problem:  # noqa: BLE001 - any error of the learner's code
         return Verdict(error=_where(problem, filename))
     finally:

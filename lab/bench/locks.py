@@ -168,6 +168,9 @@ def summary(contender: str, seconds: float, answers: Sequence[tuple[list[Visit],
     """Summarise the records of the processes in one row."""
     waits = sorted((got - asked) * 1000 for visits, _ in answers for asked, got in visits)
     entries = sorted((got, who) for who, (visits, _) in enumerate(answers) for _, got in visits)
+    if not entries:  # all have waited at least for so long
+        longer = seconds * 1000
+        return Row(contender, len(answers), 0.0, 0.0, longer, longer, longer, 0.0, 0.0)
     span = max(seconds, entries[-1][0] - min(asked for visits, _ in answers for asked, _ in visits))
     changes = sum(a[1] != b[1] for a, b in pairwise(entries))
     counts = [len(visits) for visits, _ in answers]

@@ -83,6 +83,11 @@ def test_the_ceiling_waits_for_answers_as_our_lock_does(
     assert called == (["spin", "spin"] if processes == 1 else ["suspend", "spin", "spin"])
 
 
+def test_a_lock_that_nobody_got_has_a_row_all_the_same() -> None:
+    row = locks.summary("portalocker", 5.0, [([], 3), ([], 3)])
+    assert (row.processes, row.acquisitions_per_s, row.max_ms) == (2, 0.0, 5000.0)
+
+
 def test_the_command_prints_a_table_and_json() -> None:
     command = [sys.executable, "manage.py", "bench_locks", "--processes", "1,2", "--rounds", "1"]
     command += ["--seconds", "0.1", "--json", "--locks", "locking,python-redis-lock"]
