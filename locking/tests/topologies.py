@@ -67,7 +67,8 @@ def cluster_url() -> Iterator[str]:
         nodes = [ClusterNode() for _ in range(3)]
         for node in nodes:
             stack.enter_context(node)
-        clients = [stack.enter_context(Redis(port=node.port)) for node in nodes]
+        # A command that is sent again after five seconds, redis-py's time-out, would be refused.
+        clients = [stack.enter_context(Redis(port=n.port, socket_timeout=60)) for n in nodes]
         for number, client in enumerate(clients):
             first, last = SLOTS * number // 3, SLOTS * (number + 1) // 3 - 1
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
