@@ -146,10 +146,7 @@ class Sale(Document):
     available: Annotated[Count, Meta(description="Units left a moment ago.")]
     may_come_back: Annotated[
         bool,
-        Meta(
-            description="Sold out, but some orders are not paid yet: their units go back on sale "
-            "when the time to pay has passed."
-        ),
+        Meta(description="Sold out, but unpaid orders hold units that may go back on sale."),
     ]
     server_time: Annotated[
         Moment,
