@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from lab import environment
+from loadtest.report.headline import counted
 
 ROUNDS = "rounds.jsonl"
 """Finished rounds, a line each. One that was interrupted leaves none, and comes again."""
@@ -72,6 +73,8 @@ def soak(
     rounds = list(map(json.loads, file.read_text().splitlines())) if file.exists() else []
     seed = rounds[0]["soak"] if rounds else seed
     ends = time.monotonic() + 60 * minutes - sum(each["took"] for each in rounds)
+    if rounds:
+        tell(f"Continuing after {counted(len(rounds), 'round')}, which --minutes includes.")
     while time.monotonic() < ends:
         number = len(rounds) + 1
         own = folder / f"{number:04}"
@@ -201,7 +204,7 @@ def markdown(summary: dict[str, Any]) -> str:
     lines = [
         f"# Soak with seed {summary['seed']}",
         "",
-        f"- {summary['rounds']} rounds in {summary['seconds'] / 60:.0f} minutes: {judged}",
+        f"- {counted(summary['rounds'], 'round')} in {summary['seconds'] / 60:.1f} min: {judged}",
         f"- {summary['operations']:,} operations recorded, {summary['faults']:,} faults injected",
         f"- {counts['ok']:,} accepted, {counts['fail']:,} refused, {counts['info']:,} unknown",
         f"- {counts['orders']:,} orders, oversold: {counts['oversold']}",

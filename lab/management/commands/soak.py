@@ -48,7 +48,8 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:  # noqa: D102
         folder, minutes = options["folder"], options["minutes"]
-        if not (minutes and options["round"]):
+        of_load = min(options["round"], minutes)
+        if not of_load:
             raise CommandError("--minutes and --round must be above 0.", returncode=2)
         end_on_signals()
         console = Console()
@@ -56,13 +57,16 @@ class Command(BaseCommand):
         with alone(folder / "soak.lock") as free:
             if not free:
                 raise CommandError(f"A soak is running in {folder}.", returncode=2)
-            console.print(f"Soaking for {minutes:g} minutes; summary: {folder / 'summary.md'}")
+            console.print(
+                f"Soaking for {minutes:g} min, in rounds of {of_load:g} min and their start and "
+                f"verdict; summary: {folder / 'summary.md'}"
+            )
             summary = soak(
                 folder,
                 lambda line: console.print(line, highlight=False),
                 seed=seed_of(options),
                 minutes=minutes,
-                round_minutes=options["round"],
+                round_minutes=of_load,
                 strategies=options["strategy"] or STRATEGIES,
             )
         console.print(Markdown(markdown(summary)))

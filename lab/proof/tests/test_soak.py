@@ -75,7 +75,7 @@ def test_evidence_of_a_pass_is_deleted_and_the_sums_are_written(tmp_path: Path) 
     assert "FAIL (P1 fail: 2 too many)" in lines[1]
     assert "no result" in lines[2]
     page = (tmp_path / "summary.md").read_text()
-    assert "3 rounds in 0 minutes: 1 pass, 1 fail, 1 unknown" in page
+    assert "3 rounds in 0.0 min: 1 pass, 1 fail, 1 unknown" in page
     assert "2,000 operations recorded, 4 faults injected" in page
     assert "round 2: fail" in page
     assert len((tmp_path / "rounds.jsonl").read_text()) < 3000
@@ -90,6 +90,23 @@ def test_a_soak_continues_where_it_was_stopped(tmp_path: Path) -> None:
 
 def test_no_round_begins_when_the_minutes_are_over(tmp_path: Path) -> None:
     assert soak(tmp_path, print, seed=7, minutes=0, round_minutes=1)["rounds"] == 0
+
+
+def test_a_short_soak_is_one_short_round_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rounds = Played("pass")
+    with (
+        patch("lab.proof.soak._execute", rounds),
+        patch("lab.proof.soak.time.monotonic", side_effect=[0, 0, 0, 90, 90]),
+        pytest.raises(SystemExit, match="0"),
+    ):
+        call_command("soak", minutes=1.0, folder=tmp_path)
+    [command] = rounds.commands
+    assert command[command.index("--minutes") + 1] == "1.0"
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Soaking for 1 min, in rounds of 1 min and their start and verdict" in shown
+    assert "1 round in 1.5 min" in shown
 
 
 @pytest.mark.parametrize(
