@@ -111,6 +111,9 @@ class World:
             self.stopped = True
             for thread in list(self.threads):
                 self._kill(thread)
+            # greenlet 3.5 frees the hub of a thread that ends, although the world refers to it, if
+            # the world is garbage that is being collected just then.
+            del self._hub
             _worlds.remove(self)
 
     def record(
@@ -319,6 +322,7 @@ class World:
 
     def _forget(self, thread: Thread) -> None:
         thread.done = True
+        del thread.greenlet  # it refers to the hub; see `run`
         self.threads.remove(thread)
 
 

@@ -1,11 +1,13 @@
 """The simulated world: virtual time, one process at a time, dead processes stay dead."""
 
+import gc
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
 
 import pytest
+from greenlet import getcurrent
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from course.simulator.history import Kind
@@ -103,6 +105,26 @@ def test_an_error_in_a_client_is_not_swallowed():
         play(A=lambda _: 1 / 0)
     with pytest.raises(AttributeError, match="has no threading"):
         play(A=lambda _: THREADING.Condition())
+
+
+def test_an_ended_world_refers_to_nothing_of_the_thread_that_ran_it():
+    worlds: list[World] = []
+    held: list[object] = []
+
+    def run(client: SimulatedRedis) -> None:
+        THREADING.Thread(target=TIME.sleep, args=(9,), daemon=True).start()
+        client.set("k", "1")
+
+    def serve() -> None:
+        crash = Deviation("A", "acquire", 1, Act.CRASH)
+        worlds.extend([play(A=run, B=run).world, play(crash, A=run).world])
+        held.extend(gc.get_referrers(getcurrent()))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    thread.join()
+    assert len(worlds) == 2
+    assert held == []
 
 
 def test_a_statement_that_the_database_does_not_know_is_named():
