@@ -29,9 +29,13 @@ NUMBERS = {
     "arrivals": Number(
         0.0, 0, "Open loop: buyers per second, however slow the shop is; 0: closed loop"
     ),
-    "rounds": Number(1, 0, "Buyers that each user plays, one after the other; 0 for no end"),
+    "rounds": Number(
+        1, 0, "Buyers that each user plays in turn, 0 for no end; in a rush, rounds of each level"
+    ),
     "seed": Number(0, 0, "Repeats the behaviour of a run; 0 draws a seed and logs it"),
 }
+RUSHED = ("stock", "rounds")
+"""What of the form applies to a rush on another shop."""
 HIDDEN = {
     "beside": "Further sales by role, such as cart_a=7,brief=8",
     "history": "Folder for the history of every call; empty for none",
@@ -59,16 +63,21 @@ def add_options(
     strategies: Sequence[str] = (),
     faults: Sequence[str] = (),
     shops: Sequence[str] = (),
+    *,
+    rush: bool = False,
 ) -> None:
     """Add the options of this project to Locust's.
 
     `strategies` are those of the shop, as far as they are known yet; `faults` those that it can
     have, which is none unless `--target` says where it is; `shops` those that can be rushed in
-    place of it, which is none unless `--shops` says where they are installed.
+    place of it, which is none unless `--shops` says where they are installed; `rush` whether one
+    was chosen on the command line, whose form shows no other choices than a rush has.
     """
     parser.set_defaults(num_users=USERS, spawn_rate=SPAWN_RATE)
 
     def add(name: str, meaning: str, **more: Any) -> None:
+        if rush and name not in RUSHED:
+            more["include_in_web_ui"] = False
         variable = f"LOADTEST_{name.upper().replace('-', '_')}"
         parser.add_argument(f"--{name}", env_var=variable, help=meaning, **more)
 

@@ -150,7 +150,8 @@ class Session:
         if page is None:
             add_options(parser)
         else:
-            add_options(parser, page.strategies, offered(page.target), page.other_shops)
+            shops, faults = page.other_shops, offered(page.target)
+            add_options(parser, page.strategies, faults, shops, rush=page.rushes)
 
     def prepare(self, environment: Any, **_: Any) -> None:
         """Prepare this process once: open files, the choice of users, the page."""
@@ -260,14 +261,14 @@ class Session:
 
     def _choose(self, options: Namespace) -> None:
         """Decide in one place what all processes of the run share."""
-        parse_weights(options.weights)
-        options.seed = int(options.seed or 0) or random.SystemRandom().randrange(1, 2**31)
-        logger.info("The seed of this run is %d", options.seed)
         options.run_name = self._run_name = uuid.uuid4().hex
         options.workers = max(1, getattr(self._environment.runner, "worker_count", 1))
         if options.shop != OURS:
             self._choose_rush(options)
             return
+        parse_weights(options.weights)
+        options.seed = int(options.seed or 0) or random.SystemRandom().randrange(1, 2**31)
+        logger.info("The seed of this run is %d", options.seed)
         address = address_of(self._environment.host or "")
         options.opened, options.others = options.sale, options.beside
         if options.sale == FRESH:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -241,19 +241,32 @@ POSTS = ["/swarm", "/stop", "/stats/reset"]
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """The address of a running Locust's page."""
+    with serving(FakeShop()) as shop, page("--host", shop) as found:
+        yield found
+
+
+@contextmanager
+def page(*arguments: str) -> Iterator[str]:
+    """Run Locust with its page during the block; yield the page's address."""
     port = str(free_port())
     found = f"http://127.0.0.1:{port}"
-    with serving(FakeShop()) as shop:
-        command = [
-            *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--host", shop),
-            *("--web-host", "127.0.0.1", "--web-port", port),
-        ]
-        with subprocess.Popen(command, cwd=ROOT) as process:
-            try:
-                wait_until("Locust serves its page", lambda: serves(found))
-                yield found
-            finally:
-                process.terminate()
+    command = [
+        *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py"),
+        *("--web-host", "127.0.0.1", "--web-port", port, *arguments),
+    ]
+    with subprocess.Popen(command, cwd=ROOT) as process:
+        try:
+            wait_until("Locust serves its page", lambda: serves(found))
+            yield found
+        finally:
+            process.terminate()
+
+
+def test_the_form_of_another_shop_has_only_the_choices_of_a_rush() -> None:
+    with page("--shop", "loadtest.shops.unguarded:Adapter", "--host", "http://127.0.0.1:1") as url:
+        shown = urllib3.request("GET", url, timeout=30).data.decode()
+    options = shown.partition('"extra_options": ')[2]
+    assert list(json.JSONDecoder().raw_decode(options)[0]) == ["stock", "rounds"]
 
 
 def serves(address: str) -> bool:

@@ -23,8 +23,7 @@
   document.body.append(bar);
   const [text, badge] = ["[data-text]", "b"].map((what) => bar.querySelector(what));
 
-  const empty = "No sale yet. Start a run; choose strategy, stock and buyer mix under Custom"
-    + " parameters.";
+  const empty = "No sale yet. Start a run; its choices are under Custom parameters.";
 
   function describe(state) {
     if (state.problem) return `The run could not start: ${state.problem}`;

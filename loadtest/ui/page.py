@@ -106,6 +106,7 @@ class Page(Referee):
     Attributes:
         strategies: names for the start form; empty until the shop has answered.
         target: file that describes what faults act on; empty: none.
+        rushes: whether the command line chose another shop.
     """
 
     def __init__(self, environment: Any, tallies: dict[str, Tally]) -> None:
@@ -114,14 +115,15 @@ class Page(Referee):
         self._environment: Environment = environment
         options = self._options
         self.target: str = options.target
-        self._shops: str = options.shops if options.shop == OURS else ""
+        self.rushes = options.shop != OURS
+        self._shops: str = "" if self.rushes else options.shops
         # No command-line option: `manage.py prove --fault` is for the command line.
         options.fault = NONE
         super().__init__(Runs(self._folder(options)), lambda: list(tallies.values()))
         if environment.web_ui is not None:
             base = (options.web_base_path or "").rstrip("/")
             install(environment.web_ui, self, base)
-            if options.shop == OURS:
+            if not self.rushes:
                 gevent.spawn(self._learn_strategies)
 
     def conclude(self) -> str:
