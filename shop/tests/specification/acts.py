@@ -17,7 +17,8 @@ from shop.specification.order import AWAITING, Money, Order, Sale
 from shop.tests.specification import rest
 from shop.tests.specification.doors import Doors
 from shop.tests.specification.operator import Operator
-from shop.tests.specification.world import Person, World
+from shop.tests.specification.people import Person
+from shop.tests.specification.world import World
 
 PEOPLE = st.sampled_from(["Ann", "Bob"])
 NUMBER = st.integers(0, 11)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from django.test import override_settings
 from hypothesis import strategies as st
 
-from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
 from inventory.outcomes import OutcomeUnknown
 from shop.checkout import limiter
 from shop.specification.order import Part, Refused, Sale
@@ -18,28 +16,13 @@ from shop.tests.specification.doors import UNKNOWN
 from shop.tests.specification.newcomer import Newcomer
 from shop.tests.specification.odd import ask_oddly, buy_elsewhere, visit_oddly
 from shop.tests.specification.page import Form, forms
-from shop.tests.specification.world import Crash, Person, Tab, key_of
+from shop.tests.specification.people import Person, Tab
+from shop.tests.specification.world import POINTS, Crash, failing, key_of
 
 CALLS = {"payment": "pays", "cancel": "cancels", "refund": "returns"}
 ODD = st.sampled_from([1] * 8 + [2] * 6 + [3, 4, 0, 1001])
 TYPED = st.sampled_from([None, None, None, 1, 2, 3, 0, 1001])
-POINTS = (LOCKED, BEFORE_COMMIT, AFTER_COMMIT)
 TOO_MANY = Refused("rate_limited")
-
-
-@contextmanager
-def failing(point: str, error: BaseException) -> Iterator[None]:
-    """Raise the error where a purchase reaches that point."""
-
-    def hook(name: str) -> None:
-        if name == point:
-            raise error
-
-    before, hooks.failpoint = hooks.failpoint, hook
-    try:
-        yield
-    finally:
-        hooks.failpoint = before
 
 
 class BuyersActs(Acts):

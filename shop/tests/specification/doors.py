@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from shop.specification.order import Order, Part, Refused, Sale
 from shop.tests.specification import shown, words
 from shop.tests.specification.page import Form, forms, read
-from shop.tests.specification.world import Crash, Person, Tab, World, key_of, status_of
+from shop.tests.specification.people import Person, Tab
+from shop.tests.specification.translations import BOUGHT_OR_NOT, FEWER_LEFT
+from shop.tests.specification.world import Crash, World, key_of, status_of
 
-T = TypeVar("T")
 FIGURES = ("available", "left", "may_come_back")
 UNKNOWN = Refused("outcome_unknown")
 CHANGES = {"payment": "pay", "cancel": "cancel", "refund": "refund"}
@@ -19,7 +20,7 @@ WHOLE: tuple[Any, ...] = (None, {}, {"all": True})
 """Bodies of calls that cancel or return a whole order."""
 
 
-def asked(act: Callable[[], T]) -> T | Refused:
+def asked(act: Callable[[], Any]) -> Any:
     """Return what the model says, also if it refuses."""
     try:
         return act()
@@ -270,9 +271,9 @@ class Doors:
         if expected.figures.get("may_come_back"):
             texts = [person.says(words.MAY_COME_BACK)]
         if left := expected.figures.get("left"):
-            texts[0] = person.says(words.FEWER_LEFT, left)
+            texts[0] = person.says(FEWER_LEFT, left)
         if expected is UNKNOWN:
-            texts = [person.says(words.BOUGHT_OR_NOT)]
+            texts = [person.says(BOUGHT_OR_NOT)]
         notice = page.one("p", css="notice").text
         assert any(map(notice.startswith, texts)), notice
         return page

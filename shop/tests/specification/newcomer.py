@@ -22,7 +22,8 @@ from shop.catalogue.sales import database_time
 from shop.mails.sending import RESET
 from shop.specification.order import Sale
 from shop.tests.specification.page import forms, read
-from shop.tests.specification.world import Person, World
+from shop.tests.specification.people import Person
+from shop.tests.specification.world import World
 
 FIRST, SECOND = "the first long passphrase", "another long passphrase"
 

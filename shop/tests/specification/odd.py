@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from shop.specification.order import Order
 from shop.tests.specification import words
-from shop.tests.specification.world import Person, World, key_of, status_of
+from shop.tests.specification.people import Person
+from shop.tests.specification.world import World, key_of, status_of
 
 TOO_LARGE = 2**63
 UNUSED = key_of(10**9)

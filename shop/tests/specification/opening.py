@@ -19,6 +19,7 @@ from shop.catalogue.models import Sale as SaleRow
 from shop.catalogue.sales import database_time, open_sale
 from shop.specification.order import Sale
 from shop.tests.specification import words
+from shop.tests.specification.translations import CHINESE
 from shop.tests.specification.words import figure
 
 
@@ -59,9 +60,9 @@ def by_forms(sale: Sale, staff: Client) -> SaleRow:
     """Open a sale by the forms of the admin: the product, its stock, and the sale."""
     product = {
         "name": sale.name,
-        "name_zh": words.CHINESE[sale.name],
+        "name_zh": CHINESE[sale.name],
         "description": (about := words.ABOUT_SALE[sale.name]),
-        "description_zh": words.CHINESE[about],
+        "description_zh": CHINESE[about],
         "slug": uuid4().hex,
         "list_price": figure(sale.list_price, words.listed_in(sale), grouped=False),
         "currency": words.listed_in(sale),
@@ -99,9 +100,9 @@ def by_a_program(sale: Sale) -> SaleRow:
     about = words.ABOUT_SALE[sale.name]
     product = Product.objects.create(
         name=sale.name,
-        name_zh=words.CHINESE[sale.name],
+        name_zh=CHINESE[sale.name],
         description=about,
-        description_zh=words.CHINESE[about],
+        description_zh=CHINESE[about],
         slug=uuid4().hex,
         list_price=sale.list_price,
         currency=sale.currency,

@@ -8,7 +8,8 @@ from shop.orders.models import Order as Row
 from shop.specification.order import AWAITING, Event, Line, Order, Sale
 from shop.tests.specification import words
 from shop.tests.specification.page import Node, forms
-from shop.tests.specification.world import Person, World, moment
+from shop.tests.specification.people import Person
+from shop.tests.specification.world import World, moment
 
 SHELVES = {"open": "on_now", "paused": "on_now", "not_started": "coming_up"}
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,6 +17,7 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import translation
 
+from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
 from inventory.metrics import metrics
 from inventory.redis import client
 from shop.accounts.models import User
@@ -29,7 +31,7 @@ from shop.specification.shop import Shop
 from shop.tests.provider import FakeProvider
 from shop.tests.quick import delete_all
 from shop.tests.specification import clock, opening, words
-from shop.tests.specification.page import Node, read
+from shop.tests.specification.people import Person
 
 STATUS = {
     **dict.fromkeys(("idempotency_key_missing", "malformed"), 400),
@@ -62,9 +64,27 @@ EARLY = timedelta(milliseconds=250)
 QUEUE = "queue:{orders}"
 """Where the delay queue keeps its orders, in Redis."""
 
+POINTS = (LOCKED, BEFORE_COMMIT, AFTER_COMMIT)
+"""Of a purchase, where it can fail."""
+
 
 class Crash(BaseException):
     """The process ends here."""
+
+
+@contextmanager
+def failing(point: str, error: BaseException) -> Iterator[None]:
+    """Raise the error where a purchase reaches that point."""
+
+    def hook(name: str) -> None:
+        if name == point:
+            raise error
+
+    before, hooks.failpoint = hooks.failpoint, hook
+    try:
+        yield
+    finally:
+        hooks.failpoint = before
 
 
 class Psp(FakeProvider):
@@ -115,76 +135,6 @@ class Psp(FakeProvider):
         if self.declines:
             raise PaymentDeclined("refused")
         return super()._refund(pk, amount)
-
-
-@dataclass
-class Tab:
-    """A page that a browser still shows."""
-
-    where: str
-    page: Node
-    session: int
-    order: Order | None = None
-
-
-@dataclass(eq=False)
-class Person:
-    """A buyer with a token, a browser, and the pages that it still shows."""
-
-    name: str
-    api: Buyer | None = None
-    browser: Client = field(default_factory=lambda: Client(enforce_csrf_checks=True))
-    tabs: list[Tab] = field(default_factory=list)
-    session: int = 0
-    chinese: bool = False
-
-    @property
-    def buyer(self) -> Buyer:
-        """Return who the API knows."""
-        assert self.api is not None, "a visitor has no account"
-        return self.api
-
-    @property
-    def visits_only(self) -> bool:
-        """Tell whether this is a visitor without an account."""
-        return self.api is None
-
-    def sign_in(self) -> None:
-        """Sign in; what older pages carry to prove where they come from is no longer valid."""
-        self.browser.force_login(self.buyer.user)
-        self.session += 1
-
-    def read_in(self, *, chinese: bool) -> None:
-        """Choose the language by the form of a page."""
-        form = {"language": "zh-hans" if chinese else "en", "next": "/orders/"}
-        self.browser.get("/")  # which gives the form its token
-        form["csrfmiddlewaretoken"] = self.browser.cookies["csrftoken"].value
-        answer = self.browser.post("/language/", form)
-        assert answer.headers["Location"] == "/orders/", answer.status_code
-        self.chinese = chinese
-
-    @property
-    def language(self) -> str:
-        """Return what this person's programs say that they accept."""
-        return "zh-CN,zh;q=0.9" if self.chinese else "en"
-
-    def says(self, text: str, *figures: object) -> str:
-        """Return a text in the language that this person reads."""
-        return words.said(text, *figures, chinese=self.chinese)
-
-    def money(self, amount: int, currency: str) -> str:
-        """Return an amount as this person reads it."""
-        return words.money(amount, currency, chinese=self.chinese)
-
-    def visit(self, where: str, order: Order | None = None) -> Node:
-        """Open a page, which stays in a tab."""
-        answer = self.browser.get(where)
-        assert answer.status_code == 200, (where, answer.status_code, answer.headers)
-        assert "no-store" in answer.headers["Cache-Control"]
-        assert answer.headers["Content-Language"] == ("zh-hans" if self.chinese else "en")
-        page = read(answer.content.decode())
-        self.tabs = [*self.tabs[-5:], Tab(where, page, self.session, order)]
-        return page
 
 
 class World:
