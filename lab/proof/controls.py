@@ -88,7 +88,14 @@ def _signal_wal_writer(signal: str) -> str:
 CONTROLS = (
     Control("nothing", "nothing", ()),
     Control("naive", "the care: read, check, write", ("P1", "P2"), strategy="naive"),
-    Control("guard", "the guard and the lock", ("P1", "P2"), lines="admission"),
+    Control(
+        "guard",
+        "the guard and the lock",
+        ("P1", "P2"),
+        lines="admission",
+        # On a busy machine the processes might never meet between the look and the write.
+        before=_trigger("UPDATE", "inventory_item", "PERFORM pg_sleep(0.25);"),
+    ),
     Control(
         "unique-keys",
         "the unique keys",
