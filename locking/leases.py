@@ -9,10 +9,13 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
+from numbers import Real
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from locking.terms import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks, LockLost, LockUnsupported
+
+T = TypeVar("T")
 
 MIN_LEASE = 0.001
 """Seconds; the servers count in milliseconds."""
@@ -21,18 +24,18 @@ MAX_LEASE = 10 * 366 * 86_400.0
 """Seconds: ten years.  Every server but memcached can keep a lease for that long."""
 
 
-def text_name(name: str) -> str:
-    """Return a lock's name; raise TypeError if it is no text."""
-    if not isinstance(name, str):
-        raise TypeError(f"a lock's name is text, not {name!r}")
-    return name
+def checked(what: str, value: T, kind: type, wanted: str) -> T:
+    """Return an argument; raise TypeError, which says `what` is `wanted`, if it is no `kind`."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{what} is {wanted}, not {value!r}")
+    return value
 
 
-def lease_length(seconds: float, longest: float = MAX_LEASE) -> float:
+def lease_length(seconds: float, longest: float = MAX_LEASE, what: str = "lease") -> float:
     """Return the length of a lease; raise ValueError for one that a server cannot keep."""
-    if not MIN_LEASE <= seconds <= longest:  # also NaN
+    if not MIN_LEASE <= checked(what, seconds, Real, "a number of seconds") <= longest:  # also NaN
         raise ValueError(
-            f"a lease must be above zero, at least 1 ms and at most {longest:.0f} s: {seconds} s"
+            f"{what} must be above zero, at least 1 ms and at most {longest:.0f} s: {seconds} s"
         )
     return seconds
 
@@ -52,7 +55,7 @@ def time_limit(timeout: float | None, blocking: bool, usual: float | None = None
         return 0.0
     if timeout is None:
         return usual
-    if not timeout >= 0:  # also NaN
+    if not checked("timeout", timeout, Real, "a number of seconds or None") >= 0:  # also NaN
         raise ValueError(f"a timeout must not be negative: {timeout}; None waits without a limit")
     return timeout
 

@@ -63,11 +63,11 @@ NO_COMPARISON = [
     ("redis.call('GET', KEYS[1]) == ARGV[2] .. ':' .. ARGV[1] and ", ""),
     ("if belongs_to(redis.call('GET', KEYS[1]), holder) then", "if true then"),
 ]
-NO_MINT = ("math.max(last + 1, now_us)", "1")
-NO_FIRST_MINT = ("math.max(tonumber(known[2] or 0) + 1, clock[1] * 1000000 + clock[2])", "1")
+NO_MINT = ("math.max(last_fence() + 1, now_us)", "1")
+NO_FIRST_MINT = ("math.max(last + 1, clock[1] * 1000000 + clock[2])", "1")
 NO_LIVENESS = ("if alive_until and tonumber(alive_until) > now_ms then", "if true then")
 NEWCOMERS_PASS = (
-    "if not known[1] and redis.call('EXISTS', KEYS[3]) == 0 then",
+    "if last and not known[1] and redis.call('EXISTS', KEYS[3]) == 0 then",
     "if not known[1] then",
 )
 NO_WAKE = ("redis.call('RPUSH', list, fence .. ':' .. digits(now_us) .. ':' .. lease_ms)", "")

@@ -17,7 +17,7 @@ from math import inf
 from typing import Any, ClassVar, TypeVar
 
 from locking.base import Lease, Lock
-from locking.leases import MAX_LEASE, Held, lease_length, text_name, time_limit
+from locking.leases import MAX_LEASE, Held, checked, lease_length, time_limit
 from locking.terms import (
     NO_HOOKS,
     SYSTEM_CLOCK,
@@ -72,7 +72,8 @@ class Deadline:
     def __init__(self, timeout: float | None, clock: Clock) -> None:
         self._clock = clock
         self.began = clock.monotonic()
-        self._end = inf if timeout is None else self.began + timeout
+        limit = time_limit(timeout, True)
+        self._end = inf if limit is None else self.began + limit
         self._pause = 0.005
 
     def left(self) -> float:
@@ -124,7 +125,7 @@ class WaitingLock(Lock):
         hooks: Hooks = NO_HOOKS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.name = text_name(name)
+        self.name = checked("a lock's name", name, str, "text")
         self.timeout = time_limit(timeout, True)
         self.owner_name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.hooks = hooks

@@ -27,7 +27,7 @@ from locking.backends.redis_protocol import (
 )
 from locking.backends.redis_status import note_own_lease
 from locking.base import Handle, noted_on
-from locking.leases import Held, lease_length, time_limit
+from locking.leases import Held, checked, lease_length, time_limit
 from locking.terms import (
     NO_HOOKS,
     SYSTEM_CLOCK,
@@ -122,7 +122,7 @@ class RedisHandle(Handle):
                 f"{type(self).__name__} is acquired again by its owner: name one, and no semaphore"
             )
         self.name = name
-        longest = inf if max_hold is None else lease_length(max_hold, inf)
+        longest = inf if max_hold is None else lease_length(max_hold, inf, "max_hold")
         self.lease_seconds = min(lease_length(lease), longest)
         self.timeout = time_limit(timeout, True)
         self.max_hold = max_hold
@@ -134,7 +134,10 @@ class RedisHandle(Handle):
         self._owner = owner
         self._reentrant = reentrant
         self._request = ms(self.lease_seconds), self._mode
-        self._wait: Wait = (replicas, round(replica_timeout * 1000)) if replicas else None
+        self._wait: Wait = None
+        if checked("replicas", replicas, int, "a whole number"):
+            replica_timeout = lease_length(replica_timeout, what="replica_timeout")
+            self._wait = replicas, round(replica_timeout * 1000)
         self._held = Held()
 
     def new_holder(self) -> str:
@@ -326,7 +329,7 @@ class RedisHandle(Handle):
 
     def _resuming(self, ident: str, caller: object) -> Steps[Any]:
         """Take over the lease with that id, under the name of a new one; return the new one."""
-        fence, _, holder = ident.partition(":")
+        fence, _, holder = checked("a lease's id", ident, str, "text").partition(":")
         if not (fence.isdigit() and ":" in holder and holder.startswith(self.resumes or self.role)):
             raise ValueError(f"{ident!r} is not the id of a lease of {self!r}")
         lease = self.lease_class(self, self.new_holder())

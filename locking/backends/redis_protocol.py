@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from redis import exceptions
 from redis.exceptions import AskError, MovedError, RedisError, TryAgainError
 
-from locking.leases import text_name
+from locking.leases import checked
 from locking.terms import LockError, LockUnavailable
 
 T = TypeVar("T")
@@ -34,6 +34,9 @@ REFUSALS = (
     *(exceptions.AuthenticationError, exceptions.AuthorizationError),
 )
 """The errors with which a server answers; redis-py takes the last two for broken connections."""
+
+WRONG_TYPE = re.compile("WRONGTYPE (.*?)(?: script: |$)")
+"""The server's error, or a script's own, that a key holds something else, without the place."""
 
 Wait = tuple[int, int] | None
 """(replicas, ms): the arguments of the WAIT command."""
@@ -105,16 +108,18 @@ def unavailable(name: str, error: RedisError) -> NoReturn:
     """
     if str(error).startswith("PERMITS"):
         raise LockError(f"semaphore {name!r}: {error}") from error
-    if "WRONGTYPE" in str(error):
-        why = f"a key of lock {name!r} holds something else: delete it, or choose another name"
-        raise LockError(why) from error
+    if foreign := WRONG_TYPE.search(str(error)):
+        raise LockError(
+            f"a key of lock {name!r} holds something else ({foreign[1]}): delete it, or choose "
+            "another name"
+        ) from error
     how = "refused" if isinstance(error, REFUSALS) else "did not answer"
     raise LockUnavailable(f"the server of lock {name!r} {how}: {error}") from error
 
 
 def keys_of(kind: str, name: str) -> tuple[str, str, str, str]:
     """Return the keys of a lock, under one hash tag, so that they are on one cluster node."""
-    if not text_name(name) or name[0] in "{}":
+    if not checked("a lock's name", name, str, "text") or name[0] in "{}":
         # "{}" is not a hash tag, so the keys would be on different nodes.
         raise ValueError(f"a lock's name must not be empty or start with a brace: {name!r}")
     lock = f"{kind}:{{{name}}}"

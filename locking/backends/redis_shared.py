@@ -13,6 +13,7 @@ from locking.backends.redis import RedisLease, RedisLock
 from locking.backends.redis_async import AsyncRedisLease, AsyncRedisLock
 from locking.backends.redis_core import RedisHandle, RedisLockSettings
 from locking.backends.redis_protocol import SHARED, Script
+from locking.leases import checked
 
 PERMITS = Script.load("shared_permits")
 
@@ -48,9 +49,7 @@ class _Semaphore(_Shared):
         take: int = 1,
         **settings: Unpack[RedisLockSettings],
     ) -> None:
-        if permits < 1:
-            raise ValueError(f"a semaphore needs at least one permit, not {permits}")
-        if not 1 <= take <= permits:
+        if not 1 <= checked("take", take, int, "a whole number") <= _at_least_one(permits):
             raise ValueError(f"an acquire takes from 1 to all {permits} permits, not {take}")
         super().__init__(client, name, **settings)
         self.permits = permits
@@ -67,9 +66,14 @@ class _Semaphore(_Shared):
         If more are taken, nobody loses one: none is granted until enough have come back.  The
         number holds until the next `resize`.
         """
-        if permits < 1:
-            raise ValueError(f"a semaphore needs at least one permit, not {permits}")
-        return self.remote.read(PERMITS, _free, str(self.permits), str(permits))
+        words = str(self.permits), str(_at_least_one(permits))
+        return self.remote.read(PERMITS, _free, *words)
+
+
+def _at_least_one(permits: int) -> int:
+    if checked("permits", permits, int, "a whole number") < 1:
+        raise ValueError(f"a semaphore needs at least one permit, not {permits}")
+    return permits
 
 
 def _free(answer: tuple[int, int]) -> int:

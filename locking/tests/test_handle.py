@@ -12,7 +12,15 @@ import pytest
 import redis.asyncio
 from redis import Redis
 
-from locking import LockError, LockLost, LockNotHeld, LockTimeout, LockUnavailable, LockUnsupported
+from locking import (
+    LockError,
+    LockLost,
+    LockNotHeld,
+    LockTimeout,
+    LockUnavailable,
+    LockUnsupported,
+    acquire_all,
+)
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore
@@ -123,6 +131,25 @@ def test_what_is_no_client_or_no_name_is_refused_at_once(valkey: Redis):
     for name in ("", "}x", "{x"):  # would not be the hash tag of its keys
         with pytest.raises(ValueError, match="start with a brace"):
             RedisLock(valkey, name)
+
+
+def test_an_argument_of_another_kind_is_named(valkey: Redis):
+    lock: Any = RedisLock(valkey, "phone")
+    make: Any = RedisLock
+    hold_all: Any = acquire_all
+    semaphore: Any = RedisSemaphore
+    for call, problem in (
+        (lambda: make(valkey, "phone", lease=None), "lease is a number of seconds, not None"),
+        (lambda: make(valkey, "phone", timeout="5"), "timeout is .* or None, not '5'"),
+        (lambda: make(valkey, "phone", max_hold="3"), "max_hold is a number"),
+        (lambda: make(valkey, "phone", replicas="1"), "replicas is a whole number"),
+        (lambda: lock.acquire("5"), "timeout is"),
+        (lambda: hold_all([lock], timeout="5").__enter__(), "timeout is"),
+        (lambda: lock.resume(None), "id is text, not None"),
+        (lambda: semaphore(valkey, "phone", "5"), "permits is a whole"),
+    ):
+        with pytest.raises(TypeError, match=problem):
+            call()
 
 
 def test_a_dropped_handle_and_lease_warn_and_are_no_longer_renewed(valkey: Redis):

@@ -112,6 +112,21 @@ def test_a_foreign_key_at_the_locks_name_is_not_overwritten(store, kind, timeout
     lock.acquire(timeout=0).release()
 
 
+@pytest.mark.parametrize("kind", [RedisLock, RedisWriteLock])
+def test_a_foreign_value_in_place_of_the_fence_is_named(store, kind):
+    lock = kind(store, "phone")
+    lease = lock.acquire()
+    fence = lock.remote.keys[1]
+    store.set(fence, "abc")
+    store.delete(lock.remote.keys[0])
+    for call in (lease.release, lock.acquire):
+        with pytest.raises(LockError, match=f"{fence} holds abc.*: delete it"):
+            call()
+    assert store.keys() == [fence.encode()], "nobody queues for it"
+    store.delete(fence)
+    lock.acquire().release()
+
+
 def test_a_foreign_value_at_the_locks_name_has_a_readable_owner(store):
     """As python-redis-lock's ids were once, which are no text."""
     store.set("lock:{phone}", b"\xd6{\xff")

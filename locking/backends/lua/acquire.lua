@@ -9,17 +9,18 @@
 
 local FENCE_TTL_MS = 3600000 -- as in common.lua
 local known = redis.call('MGET', KEYS[1], KEYS[2])
-if not known[1] and redis.call('EXISTS', KEYS[3]) == 0 then
+local last = tonumber(known[2] or 0) -- nil: not ours; mint says so
+if last and not known[1] and redis.call('EXISTS', KEYS[3]) == 0 then
   local clock = redis.call('TIME')
-  local fence = math.max(tonumber(known[2] or 0) + 1, clock[1] * 1000000 + clock[2])
+  local fence = math.max(last + 1, clock[1] * 1000000 + clock[2])
   local digits = string.format('%.0f', fence)
   redis.call('SET', KEYS[2], digits, 'PX', FENCE_TTL_MS)
   if redis.call('SET', KEYS[1], digits .. ':' .. ARGV[1], 'PX', ARGV[2], 'NX') then
     return {fence}
   end
 end
-if not known[1] and redis.call('EXISTS', KEYS[1]) == 1 then -- MGET passes over other types
-  return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' holds no string')
+if not known[1] then
+  redis.call('GET', KEYS[1]) -- refuses another type, which MGET passes over
 end
 
 -- @common
@@ -77,5 +78,4 @@ if not value then
   local mode, after_ms = first_waiter()
   look_again_ms = not mode and after_ms
 end
-return {0, look_again_ms or redis.call('PTTL', KEYS[1]), place_of(waiter), now_us,
-  tonumber(redis.call('GET', KEYS[2]) or 0)}
+return {0, look_again_ms or redis.call('PTTL', KEYS[1]), place_of(waiter), now_us, last_fence()}

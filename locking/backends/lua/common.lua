@@ -29,9 +29,13 @@ local function digits(number)
   return string.format('%.0f', number)
 end
 
+local function last_fence()
+  local value = redis.call('GET', KEYS[2]) or '0'
+  return tonumber(value) or error('WRONGTYPE ' .. KEYS[2] .. ' holds ' .. string.sub(value, 1, 80), 0)
+end
+
 local function mint()
-  local last = tonumber(redis.call('GET', KEYS[2]) or 0)
-  local fence = digits(math.max(last + 1, now_us))
+  local fence = digits(math.max(last_fence() + 1, now_us))
   redis.call('SET', KEYS[2], fence, 'PX', FENCE_TTL_MS)
   return fence
 end

@@ -26,5 +26,4 @@ if ARGV[2] == '0' then
   leave_queue(ARGV[3], holder)
   return 0
 end
-local last = tonumber(redis.call('GET', KEYS[2]) or 0)
-return last >= tonumber(ARGV[2]) and 2 or 0
+return last_fence() >= tonumber(ARGV[2]) and 2 or 0

@@ -47,5 +47,4 @@ end
 local first_end = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or now_ms
 local mode, after_ms = first_waiter()
 look_again_ms = look_again_ms or (not mode and after_ms)
-return {0, look_again_ms or math.max(0, first_end - now_ms), place_of(waiter), now_us,
-  tonumber(redis.call('GET', KEYS[2]) or 0)}
+return {0, look_again_ms or math.max(0, first_end - now_ms), place_of(waiter), now_us, last_fence()}

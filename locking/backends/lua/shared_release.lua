@@ -13,5 +13,4 @@ admit(nil)
 if was_inside then
   return 1
 end
-local last = tonumber(redis.call('GET', KEYS[2]) or 0)
-return ARGV[2] ~= '0' and last >= tonumber(ARGV[2]) and 2 or 0
+return ARGV[2] ~= '0' and last_fence() >= tonumber(ARGV[2]) and 2 or 0
