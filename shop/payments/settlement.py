@@ -1,7 +1,8 @@
 """Apply what the provider answers and reports to orders: in the database only, and in the caller's
 transaction.
 
-An event may come twice, late and in any order. One of an unknown payment or refund raises `NotYet`.
+An event may come twice, late and in any order. One of a payment or refund whose number is not known
+yet raises `NotYet`.
 """
 
 from __future__ import annotations
@@ -55,10 +56,13 @@ def declined(payment: Payment) -> None:
 
 def refunded(refund: ProviderRefund) -> None:
     """Record that a refund succeeded or failed."""
-    try:
-        ours = Refund.objects.select_related("payment").get(number=refund.id)
-    except Refund.DoesNotExist:
-        raise NotYet(refund.id) from None
+    tries = Refund.objects.select_related("payment").filter(payment__intent=refund.intent)
+    ours = next((each for each in tries if each.number == refund.id), None)
+    if ours is None:
+        awaited = any(each.state == Refund.State.PENDING and not each.number for each in tries)
+        if awaited or not Payment.objects.filter(intent=refund.intent).exists():
+            raise NotYet(refund.id)
+        return  # asked for again since, or given by hand at the provider: the audit tells
     if refund.status == "succeeded":
         arrived(ours)
     elif refund.status == "failed":

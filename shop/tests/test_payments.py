@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -27,7 +28,7 @@ from shop.catalogue.models import Sale
 from shop.orders import WrongState
 from shop.orders.models import Order
 from shop.payments import paying, recovery, settlement
-from shop.payments.models import Payment
+from shop.payments.models import Payment, Refund
 from shop.payments.provider import PaymentUnknown
 from shop.refusals import Refusal
 from shop.tests.catalogue import a_buyer, a_sale, an_order
@@ -38,6 +39,7 @@ from shop.tests.money import (
     make_due,
     paid,
     status,
+    sweep,
 )
 from shop.tests.provider import Crash, FakeProvider, crash_at, lost
 
@@ -113,6 +115,24 @@ def test_a_refund_whose_event_precedes_its_answer_is_given_once(sale, fake_provi
     assert payments.refund(mine).status == Status.REFUND_PENDING
     fake_provider.after = lambda call: None
     come_to_rest(fake_provider)
+    assert status(mine) == "refunded"
+
+
+def test_late_news_of_a_refund_that_was_asked_for_again_change_nothing(sale, fake_provider):
+    mine, hear = paid(sale), transaction.atomic(settlement.refunded)
+    fake_provider.slow = True
+    payments.refund(mine)
+    [first] = fake_provider.on_the_way.values()
+    failed = replace(first, status="failed")
+    fake_provider.on_the_way.clear()
+    hear(failed)
+    assert payments.retry(Refund.objects.filter(payment__order=mine)) == 1
+    with pytest.raises(settlement.NotYet):  # until the second number is known, it may be that
+        hear(failed)
+    sweep()
+    hear(failed)
+    assert Refund.objects.get(payment__order=mine).state == Refund.State.PENDING
+    deliver(fake_provider)
     assert status(mine) == "refunded"
 
 

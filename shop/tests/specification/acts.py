@@ -93,6 +93,7 @@ class Acts(RuleBasedStateMachine):
         self.keys: dict[str, list[tuple[int, dict[Sale, int], bool]]] = {"Ann": [], "Bob": []}
         self.numbers = count(1)
         self.news: list[News] = []
+        self.taken: set[str] = set()  # the numbers of the news that the shop has taken
         self.over = False
 
     def say(self, sentence: str) -> None:

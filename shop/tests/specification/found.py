@@ -188,9 +188,11 @@ TOURS: dict[str, Steps] = {
         ("news_arrive", {"which": 0, "times": 1, "age": 0, "other": False}),
         provider("answers"),
         ("the_operator_asks_for_a_refund_again", {"which": 0}),
+        ("news_arrive", {"which": 0, "times": 2, "age": 0, "other": True}),  # of the first try
         provider("declines"),
         some("refund", 0),
         provider("answers"),
+        ("news_arrive", {"which": 0, "times": 2, "age": 0, "other": True}),
         changed("refund"),  # of which a part cannot be given back
         ("visits", {"who": "Ann", "where": 7}),
         bought("Ann", 1, 3),
