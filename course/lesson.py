@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -197,13 +198,16 @@ class Scenario:
 
 @cache
 def lessons() -> tuple[Lesson, ...]:
-    """Return all lessons, in their order."""
+    """Return all lessons, in their order; `ValueError` if two have the same number or name."""
     folders = [folder for path in package.__path__ for folder in Path(path).iterdir()]
     found = [
         Lesson(int(name[1]), name[2].replace("_", "-"), folder)
         for folder in folders
         if (name := FOLDER.fullmatch(folder.name))
     ]
+    for one, other in combinations(found, 2):
+        if one.number == other.number or one.slug == other.slug:
+            raise ValueError(f"two lessons of one number or name: {one.folder}, {other.folder}")
     return tuple(sorted(found, key=lambda lesson: lesson.number))
 
 

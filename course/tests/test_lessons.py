@@ -167,3 +167,11 @@ def test_a_folder_is_a_lesson_in_the_list_the_command_and_the_documents(capsys):
     assert "### Two look before one takes\n\n```text\n" in written
     mine = judge(find("99"), LOCK, "my_lock.py")
     assert mine.wrong.startswith("a client never got the lock")
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("name", ["lesson_99_copy", "lesson_100_toy_lock"])
+def test_two_lessons_of_one_number_or_name_are_refused(tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(ValueError, match=f"of one number or name: .*{name}"):
+        lessons()
