@@ -68,7 +68,8 @@ class Command(BaseCommand):
         for line in result.lines(shutil.get_terminal_size().columns):
             self.stdout.write(line)
         if rates := sold_per_second(result):
-            self.stdout.write(f"Sold per second: {min(rates):.3g} to {max(rates):.3g}")
+            least_and_most = dict.fromkeys(f"{rate:.3g}" for rate in (min(rates), max(rates)))
+            self.stdout.write(f"Sold per second: {' to '.join(least_and_most)}")
         if options["json"]:
             options["json"].write_text(json.dumps(result.to_json(), indent=2) + "\n")
         sys.exit(result.exit_code)
