@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -16,7 +17,7 @@ from lab.bed.bed import FRONT, OF_SHOP, Bed
 from lab.bed.description import SHOP
 from lab.bed.fronts import WEB_PORT, front, web_front
 from lab.proof.testbed import Testbed
-from lab.stack.stack import Node, Stack
+from lab.stack.stack import READY_SECONDS, Node, Stack, serves
 from loadtest.faults.hosts import Host, Server
 
 LOOPBACK = "127.0.0.1"
@@ -48,6 +49,9 @@ def shop_on(bed: Bed) -> Iterator[Testbed]:
         settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
         bed.hosts.write(described)
         first = next(iter(stack.web_nodes))
+        # The front asks each node once a second, and sends it no buyer before it has answered.
+        front_serves = partial(serves, f"{stack.url}/healthz")
+        stack.supervisor.wait_until(first, front_serves, READY_SECONDS)
         yield Testbed(stack.url, stack, stack.target(None), stack.supervisor.log_file(first))
 
 

@@ -64,6 +64,30 @@ def test_nothing_is_oversold_or_lost_while_another_host_takes_over(tmp_path, bed
     assert (result["counts"]["oversold"], result["counts"]["lost"]) == (0, 0)
 
 
+AT_ONCE = """
+import os
+import django
+from django.core.management import call_command
+from lab.bed import fronts
+from lab.stack.entry import prepared, used
+# No node serves at the first check; the next one comes when all have long been ready.
+fronts.WEB = fronts.WEB.replace("fall 2", "fall 1 downinter 40s")
+os.environ["DJANGO_SETTINGS_MODULE"] = "lab.settings"
+with prepared(["manage.py", "prove", "--bed", "sentinel"]):
+    django.setup()
+    call_command("migrate", verbosity=0)
+    from lab.bed.shop import shop_on
+    from lab.stack.stack import serves
+    with shop_on(used.bed) as testbed:
+        assert serves(f"{testbed.url}/readyz"), "a buyer is answered"
+"""
+
+
+def test_a_shop_is_started_when_its_front_has_found_a_node():
+    require(*of_bed("sentinel"))
+    succeed(sys.executable, "-c", AT_ONCE, seconds=200)
+
+
 def test_a_rolling_restart_fails_no_request(tmp_path):
     _, result = prove(tmp_path, "web", "web-rolling-restart")
     [injected] = result["faults"]
