@@ -32,7 +32,7 @@ from typing import Any
 from course.lesson import Lesson, find, modules
 from course.plan import Plan
 from course.report import in_words
-from course.simulator.history import Say, Wrong, _
+from course.simulator.history import Say, Wrong, _, said
 from course.simulator.monitor import Rules
 from course.simulator.redis_client import name_scripts
 from course.simulator.search import NotFound, search
@@ -148,7 +148,9 @@ def _search(lesson: Lesson, kind: OwnLock, say: Say) -> Verdict:
     wrong, why = plan.judge(run)
     if wrong:
         how = say(_("No fault, and no unusual order."))
-        return Verdict("", f"{say(wrong)}: {why}", how, tuple(rows(run.history)), tried=1)
+        return Verdict(
+            "", f"{say(wrong)}: {said(why, say)}", how, tuple(rows(run.history, say)), tried=1
+        )
     tried = 1
     for check in plan.checks:
         what = experiment(check.options, *check.wrongs)
@@ -159,9 +161,9 @@ def _search(lesson: Lesson, kind: OwnLock, say: Say) -> Verdict:
             continue
         failure = next(one for one in found.run.violations if one.wrong in check.wrongs)
         return Verdict(
-            wrong=f"{say(failure.wrong)}: {failure.why}",
+            wrong=f"{say(failure.wrong)}: {said(failure.why, say)}",
             how=in_words(found.schedule, found.run, say),
-            rows=tuple(rows(found.run.history)),
+            rows=tuple(rows(found.run.history, say)),
             tried=tried + found.tried,
         )
     return Verdict(tried=tried)

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from course.simulator import production
-from course.simulator.history import MICROSECONDS, Event, Kind, Wrong, _
+from course.simulator.history import MICROSECONDS, Event, Kind, Text, Wrong, _, listed
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, FaultModel
@@ -95,7 +95,7 @@ def redis_clients(
     server = RedisServer(simulation.world, lock_key=KEY, replicated=replicated)
     if left_behind:
         server.model.execute([word.encode() for word in left_behind])
-        simulation.given(("keeps, from before:", *left_behind), server=server.name)
+        simulation.given((Text(_("keeps, from before:")), *left_behind), server=server.name)
 
     def make() -> Any:
         return kind(SimulatedRedis(server), KEY, **(settings or {}))
@@ -133,7 +133,7 @@ class Shop:
 
         def tell() -> None:
             self.answers[name] = run()
-            self.simulation.note(name, f"has finished: {self.answers[name]!r}")
+            self.simulation.note(name, Text(_("has finished: %s"), repr(self.answers[name])))
 
         self.simulation.start(name, tell, after=at).begin("run")
 
@@ -199,9 +199,8 @@ def _silent(events: list[Event], entered: Mapping[str, int]) -> Reason | None:
     """Return that a client entered and had sent no command; None if none did."""
     for who, at in entered.items():
         if not any(one.who == who and one.server and one.at <= at for one in events):
-            return _("a client entered and had not sent a single command"), (
-                f"{who} is a process of its own, often on another machine, and shares nothing with "
-                "others but the server"
+            return _("a client entered and had not sent a single command"), Text(
+                _("%s is a process of its own and shares nothing with others but the server"), who
             )
     return None
 
@@ -214,13 +213,16 @@ def each_enters(run: Run) -> Reason:
         return silent
     missing = sorted({"A", "B"} - set(entered))
     if missing:
-        return _("a client never got the lock, though nothing disturbed it"), " and ".join(missing)
+        return _("a client never got the lock, though nothing disturbed it"), listed(missing)
     left = [event.at for event in events if event.kind is Kind.LEAVE]
     late = (max(entered.values()) - min(left, default=0)) / MICROSECONDS
     if late > PROMPT:
-        return _("the lock was not released"), f"the next client entered {late:.0f} s late"
+        return _("the lock was not released"), Text(
+            _("the next client entered %s s late"), f"{late:.0f}"
+        )
     if any(str(event.answer).startswith("refused") for event in events):
-        return _("the write of a holder that nothing disturbed was refused"), "tokens must grow"
+        wrong = _("the write of a holder that nothing disturbed was refused")
+        return wrong, Text(_("tokens must grow"))
     return "", ""
 
 
@@ -230,7 +232,7 @@ def one_enters(run: Run) -> Reason:
     if silent := _silent(run.history, entered):
         return silent
     if len(entered) != 1:
-        return _("the work was not done once"), f"{len(entered)} of 2 clients did it"
+        return _("the work was not done once"), Text(_("%s of 2 clients did it"), len(entered))
     return "", ""
 
 

@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any
 
 from course.lesson import Scenario, modules
-from course.simulator.history import MICROSECONDS, Event, Kind
+from course.simulator.history import MICROSECONDS, Event, Kind, Say, said
 from course.simulator.process import Process, Stuck, Thread
 from course.simulator.production import LOCK_KEY
 from course.simulator.schedule import LOSSES, SERVER_ACTS, Act, Deviation, FaultModel, Scheduler
@@ -123,7 +123,9 @@ class Position:
     violations: list[dict[str, Any]]
 
 
-def position(scenario: Scenario, moves: Iterable[str], *, mended: bool = False) -> Position:
+def position(
+    scenario: Scenario, moves: Iterable[str], *, mended: bool = False, say: Say = str
+) -> Position:
     """Return the position after the moves; `Impossible` for a move that cannot be made."""
     what = scenario.experiment(mended=mended)
     world = _SteppedWorld(moves, scenario.flaw.faults)
@@ -145,8 +147,8 @@ def position(scenario: Scenario, moves: Iterable[str], *, mended: bool = False) 
             Bar(who, kind, begin / MICROSECONDS, end / MICROSECONDS, value)
             for who, kind, begin, end, value in times
         ],
-        [_line(item) for item in folded(rows(run.history))],
-        [values_of(one) for one in run.violations],
+        [_line(item) for item in folded(rows(run.history, say))],
+        [values_of(one) | {"why": said(one.why, say)} for one in run.violations],
     )
 
 

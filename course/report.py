@@ -10,7 +10,7 @@ from course.simulator.history import Event, Kind, Say, _
 from course.simulator.schedule import Act, Schedule
 from course.simulator.search import Found, search
 from course.simulator.simulation import Run, run_schedule
-from course.simulator.timeline import as_text, rows, values_of
+from course.simulator.timeline import as_text, readable, rows, values_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Report:
 def in_words(schedule: Schedule, run: Run, say: Say = str) -> str:
     """Return a failing schedule in sentences."""
     given = [
-        f"{one.who or one.server} {one.what if isinstance(one.what, str) else ' '.join(one.what)}"
+        f"{one.who or one.server} {readable(one.what, say)}"
         for one in run.history
         if one.kind is Kind.GIVEN
     ]

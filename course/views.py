@@ -21,6 +21,7 @@ from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.vary import vary_on_cookie
 
 from course.judge import run
 from course.lesson import Lesson, Scenario, find, lessons, scenarios
@@ -92,13 +93,15 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
 
 @require_safe
 @cache_control(max_age=60)
+@vary_on_cookie
 def at(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
     """Return the position after `?moves=`, of the broken lock or of `?lock=mended`."""
     chosen = _scenario(lesson, scenario)
     try:
         moves = parse(request.GET.get("moves", ""))
         with SIMULATOR:
-            found = position(chosen, moves, mended=request.GET.get("lock") == "mended")
+            mended = request.GET.get("lock") == "mended"
+            found = position(chosen, moves, mended=mended, say=gettext)
     except Impossible as problem:
         values = {"error": str(problem), "move": problem.number}
         return JsonResponse(values, status=HTTPStatus.BAD_REQUEST)
@@ -123,7 +126,7 @@ def mine(request: HttpRequest, lesson: str) -> HttpResponse:
             "error": verdict.error,
             "wrong": verdict.wrong,
             "how": verdict.how,
-            "timeline": as_text(list(verdict.rows)) if verdict.rows else "",
+            "timeline": as_text(list(verdict.rows), gettext) if verdict.rows else "",
             "tried": verdict.tried,
         }
     )

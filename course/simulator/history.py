@@ -1,9 +1,10 @@
 """The events of one simulated run, from which timelines are made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from functools import reduce
+from typing import Any, Self
 
 MICROSECONDS = 1_000_000
 
@@ -11,6 +12,34 @@ _ = str  # marks a text for translation; Django's marker needs settings, a judge
 
 Say = Callable[[str], str]
 """Returns a text in the reader's language; `str` leaves it in English."""
+
+
+class Text(str):
+    """A text in English, of a template and its values, that can be said in another language."""
+
+    parts: tuple[object, ...]
+
+    def __new__(cls, template: str, *values: object) -> Self:
+        """Return the template with its values, as with `%`."""
+        text = super().__new__(cls, template % values)
+        text.parts = (template, *values)
+        return text
+
+    def __getnewargs__(self) -> tuple[object, ...]:  # type: ignore[override]
+        return self.parts
+
+
+def said(text: Any, say: Say) -> Any:
+    """Return a text in the reader's language; anything else as it is."""
+    if not isinstance(text, Text):
+        return text
+    template, *values = text.parts
+    return say(str(template)) % tuple(said(value, say) for value in values)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return "A and B"."""
+    return reduce(lambda those, name: Text(_("%s and %s"), those, name), names)
 
 
 class Kind(StrEnum):

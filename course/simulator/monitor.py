@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from course.simulator.history import MICROSECONDS, Kind, Violation, Wrong
+from course.simulator.history import MICROSECONDS, Kind, Text, Violation, Wrong, _, listed
 
 if TYPE_CHECKING:
     from course.simulator.process import Process
@@ -146,7 +146,7 @@ class Monitor:
         attempt.believes = believes
         self.grants += 1
         attempt.grant = self.grants
-        self.world.record(Kind.ENTER, f"enters as holder {attempt.grant}", who=client)
+        self.world.record(Kind.ENTER, Text(_("enters as holder %s"), attempt.grant), who=client)
         self._check_exclusive(attempt)
         self._check_order(attempt)
         self._check_idle(attempt)
@@ -161,7 +161,7 @@ class Monitor:
         attempt = self.inside.pop(client, None)
         if attempt is not None:
             self._left[client] = attempt  # and may not have released yet
-            self.world.record(Kind.LEAVE, "leaves", who=client)
+            self.world.record(Kind.LEAVE, Text(_("leaves")), who=client)
             self.world.processes[client].begin("release")
 
     def is_leaving(self, client: str) -> None:
@@ -172,7 +172,7 @@ class Monitor:
     def gives_up(self, client: str, why: str = "") -> None:
         """Record that the client did not get the lock."""
         self.waiting.pop(client, None)
-        self.world.record(Kind.GIVE_UP, why or "gives up", who=client)
+        self.world.record(Kind.GIVE_UP, why or Text(_("gives up")), who=client)
 
     def crashed(self, client: str) -> None:
         """Record a crash: a dead client neither holds nor waits."""
@@ -232,7 +232,7 @@ class Monitor:
         """Report clients that still wait at the end of a run: they will wait forever."""
         if self.waiting and not self.inside and not self.world.stopped:
             names = sorted(self.waiting)
-            why = f"nobody holds the lock, and {' and '.join(names)} will wait forever"
+            why = Text(_("nobody holds the lock, and %s will wait forever"), listed(names))
             self.report(Wrong.NOBODY_ENTERS, why, *names)
 
     # -- the checks
@@ -240,7 +240,11 @@ class Monitor:
     def report(self, wrong: Wrong, why: str, *clients: str) -> None:
         """Report a failure."""
         self.violations.append(Violation(wrong, self.world.now, clients, why))
-        self.world.record(Kind.VIOLATION, f"{wrong}: {why}", who=clients[-1] if clients else "")
+        self.world.record(
+            Kind.VIOLATION,
+            Text("%s: %s", Text(wrong.value), why),
+            who=clients[-1] if clients else "",
+        )
         if wrong in self.rules.stops_at:
             self.world.stopped = True
 
@@ -251,7 +255,7 @@ class Monitor:
         awake = [one for one in self.inside.values() if one.holds()]
         if attempt.holds() and not fits(awake):
             names = [one.client for one in awake]
-            why = f"{attempt.client} enters while {' and '.join(names)} is still inside"
+            why = Text(_("%s enters while %s is still inside"), attempt.client, listed(names))
             self.report(Wrong.TWO_HOLDERS, why, *names, attempt.client)
         elif not fits(self.inside.values()):
             self.overlaps += 1
@@ -261,7 +265,7 @@ class Monitor:
             return
         passed = [one.client for one in self._passed_by(attempt)]
         if passed and not self.world.processes[attempt.client].disturbed:
-            why = f"{attempt.client} enters before {' and '.join(passed)}, who came first"
+            why = Text(_("%s enters before %s, who came first"), attempt.client, listed(passed))
             self.report(Wrong.ORDER, why, *passed, attempt.client)
 
     def _passed_by(self, attempt: Attempt) -> list[Attempt]:
@@ -282,10 +286,10 @@ class Monitor:
         if before.ended(self.world.now) or not self.inside[holder].holds():
             return  # it was no longer the holder's
         if not now.present:
-            why = f"{culprit} removes the lock that {holder} holds"
+            why = Text(_("%s removes the lock that %s holds"), culprit, holder)
             self.report(Wrong.NOT_THEIRS, why, holder, culprit)
         elif now.value != before.value:
-            why = f"{culprit} writes over the lock that {holder} holds"
+            why = Text(_("%s writes over the lock that %s holds"), culprit, holder)
             self.report(Wrong.MOVED, why, holder, culprit)
 
     def _check_new_holder(self, heir: str, giver: str) -> None:
@@ -308,11 +312,11 @@ class Monitor:
         calm = not any(process.disturbed for process in processes.values())
         idle = min((now - attempt.asked_at) / MICROSECONDS, self._free_for)
         if idle > (rules.max_idle if calm else rules.max_idle_after_fault or rules.max_idle):
-            why = f"the lock was free for {idle:.1f} s while {client} waited"
+            why = Text(_("the lock was free for %s s while %s waited"), f"{idle:.1f}", client)
             self.report(Wrong.ASLEEP, why, client)
         late = (now - handed_at) / MICROSECONDS
         if late > rules.max_idle:
-            why = f"the lock was {client}'s for {late:.1f} s before {client} knew"
+            why = Text(_("the lock was %s's for %s s before it knew"), client, f"{late:.1f}")
             self.report(Wrong.ASLEEP, why, client)
 
 
@@ -343,7 +347,8 @@ class Resource:
         self._newest_token = token or 0
         world.record(Kind.COMMAND, words, "accepted", who=client, server="resource")
         if attempt.grant < self._newest_grant:
-            why = f"holder {attempt.grant} ({client}) writes after holder {self._newest_grant}"
+            late = _("holder %s (%s) writes after holder %s")
+            why = Text(late, attempt.grant, client, self._newest_grant)
             monitor.report(Wrong.STALE_WRITE, why, client)
         if not attempt.revoked:  # it may have entered after its heir, not knowing
             self._newest_grant = max(self._newest_grant, attempt.grant)

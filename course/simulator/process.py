@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenlet import greenlet
 
-from course.simulator.history import MICROSECONDS, Kind
+from course.simulator.history import MICROSECONDS, Kind, Text, _
 from course.simulator.schedule import Act
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Server:
         if effect not in (None, Act.LOSE_REQUEST, Act.LOSE_REPLY):
             raise Stuck(f"the simulated {self.title} cannot {effect}")
         if effect is Act.LOSE_REQUEST:
-            what = (*words, "never arrives")
+            what = (*words, Text(_("never arrives")))
             self.world.record(Kind.FAULT, what, who=process.name, server=self.name)
             raise ConnectionError("the connection was lost")
         try:
@@ -75,7 +75,7 @@ class Server:
 
     def suffer(self, act: Act, seconds: float) -> str:
         """Suffer a fault, of so many seconds if it has a length; return a description."""
-        return f"is not affected ({act})"
+        return Text(_("is not affected (%s)"), act)
 
 
 class Process:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import locking.backends.redis
 import locking.backends.redis_core
 import locking.renewal
-from course.simulator.history import Wrong
+from course.simulator.history import Text, Wrong, _
 from course.simulator.lock_checks import LeaseChecks
 from course.simulator.monitor import Attempt
 from course.simulator.redis_client import Interrupted, SimulatedPool
@@ -159,7 +159,7 @@ class Client:
     async def program(self, lock: Any, waits: Any) -> None:
         """Acquire, hold and release."""
         simulation, name = self.simulation, self.name
-        for _ in range(self.rounds):
+        for _round in range(self.rounds):
             patience = inf if self.timeout is None else self.timeout
             simulation.monitor.asks(name, self.role, patience)
             faults = simulation.world.processes[name].faults
@@ -212,7 +212,7 @@ class Client:
         if refusal is None:
             simulation.check_let_go(name, lease.holder.encode())
         else:
-            simulation.note(name, f"learns that {refusal}")
+            simulation.note(name, Text(_("learns that %s"), refusal))
 
     def _enters(self, lease: RedisLeaseState) -> Attempt:
         monitor = self.simulation.monitor

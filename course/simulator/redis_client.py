@@ -19,7 +19,7 @@ from redis.exceptions import ConnectionError, ResponseError  # noqa: A004
 from redis.exceptions import TimeoutError as RedisTimeout
 from redis.retry import Retry
 
-from course.simulator.history import MICROSECONDS, Kind
+from course.simulator.history import MICROSECONDS, Kind, Text, _
 from course.simulator.process import Thread
 from course.simulator.redis_server import SCRIPT_NAMES, RedisServer
 from course.simulator.schedule import Act
@@ -172,7 +172,7 @@ class SimulatedConnection:
             world.sleep(DELAY / MICROSECONDS)
         if effect is Act.LOSE_REQUEST or self.process.name in server.cut_off or self._lost:
             self._lost = True  # a stream delivers nothing after what it has lost
-            what = (*(str(word) for word in shown), "never arrives")
+            what = (*shown, Text(_("never arrives")))
             world.record(Kind.FAULT, what, who=self.process.name, server=server.name)
             return
         reply = server.execute(self, words, shown, effect)
@@ -239,14 +239,16 @@ class SimulatedConnection:
             raise RedisTimeout("Timeout reading from socket")
         if not self._inbox:
             raise ConnectionError("Connection closed by server.")
-        _, reply = self._inbox.pop(0)
+        reply = self._inbox.pop(0)[1]
         if self._popping:
             self._server.record(self.process, self._popping, reply)
             self._stop_popping()
         if isinstance(reply, ResponseError):
             raise reply
         if self.channels and reply[0] == b"message":
-            self._world.record(Kind.NOTE, "hears the message", reply[2], who=self.process.name)
+            self._world.record(
+                Kind.NOTE, Text(_("hears the message")), reply[2], who=self.process.name
+            )
         return reply
 
     def _rouse(self) -> None:

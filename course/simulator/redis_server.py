@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import ResponseError
 
-from course.simulator.history import MICROSECONDS, Kind
+from course.simulator.history import MICROSECONDS, Kind, Text, _
 from course.simulator.process import Process, Server
 from course.simulator.redis_model import RedisModel
 from course.simulator.schedule import Act
@@ -133,7 +133,9 @@ class RedisServer(Server):
     def _deliver(self, process: Process, *, lost: bool) -> None:
         published, self.model.published = self.model.published, []
         if lost:
-            self.world.record(Kind.FAULT, "the published message is lost", who=process.name)
+            self.world.record(
+                Kind.FAULT, Text(_("the published message is lost")), who=process.name
+            )
             return
         for channel, message in published:
             for reader in self._subscribers:
@@ -171,19 +173,19 @@ class RedisServer(Server):
             case Act.CLOCK_JUMP:
                 self.skew += round(seconds * MICROSECONDS)
                 self._tell_monitor()
-                return f"has its clock set ahead by {seconds:g} s"
-        return "is out of memory, and drops nothing"
+                return Text(_("has its clock set ahead by %s s"), f"{seconds:g}")
+        return Text(_("is out of memory, and drops nothing"))
 
     def _fail_over(self) -> str:
         """Promote the replica, which lacks the last write."""
         if self._replica is None:
-            return "fails over; its replica had everything"
+            return Text(_("fails over; its replica had everything"))
         self.model.data.replace(self._replica)
         self._replica = self.model.snapshot()
         for reader in list(self._subscribers):
             self.unsubscribe(reader)
         self._tell_monitor()
-        return "fails over; the replica lacks the last write"
+        return Text(_("fails over; the replica lacks the last write"))
 
     def _disconnect(self, *, restart: bool) -> str:
         """Break all connections, and with `restart` lose all data but the scripts."""

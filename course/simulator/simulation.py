@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from course.simulator.history import Event, Kind, Violation, Wrong
+from course.simulator.history import Event, Kind, Text, Violation, Wrong, _
 from course.simulator.monitor import Monitor, Resource, Rules
 from course.simulator.process import Process
 from course.simulator.redis_server import RedisServer
@@ -63,7 +63,7 @@ class Simulation:
             self.monitor.asks(name)
             if not self._attempt(name, lambda: lock.acquire(timeout)):
                 if must_enter and not self.monitor.inside:
-                    why = "nobody holds the lock, and a day later it is still taken"
+                    why = Text(_("nobody holds the lock, and a day later it is still taken"))
                     self.monitor.report(Wrong.NOBODY_ENTERS, why, name)
                 return
             attempt = self.monitor.enters(name)
@@ -74,7 +74,7 @@ class Simulation:
                 self.resource.write(name, attempt, getattr(lock, "token", None))
             self.monitor.leaves(name)
             if forgets == name:
-                self.note(name, "forgets to let go, and idles")
+                self.note(name, Text(_("forgets to let go, and idles")))
                 self.world.wait(None)
             lock.release()
 
@@ -89,11 +89,11 @@ class Simulation:
             try:
                 run()
             except CONNECTION_LOST as problem:
-                self.note(name, f"ends with {type(problem).__name__}: {problem}")
+                self.note(name, Text(_("ends with %s: %s"), type(problem).__name__, problem))
 
         process = self.world.process(name, skew=skew)
         if skew:
-            self.given(f"has a clock that is {skew:g} s fast", who=name)
+            self.given(Text(_("has a clock that is %s s fast"), f"{skew:g}"), who=name)
         self.world.spawn(process, until_lost, after=after)
         return process
 
@@ -109,13 +109,14 @@ class Simulation:
 
     def fails(self, name: str, problem: BaseException) -> None:
         """Record that a client did not get the lock."""
-        self.monitor.gives_up(name, f"fails with {type(problem).__name__}: {problem}")
+        why = Text(_("fails with %s: %s"), type(problem).__name__, problem)
+        self.monitor.gives_up(name, why)
         self._check_orphan(name)
 
     def works(self, name: str, seconds: float) -> None:
         """Add to the timeline that the holder works for a while."""
         if seconds:
-            self.world.record(Kind.SLEEP, f"works for {seconds:g} s", who=name)
+            self.world.record(Kind.SLEEP, Text(_("works for %s s"), f"{seconds:g}"), who=name)
 
     def given(self, what: Any, *, who: str = "", server: str = "") -> None:
         """Add to the timeline a condition that holds from the start."""
@@ -136,14 +137,14 @@ class Simulation:
                 and self.monitor.key_owner() == name
                 and server.model.find(server.lock_key) is not None
             ):
-                why = f"{name} failed, and yet the key is {name}'s"
+                why = Text(_("%s failed, and yet the key is %s's"), name, name)
                 self.monitor.report(Wrong.ORPHANED, why, name)
 
     def check_let_go(self, name: str, holder: bytes) -> None:
         """Check after a release that the server no longer names the client as holder."""
         for server in self.world.servers.values():
             if isinstance(server, RedisServer) and holder in server.holders():
-                why = f"{name} has let go, and yet the server keeps it for {name}"
+                why = Text(_("%s has let go, and yet the server keeps it for %s"), name, name)
                 self.monitor.report(Wrong.KEPT, why, name)
 
 

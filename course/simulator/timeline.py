@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from course.simulator.history import MICROSECONDS, Event, Kind, Violation
+from course.simulator.history import MICROSECONDS, Event, Kind, Say, Violation, _, said
 from course.simulator.world import EPOCH
 
 # Times of day are shown as seconds since the start: `@10.004` instead of 1700000010.004.
@@ -48,7 +48,7 @@ def _blind(text: str) -> str:
     return re.sub(r"@-?[\d.]+|\b\d\.\d{3}\b", "@", text)
 
 
-def readable(value: Any) -> str:
+def readable(value: Any, say: Say = str) -> str:
     """Return a command's words or an answer, for display."""
     if value is None:
         return "nil"
@@ -61,8 +61,8 @@ def readable(value: Any) -> str:
     if isinstance(value, float):
         return _relative(f"{value:.3f}".rstrip("0").rstrip("."))
     if isinstance(value, tuple | list):
-        return _joined(readable(item) for item in value)
-    return _relative(str(value))
+        return _joined(readable(item, say) for item in value)
+    return _relative(str(said(value, say)))
 
 
 def _relative(text: str) -> str:
@@ -70,15 +70,19 @@ def _relative(text: str) -> str:
     return TIME_OF_DAY.sub(lambda m: f"@{float(m.group()) - START:.3f}", text)
 
 
-def reader(history: list[Event]) -> Callable[[Any], str]:
+def reader(history: list[Event], say: Say = str) -> Callable[[Any], str]:
     """Return what shows a value, with the production lock's tokens as their owners."""
     owners = _owners(history)
-    return lambda value: TOKEN.sub(lambda found: owners.get(found[1], found[0]), readable(value))
+
+    def show(value: Any) -> str:
+        return TOKEN.sub(lambda found: owners.get(found[1], found[0]), readable(value, say))
+
+    return show
 
 
-def rows(history: list[Event]) -> list[Row]:
+def rows(history: list[Event], say: Say = str) -> list[Row]:
     """Return the history line by line."""
-    show = reader(history)
+    show = reader(history, say)
     many = len({event.server for event in history if event.server not in ("", "resource")}) > 1
     found = []
     for event in history:
@@ -156,17 +160,20 @@ COLOURS: dict[str, str] = {
 }
 
 
-def print_timeline(console: Console, lines: list[Row]) -> None:
+def print_timeline(console: Console, lines: list[Row], say: Say = str) -> None:
     """Print the timeline at the console's width, with long commands on several lines."""
-    table = Table("time", "client", "what", "answer", expand=False, box=None, pad_edge=False)
+    heads = (say(head) for head in (_("time"), _("client"), _("what"), _("answer")))
+    table = Table(*heads, expand=False, box=None, pad_edge=False)
     table.columns[0].justify = "right"
+    lost_word = say(_("lost"))
     for item in folded(lines):
         if isinstance(item, tuple):
-            text = f"⋮ {item[0]} more like these, until {item[1] / MICROSECONDS:.3f}"
-            table.add_row("", "", Text(text, style="dim"), "")
+            values = {"count": item[0], "at": f"{item[1] / MICROSECONDS:.3f}"}
+            text = say(_("%(count)s more like these, until %(at)s s")) % values
+            table.add_row("", "", Text(f"⋮ {text}", style="dim"), "")
             continue
         style = COLOURS.get(item.kind, "")
-        lost = "  (lost)" if item.kind == Kind.LOST else ""
+        lost = f"  ({lost_word})" if item.kind == Kind.LOST else ""
         table.add_row(
             f"{item.at / MICROSECONDS:.3f}",
             item.client or item.server,
@@ -176,11 +183,11 @@ def print_timeline(console: Console, lines: list[Row]) -> None:
     console.print(table)
 
 
-def as_text(lines: list[Row]) -> str:
+def as_text(lines: list[Row], say: Say = str) -> str:
     """Return the timeline in plain text."""
     console = Console(file=io.StringIO(), width=100)
     with console.capture() as captured:
-        print_timeline(console, lines)
+        print_timeline(console, lines, say)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-from course.simulator.history import MICROSECONDS, Event, Kind
+from course.simulator.history import MICROSECONDS, Event, Kind, Text, _
 from course.simulator.process import Process, Server, Stuck, Thread
 from course.simulator.schedule import LOSSES, MARKS, TARGETED, Act, Deviation, Scheduler, Step
 
@@ -290,7 +290,7 @@ class World:
         if act not in UNDISTURBING:
             process.disturbed = True
         if act is Act.CRASH:
-            self.record(Kind.FAULT, "crashes", who=process.name)
+            self.record(Kind.FAULT, Text(_("crashes")), who=process.name)
             process.crashed, process.crashed_at = True, self.now
             if self.monitor is not None:
                 self.monitor.crashed(process.name)
@@ -301,7 +301,8 @@ class World:
             return None
         if act is Act.PAUSE:
             process.paused_until = self.now + round(deviation.seconds * MICROSECONDS)
-            self.record(Kind.FAULT, f"is paused for {deviation.seconds:g} s", who=process.name)
+            what = Text(_("is paused for %s s"), f"{deviation.seconds:g}")
+            self.record(Kind.FAULT, what, who=process.name)
             return None
         if act in TARGETED:
             # A schedule found on another lock may name a server that does not exist here.

@@ -10,17 +10,18 @@ import pytest
 
 from course import lesson as lesson_module
 from course import lessons as package
-from course.judge import judge
+from course.judge import judge, says
 from course.lesson import CHINESE, find, lessons, scenarios
 from course.plan import PRODUCTION
 from course.position import ROOT
 from course.report import MARKER, cure_title, report, with_chapters
-from course.simulator.history import Kind, Wrong
+from course.simulator.history import Kind, Wrong, said
 from course.simulator.search import NotFound, search
 from course.simulator.simulation import run_schedule
-from course.simulator.timeline import rows
+from course.simulator.timeline import as_text, rows
 from course.tests.conftest import lesson_command as command
 
+IN_CHINESE = says("zh")
 BREAKABLE = [scenario for scenario in scenarios() if scenario.flaw.wrong is not None]
 
 
@@ -63,6 +64,24 @@ def test_a_condition_that_holds_from_the_start_is_on_the_timeline_and_is_said():
     assert (first.at, first.client, first.kind) == (0, "B", Kind.GIVEN)
     kept = rows(report(find("setnx-ttl-repair").scenarios[0]).broken.history)[0]
     assert (kept.server, kept.what) == ("redis", "keeps, from before: SETNX stock 1")
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=lambda one: one.id)
+def test_a_timeline_in_chinese_has_only_commands_in_english(scenario):
+    played = report(scenario)
+    for row in (*rows(played.broken.history, IN_CHINESE), *rows(played.mended.history, IN_CHINESE)):
+        if row.kind not in (Kind.COMMAND, Kind.LOST) and not row.what.endswith("…"):
+            assert re.search(r"[\u4e00-\u9fff]", row.what)
+    for one in (*played.broken.violations, *played.mended.violations):
+        assert re.search(r"[\u4e00-\u9fff]", said(one.why, IN_CHINESE))
+
+
+def test_a_verdict_in_chinese_has_only_commands_in_english():
+    mine = judge(find("setnx-getset"), find("setnx-getset").start.read_text(), "my.py", IN_CHINESE)
+    assert mine.wrong == "改动了别人的锁: B 覆盖了 A 持有的锁"
+    assert mine.how == "一开始就有：B 时钟快 15 秒。不需要别的故障。"
+    assert " ✗ 改动了别人的锁" in as_text(list(mine.rows), IN_CHINESE)
+    assert as_text(list(mine.rows), IN_CHINESE).split()[:2] == ["时间", "客户端"]
 
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.slug)

@@ -148,7 +148,7 @@ def test_a_timeline_folds_repeats():
     history = rows(play(A=run).world.history)
     assert [line.split() for line in as_text(history).splitlines()[2:]] == [
         ["0.002", "A", "TTL", "a", "-2"],
-        ["⋮", "8", "more", "like", "these,", "until", "0.010"],
+        ["⋮", "8", "more", "like", "these,", "until", "0.010", "s"],
         ["0.011", "A", "SET", "k", "@10.500", "OK"],
     ]
     assert history[-1].answer == "OK"

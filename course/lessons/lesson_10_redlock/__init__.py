@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from course.plan import LATE_WRITER, PRODUCTION, Check, Faults, Flaw, Plan, add_clients
-from course.simulator.history import Wrong
+from course.simulator.history import Text, Wrong, _
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, FaultModel
@@ -37,7 +37,7 @@ def clients(
     servers = [RedisServer(simulation.world, name=name, replicated=True) for name in NAMES]
     for server in [servers[number - 1] for number in cut_off]:
         server.cut_off.add("A")
-        simulation.given(f"cannot reach {server.name}", who="A")
+        simulation.given(Text(_("cannot reach %s"), server.name), who="A")
 
     def make() -> Any:
         return kind([SimulatedRedis(server) for server in servers], KEY)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from course.plan import ONE_ENTERS, Check, Faults, Flaw, Plan, add_clients
-from course.simulator.history import Wrong
+from course.simulator.history import Text, Wrong, _
 from course.simulator.simulation import KEY, Simulation
 from course.simulator.table import TableServer
 
@@ -17,7 +17,7 @@ def clients(
     if row_exists:
         server.preload("lock_row", name=KEY, taken_at=0.0)
     else:
-        simulation.given(f"has no row named {KEY}", server=server.name)
+        simulation.given(Text(_("has no row named %s"), KEY), server=server.name)
     add_clients(simulation, lambda: kind(server.connect(autocommit=False), KEY), **options)
 
 

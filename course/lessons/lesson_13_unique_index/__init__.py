@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from course.plan import PRODUCTION, Check, Faults, Flaw, Plan, one_enters
-from course.simulator.history import Wrong
+from course.simulator.history import Text, Wrong, _
 from course.simulator.simulation import Simulation
 from course.simulator.table import TableServer
 
@@ -19,9 +19,10 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
         simulation.monitor.asks(name)
         if guard.refund("order-7", 999):
             simulation.monitor.enters(name)
-            simulation.note(name, "pays the refund out; this stays so forever")
+            simulation.note(name, Text(_("pays the refund out; this stays so forever")))
         else:
-            simulation.monitor.gives_up(name, "finds the refund recorded, and pays nothing")
+            found = Text(_("finds the refund recorded, and pays nothing"))
+            simulation.monitor.gives_up(name, found)
 
     for name in "AB":
         simulation.start(name, partial(run, name))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from course.plan import Check, Faults, Flaw, Plan, add_clients
-from course.simulator.history import Wrong
+from course.simulator.history import Text, Wrong, _
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, FaultModel
 from course.simulator.simulation import KEY, Simulation
@@ -29,7 +29,7 @@ class MemcachedServer(RedisServer):
         if act is not Act.EVICT:
             return super().suffer(act, seconds)
         self.model.execute([b"DEL", self.lock_key])
-        return f"needs room and evicts {self.lock_key.decode()}"
+        return Text(_("needs room and evicts %s"), self.lock_key.decode())
 
 
 class SimulatedMemcached:

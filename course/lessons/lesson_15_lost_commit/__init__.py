@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from course.plan import OWN, Check, Faults, Flaw, Plan, Shop, nothing_wrong
-from course.simulator.history import Wrong
+from course.simulator.history import Text, Wrong, _
 from course.simulator.simulation import Simulation
 from course.simulator.table import TableServer
 
@@ -21,9 +21,9 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
         faults = simulation.world.processes["A"].faults
         gave_up = told is None and faults > 1  # the lookup failed, too: the buyer was told nothing
         right = gave_up or told == ("sold" if orders else "refused")
-        why = f"the buyer was told {told!r}; orders in the database: {len(orders)}"
+        why = Text(_("the buyer was told %s; orders in the database: %s"), repr(told), len(orders))
         shop.expect(right, Wrong.FALSE_ANSWER, why)
-        shop.expect(bool(orders or faults), Wrong.FALSE_ANSWER, "nobody could buy")
+        shop.expect(bool(orders or faults), Wrong.FALSE_ANSWER, Text(_("nobody could buy")))
 
     shop.start("A", run)
     simulation.world.on_end.append(compare)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from course.plan import OWN, Check, Faults, Flaw, Plan, Shop, nothing_wrong
-from course.simulator.history import Wrong
+from course.simulator.history import Text, Wrong, _
 from course.simulator.process import Server
 from course.simulator.simulation import Simulation
 from course.simulator.world import World
@@ -35,7 +35,7 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
     api = Api(simulation.world)
 
     def compare() -> None:
-        why = f"the buyer wanted one order and has {len(api.orders)}"
+        why = Text(_("the buyer wanted one order and has %s"), len(api.orders))
         shop.expect(len(api.orders) == 1, Wrong.DOUBLED, why)
 
     shop.start("A", lambda: kind(api).place())

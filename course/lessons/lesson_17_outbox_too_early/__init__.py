@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from course.plan import OWN, Check, Faults, Flaw, Plan, Shop, nothing_wrong
-from course.simulator.history import Wrong
+from course.simulator.history import Text, Wrong, _
 from course.simulator.process import Server
 from course.simulator.simulation import Simulation
 from course.simulator.world import World
@@ -48,10 +48,11 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
         shop.start(name, lambda: kind(outbox, mailer).run_once(), at)
 
     def compare() -> None:
-        told = "the outbox says that the mail is done" if not outbox.left else "nobody will"
-        why = f"the mail was never sent, and {told}"
-        shop.expect(MESSAGE in mailer.sent, Wrong.FORGOTTEN, why)
-        shop.expect(not outbox.left, Wrong.FORGOTTEN, "the message is never done")
+        words = _("the mail was never sent, and nobody will")
+        if not outbox.left:
+            words = _("the mail was never sent, and the outbox says that the mail is done")
+        shop.expect(MESSAGE in mailer.sent, Wrong.FORGOTTEN, Text(words))
+        shop.expect(not outbox.left, Wrong.FORGOTTEN, Text(_("the message is never done")))
 
     simulation.world.on_end.append(compare)
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from course.plan import OWN, Check, Faults, Flaw, Plan, Shop, nothing_wrong
-from course.simulator.history import Wrong
+from course.simulator.history import Text, Wrong, _
 from course.simulator.simulation import Simulation
 from course.simulator.table import TableServer
 
@@ -18,7 +18,7 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
     shop, server = Shop(simulation), TableServer(simulation.world)
     for item, available in STOCK.items():
         server.preload("stock", item=item, available=available)
-    simulation.given(f"has {STOCK['lamp']} lamps and {STOCK['mug']} mug", server=server.name)
+    simulation.given(Text(_("has %s lamps and %s mug"), *STOCK.values()), server=server.name)
 
     def buy(items: dict[str, int]) -> Any:
         return kind(server.connect(autocommit=False)).buy(items)
@@ -28,15 +28,19 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
 
     def compare() -> None:
         if len(shop.answers) < len(WANTED):
-            why = "A and B wait for each other's rows" if server.waiting[1:] else "a buyer waits"
-            shop.expect(False, Wrong.NOBODY_ENTERS, f"{why} forever")
+            words = _("a buyer waits forever")
+            if server.waiting[1:]:
+                words = _("A and B wait for each other's rows forever")
+            shop.expect(False, Wrong.NOBODY_ENTERS, Text(words))
             return
         sold = sum(bool(answer) for answer in shop.answers.values())
         most = min(STOCK.values())
-        shop.expect(sold <= most, Wrong.OVERSOLD, f"{sold} carts were sold, there was {most}")
-        shop.expect(sold > 0, Wrong.UNDERSOLD, "both were refused, though one could have had both")
+        oversold = Text(_("%s carts were sold, there was %s"), sold, most)
+        shop.expect(sold <= most, Wrong.OVERSOLD, oversold)
+        refused = Text(_("both were refused, though one could have had both"))
+        shop.expect(sold > 0, Wrong.UNDERSOLD, refused)
         left = {item: row["available"] for item, row in server.committed("stock").items()}
-        why = f"{sold} sold of {STOCK}, and the stock is {left}"
+        why = Text(_("%s sold of %s, and the stock is %s"), sold, STOCK, left)
         right = {item: count - sold for item, count in STOCK.items()}
         shop.expect(left == right, Wrong.BOOKS, why)
 
