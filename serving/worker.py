@@ -1,4 +1,8 @@
-"""gunicorn's gevent worker, with a lane for an API; it closes its port and loses no connection.
+"""gunicorn's gevent worker, with a lane for an API; it opens and closes its port without a loss.
+
+gunicorn's master listens before a worker has loaded the application, so that what a proxy sends
+meanwhile waits for seconds. So here the master binds the port only, and a worker that can serve
+listens. Until then the kernel refuses connections, and the proxy takes the next replica.
 
 The kernel completes connections before a process accepts them. If the last process that listens
 closes the port, the kernel resets those in its queue, and a proxy that has sent a POST on one must
@@ -25,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import gevent
+from gunicorn.sock import BaseSocket
 
 from serving.lane import LaneWorker
 
@@ -90,6 +95,22 @@ class Worker(LaneWorker):
     """
 
     from_systemd = False
+
+    @classmethod
+    def setup(cls) -> None:
+        """Let the master bind its ports without listening: gunicorn calls this before it does."""
+        BaseSocket._is_listening = staticmethod(lambda _: True)
+
+    def load_wsgi(self) -> None:
+        """Load the application, then listen unless another worker or systemd does.
+
+        Raises:
+            OSError: another server has taken the port. As the worker has not booted, gunicorn ends.
+        """
+        super().load_wsgi()
+        for port in self.sockets:
+            if not port.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                port.listen(self.cfg.backlog)
 
     def patch(self) -> None:
         """Patch the standard library; then let psycopg, if there is one, wait through gevent."""

@@ -5,6 +5,7 @@ A port that closes serves what is queued and lets nothing new in.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -31,7 +32,7 @@ README = (ROOT / "serving" / "README.md").read_text(encoding="utf-8")
 [CONFIG] = re.findall(r"```python\n(# gunicorn\.conf\.py\n.*?)```", README, re.DOTALL)
 
 PROJECT = """
-import os, sys
+import os, socket, sys
 
 import psycopg
 from django.conf import settings
@@ -47,6 +48,9 @@ settings.configure(
     MIDDLEWARE=["serving.bodies.whole_bodies"],
 )
 
+with socket.socket() as client:
+    early = client.connect_ex(("127.0.0.1", int(os.environ["PORT"])))
+
 
 def show(request):
     return JsonResponse({
@@ -55,6 +59,7 @@ def show(request):
         "ours": [name for name in OURS if name in sys.modules],
         "psycopg": [psycopg.waiting.wait.__module__, psycopg.connection.Lock.__module__],
         "worker": os.getpid(),
+        "early": early,
     })
 
 
@@ -92,6 +97,7 @@ def served(folder: Path, config: str = CONFIG) -> Iterator[tuple[int, subprocess
     command = [sys.executable, "-m", "gunicorn", "project", "-b", f"127.0.0.1:{port}"]
     # Nothing of this repository's own environment: the project has its own settings.
     given = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+    given["PORT"] = str(port)
     with subprocess.Popen([*command, "--no-control-socket"], cwd=folder, env=given) as server:
         try:
             wait_for(lambda: show(port))
@@ -110,6 +116,11 @@ def test_its_calls_take_the_lane_and_its_pages_go_through_gunicorn(
         assert show(port)["body"] == "Body"
         # Its locks block a greenlet only, since it was loaded after gevent's patches.
         assert show(port)["psycopg"] == ["serving.psycopg_wait", "gevent.thread"]
+
+
+def test_a_port_refuses_until_the_application_is_loaded(tmp_path: Path) -> None:
+    with served(tmp_path) as (port, _):
+        assert show(port)["early"] == errno.ECONNREFUSED
 
 
 @needs_linux

@@ -130,6 +130,24 @@ def test_no_template_has_an_inline_script_style_or_handler(path: Path) -> None:
         assert not re.findall(r"\sstyle=|<style", text)
 
 
+FIRST_REQUEST = """
+import sys
+from django.test import RequestFactory
+from shop.wsgi import application
+loaded = set(sys.modules)
+request = RequestFactory().get("/livez", HTTP_HOST="127.0.0.1")
+list(application(request.environ, lambda *_: None))
+import shop.background.tasks
+print(*(name for name in sys.modules.keys() - loaded if name.startswith(("shop.", "celery."))))
+"""
+
+
+def test_a_web_process_loads_nothing_more_once_it_serves() -> None:
+    variables = {**os.environ, "DJANGO_SETTINGS_MODULE": "shop.tests.settings"}
+    done = run_python(FIRST_REQUEST, **variables)
+    assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
+
+
 ASK = """
 import django
 django.setup()
