@@ -88,10 +88,10 @@ def test_a_report_shows_all_properties_and_loads_nothing_from_elsewhere(tmp_path
 
 
 def test_what_was_not_judged_is_listed_with_the_reason_and_never_as_passed(tmp_path: Path) -> None:
-    why = {"P9": "the strategy has no fencing token"}
+    why = {"P9": "no fencing token is used"}
     verdict = judge(sold_out_run(3).write(tmp_path), not_judged=why)
     text = written(tmp_path, STORY, verdict, None)
-    assert "Not judged, since the strategy has no fencing token: P9 fencing." in text
+    assert "Not judged, since no fencing token is used: P9 fencing." in text
     assert 'id="P9"' not in text
     assert verdict.to_json()["not_judged"] == why
 

@@ -24,7 +24,7 @@ class Need(StrEnum):
 
     SOLD_OUT = "no refusal says “sold out” and nothing else"
     PROMISES = "what the shop's answers promise is not known here"
-    FENCING = "the strategy has no fencing token"
+    FENCING = "no fencing token is used"
     FAULTS = "no fault is injected"
     CARTS = "no buyer of this mix fills a cart"
     PEEPERS = "no buyer of this mix asks for another buyer's order"
