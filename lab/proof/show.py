@@ -102,8 +102,8 @@ def _counts(plan: RunPlan, came_out: Result) -> RenderableType:
     return Group(table, Text(f"{speed}{came_out.pace.capitalize()}.", style="dim"))
 
 
-def controls(outcomes: Sequence[Outcome]) -> RenderableType:
-    """The negative controls: what was off, what had to turn red, and what did."""
+def controls(outcomes: Sequence[Outcome], seed: int) -> RenderableType:
+    """The negative controls: what was off, what had to turn red, and what did; what to repeat."""
     table = _table(title="Negative controls", title_justify="left")
     for heading in ("Switched off", "Must turn red", "Turned red", ""):
         table.add_column(heading, no_wrap=not heading)
@@ -115,8 +115,10 @@ def controls(outcomes: Sequence[Outcome]) -> RenderableType:
         table.add_row(
             each.control.off, wanted, ", ".join(each.red) or "nothing", Text(word, style=style)
         )
-    seen = sum(each.caught for each in outcomes)
-    return Group(table, Text(f"{len(outcomes)} run, {seen} as expected", style="dim"))
+    missed = [f"--control {each.control.name}" for each in outcomes if not each.caught]
+    seen = f"{len(outcomes)} run, {len(outcomes) - len(missed)} as expected"
+    again = f'Again: make prove ARGS="{" ".join(missed)} --seed {seed}"' if missed else ""
+    return Group(table, Text(seen, style="dim"), again)
 
 
 def faults(plan: RunPlan, came_out: Result) -> Table:

@@ -201,7 +201,7 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
         for outcome in control_run.run(names, seed, CONTROL_BUYERS, partial(Lines, console)):
             outcomes.append(outcome)
             say(console, f"{outcome.control.name}: {'' if outcome.caught else 'NOT '}as expected")
-        console.print(show.controls(outcomes))
+        console.print(show.controls(outcomes, seed))
     except (LoadFailed, StackError, OSError) as error:
         console.print(f"[red]{error}[/]")
         sys.exit(2)

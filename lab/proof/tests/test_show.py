@@ -118,8 +118,9 @@ def test_the_table_of_faults_is_whole(width, faults, bed):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_table_of_controls_is_whole(width):
     outcomes = [Outcome(each, outcome(verdict="fail"), list(PROPERTIES)) for each in CONTROLS]
-    text = screen(width, show.controls(outcomes))
+    text = screen(width, show.controls(outcomes, 7))
     assert_whole(text, width, *(each.off for each in CONTROLS), "CAUGHT BROKEN Turned red")
+    assert_whole(text, width, 'Again: make prove ARGS="--control nothing --seed 7"')
 
 
 SELLING = Progress("selling", 3.0)
