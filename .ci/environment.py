@@ -59,7 +59,7 @@ def main(folder, *requirements):
         if subprocess.run([sys.executable, "-m", "venv", str(folder)], check=False).returncode:
             sys.exit(f"error: {sys.executable} could not make {folder}; its reason is above.")
     packages = _packages(requirements)
-    print(f"Installing the packages into {folder}, which is done once …", flush=True)
+    print(f"Installing what is missing in {folder} …", flush=True)
     _install(python, requirements, packages)
     print(f"Installed in {time.monotonic() - started:.0f} s.")
 
@@ -108,7 +108,7 @@ def _install(python, requirements, packages):
         pip.wait()
     if pip.returncode:
         reasons = [line for line in told if line.startswith("ERROR")] or told[-5:]
-        cure = "Mend it and repeat the command."
+        cure = "Fix it and repeat the command."
         if sys.version_info[:2] > NEWEST:
             cure = "This Python, {}.{}, is newer than they are: make PYTHON=python{}.{} …".format(
                 *sys.version_info[:2], *NEWEST
@@ -122,7 +122,7 @@ def _install(python, requirements, packages):
 
 def _follow(pip, python, total):
     """Show what pip collects, then count what it has installed; return what it printed."""
-    told, done, line = [], 0, Line("downloading")
+    told, done, line = [], 0, Line("collecting")
     for text in pip.stdout:
         told.append(text)
         package = re.match(r"(?:Collecting|Requirement already satisfied:) ([^ ;]+)", text)

@@ -64,7 +64,7 @@ def test_packages_are_counted_and_a_broken_environment_is_made_again(tmp_path, r
     folder = tmp_path / "venv"
     done = install(folder, requirements, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"downloading: 10 of {WHEELS}\n" in done.stdout
+    assert f"collecting: 10 of {WHEELS}\n" in done.stdout
     [site] = folder.glob("lib/*/site-packages")
     assert len(list(site.glob("shop_test_*.py"))) == WHEELS
 
