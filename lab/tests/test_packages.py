@@ -84,7 +84,7 @@ def test_a_package_that_cannot_be_had_is_named(tmp_path):
     assert all(line.startswith("ERROR: ") for line in reasons)
     assert "no-such-package==1" in done.stderr
     assert last.startswith("error: the packages could not be installed")
-    assert last.endswith("Mend it and repeat the command.")
+    assert last.endswith("Fix it and repeat the command.")
     done = install(sys.prefix, path, tmp_path, (INSTALL[0], "-c", NEWER, INSTALL[1]))
     assert "This Python, 3.99, is newer than they are: make PYTHON=python3.14 …" in done.stderr
 
