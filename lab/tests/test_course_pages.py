@@ -152,6 +152,9 @@ def test_a_lesson_is_shown_in_the_visitors_language(client):
     assert "<p>The value is the time at which the lock ends." in english
     client.cookies["django_language"] = "zh-hans"
     assert "值是锁结束的时刻" in client.get("/locks/setnx-getset/fast-clock/").content.decode()
+    position = client.get("/locks/setnx-expire/crash/at/", {"moves": "A.A!"})
+    assert position.json()["history"][-1]["what"] == "崩溃"
+    assert "Cookie" in position.headers["Vary"]
     listed = client.get("/locks/").content.decode()
     assert "时钟偏快的客户端抢走有效的锁" in listed
 
