@@ -17,6 +17,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from locking.backends._waiting import Deadline
 from locking.base import AsyncLock, Handle, Lease, Lock
+from locking.leases import checked
 from locking.terms import SYSTEM_CLOCK, Clock, LockTimeout
 
 P = ParamSpec("P")
@@ -43,8 +44,7 @@ def run_exclusively(
     ran (do not trust its result then), `LockUnavailable`, and TypeError if the result is a
     coroutine or a generator, which would run only after the release.
     """
-    if not isinstance(lock, Lock):
-        raise TypeError(f"a blocking lock is needed here, not {type(lock).__name__}")
+    _of_kind(Lock, lock)
     with lock.acquire(timeout) if queue else _try_until(lock, timeout, clock):
         result = function()
         _refuse_to_run_later(result)
@@ -75,11 +75,7 @@ def exclusively(
         kind: type[Handle] = AsyncLock if asynchronous else Lock
 
         def chosen(*args: P.args, **kwargs: P.kwargs) -> Any:
-            found = lock if isinstance(lock, Handle) else lock(*args, **kwargs)
-            if not isinstance(found, kind):
-                needed = "an asyncio" if asynchronous else "a blocking"
-                raise TypeError(f"{called!r} needs {needed} lock, not {type(found).__name__}")
-            return found
+            return _of_kind(kind, lock if isinstance(lock, Handle) else lock(*args, **kwargs))
 
         if isinstance(lock, Handle):
             chosen(*())  # type: ignore[call-arg]  # reports a mismatch at once
@@ -97,6 +93,10 @@ def exclusively(
         return awaiting if asynchronous else blocking  # type: ignore[return-value]
 
     return decorate
+
+
+def _of_kind(kind: type[Handle], lock: H) -> H:
+    return checked("the lock", lock, kind, "a blocking lock" if kind is Lock else "an asyncio lock")
 
 
 def _refuse_to_run_later(result: object) -> None:
@@ -133,7 +133,7 @@ def acquire_all(
     be acquired; none is held then.  Leaving the block releases all in reverse order and raises
     `LockLost` if one was lost, unless the body raised.
     """
-    plan = _Plan(locks, timeout, clock)
+    plan = _Plan(Lock, locks, timeout, clock)
     with ExitStack() as stack:
         for lock in plan.order:
             plan.note(lock, stack.enter_context(lock.acquire(plan.left())))
@@ -145,7 +145,7 @@ async def acquire_all_async(
     locks: Iterable[AsyncLock], timeout: float | None = None, *, clock: Clock = SYSTEM_CLOCK
 ) -> AsyncIterator[Mapping[Any, Any]]:
     """The asyncio version of `acquire_all`."""
-    plan = _Plan(locks, timeout, clock)
+    plan = _Plan(AsyncLock, locks, timeout, clock)
     async with AsyncExitStack() as stack:
         for lock in plan.order:
             lease = await lock.acquire(plan.left())
@@ -156,8 +156,10 @@ async def acquire_all_async(
 class _Plan(Generic[H]):
     """Which of several handles to acquire, in which order, and the leases got so far."""
 
-    def __init__(self, locks: Iterable[H], timeout: float | None, clock: Clock) -> None:
-        self._handles = list(locks)
+    def __init__(
+        self, kind: type[Handle], locks: Iterable[H], timeout: float | None, clock: Clock
+    ) -> None:
+        self._handles = [_of_kind(kind, lock) for lock in locks]
         chosen: dict[tuple[str, ...], H] = {}
         for lock in sorted(self._handles, key=lambda handle: handle.strength):
             chosen[_identity(lock)] = lock

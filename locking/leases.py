@@ -25,9 +25,9 @@ MAX_LEASE = 10 * 366 * 86_400.0
 
 
 def checked(what: str, value: T, kind: type, wanted: str) -> T:
-    """Return an argument; raise TypeError, which says `what` is `wanted`, if it is no `kind`."""
+    """Return an argument; raise TypeError, which names it by `what`, if it is no `kind`."""
     if not isinstance(value, kind):
-        raise TypeError(f"{what} is {wanted}, not {value!r}")
+        raise TypeError(f"{what} must be {wanted}, not {value!r}")
     return value
 
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar
 
 from locking.backends.redis import BlockingRemote
 from locking.backends.redis_async import AsyncRemote
 from locking.backends.redis_lease import Remote
-from locking.backends.redis_protocol import Script, text
+from locking.backends.redis_protocol import Script, keys_of, text
+from locking.leases import checked, lease_length
 
 CLAIM = 60.0
 """Seconds within which a consumer must acknowledge popped ids: longer than the work on a batch,
@@ -49,9 +51,9 @@ class _Queue:
 
     def __init__(self, client: Any, name: str, *, claim: float = CLAIM) -> None:
         self.name = name
-        keys = f"queue:{{{name}}}", f"queue:{{{name}}}:in-flight"
-        self._remote = self.remote_class(client, name, keys)
-        self._claim = claim
+        waiting = keys_of("queue", name)[0]
+        self._remote = self.remote_class(client, name, (waiting, f"{waiting}:in-flight"))
+        self._claim = _ms(lease_length(claim, what="claim"))
 
     def _run(self, script: Script, read: Callable[[Any], Any], *args: str) -> Any:
         return self._remote.read(script, read, *args, tries=1)
@@ -61,7 +63,8 @@ class _Queue:
 
         An id that is already waiting or in flight keeps its time unless `reschedule` is set.
         """
-        return self._run(ENQUEUE, int, _ms(delay), "1" if reschedule else "0", *map(str, ids))
+        due = _ms(checked("delay", delay, Real, "a number of seconds"))
+        return self._run(ENQUEUE, int, due, "1" if reschedule else "0", *_several(ids))
 
     def top(self, count: int = 1) -> Any:
         """Return up to `count` due ids (`Due`), the longest due first, without taking them."""
@@ -69,7 +72,7 @@ class _Queue:
 
     def pop(self, count: int = 1) -> Any:
         """Take up to `count` due ids (`Due`), the longest due first; `acknowledge` them later."""
-        return self._run(POP, partial(_dues, size=3), str(count), _ms(self._claim))
+        return self._run(POP, partial(_dues, size=3), str(count), self._claim)
 
     def acknowledge(self, taken: Iterable[Due]) -> Any:
         """Confirm that the work on popped ids is done; return how many were still claimed by us.
@@ -88,7 +91,7 @@ class _Queue:
 
         For ids that no longer need work.  A consumer that has already popped one still handles it.
         """
-        return self._run(DISCARD, int, *map(str, ids))
+        return self._run(DISCARD, int, *_several(ids))
 
     def waiting(self) -> Any:
         """Return how many ids wait, due or not."""
@@ -120,6 +123,12 @@ class AsyncDelayQueue(_Queue):
     """The same queue for asyncio: each method returns what to await."""
 
     remote_class = AsyncRemote
+
+
+def _several(ids: Iterable[str]) -> Iterable[str]:
+    if isinstance(ids, str):  # each of its letters would be an id
+        raise TypeError(f"ids are several, such as [{ids!r}], not {ids!r}")
+    return map(str, ids)
 
 
 def _ms(seconds: float) -> str:

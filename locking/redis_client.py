@@ -21,6 +21,7 @@ from redis.connection import Encoder, parse_url
 from redis.exceptions import RedisClusterException
 
 from locking.backends._drivers import DEFAULT_TIMEOUT
+from locking.leases import checked
 
 SCHEMES = ("redis", "rediss", "unix")
 
@@ -103,9 +104,7 @@ def topology_of(url: str) -> str:
 
     Raises ValueError for another kind of URL; connects to nothing.
     """
-    place = _place(url)
-    parse_url(place.url)  # type: ignore[no-untyped-call]
-    return place.topology
+    return _place(url).topology
 
 
 def connect_async(
@@ -166,6 +165,13 @@ def _for_sentinels(place: _Place, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _place(url: str) -> _Place:
+    """Return where a URL points; raise ValueError for one that redis-py cannot parse, too."""
+    place = _parts(checked("a URL", url, str, "text"))
+    parse_url(place.url)  # type: ignore[no-untyped-call]
+    return place
+
+
+def _parts(url: str) -> _Place:
     scheme, found, rest = url.partition("://")
     scheme, _, topology = scheme.replace("valkey", "redis", 1).partition("+")
     allowed = ("",) if scheme == "unix" else ("", "cluster", "sentinel")

@@ -125,7 +125,7 @@ class WaitingLock(Lock):
         hooks: Hooks = NO_HOOKS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.name = checked("a lock's name", name, str, "text")
+        self.name = checked("the name", name, str, "text")
         self.timeout = time_limit(timeout, True)
         self.owner_name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.hooks = hooks

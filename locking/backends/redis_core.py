@@ -247,7 +247,7 @@ class RedisHandle(Handle):
                 if answer[0] and now < sent_at + lease:
                     return Grant(answer[0], sent_at)
                 if last:
-                    late = LockTimeout(f"lock {self.name!r}: not free within {timeout} s")
+                    late = LockTimeout(f"lock {self.name!r}: not free within {timeout:g} s")
                     if answer[0]:  # the answer took longer than the lease
                         yield from self._leaving(holder, late)
                     raise late

@@ -119,9 +119,9 @@ def unavailable(name: str, error: RedisError) -> NoReturn:
 
 def keys_of(kind: str, name: str) -> tuple[str, str, str, str]:
     """Return the keys of a lock, under one hash tag, so that they are on one cluster node."""
-    if not checked("a lock's name", name, str, "text") or name[0] in "{}":
+    if not checked("the name", name, str, "text") or name[0] in "{}":
         # "{}" is not a hash tag, so the keys would be on different nodes.
-        raise ValueError(f"a lock's name must not be empty or start with a brace: {name!r}")
+        raise ValueError(f"the name must not be empty or start with a brace: {name!r}")
     lock = f"{kind}:{{{name}}}"
     return lock, f"{lock}:fence", f"{lock}:queue", f"{lock}:alive"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -12,7 +13,7 @@ from locking import LockLost, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_shared import RedisReadWriteLock, RedisSemaphore
-from locking.exclusive import acquire_all, exclusively, run_exclusively
+from locking.exclusive import acquire_all, acquire_all_async, exclusively, run_exclusively
 from locking.terms import Clock
 from locking.tests.helpers import Task
 from locking.tests.servers import Valkey
@@ -119,6 +120,16 @@ def test_a_blocking_function_and_a_generator_are_refused_by_an_asyncio_lock():
             exclusively(lock)(function)
     with pytest.raises(TypeError, match="a blocking lock"):
         run_exclusively(lock, plain)  # type: ignore[arg-type]
+
+
+def test_locks_of_the_other_kind_are_refused_and_none_is_held(valkey: Redis):
+    lock: Any = RedisLock(valkey, "phone")
+    other: Any = AsyncRedisLock("redis://127.0.0.1:1", "phone")
+    with pytest.raises(TypeError, match="a blocking lock, not <AsyncRedisLock"):
+        acquire_all([lock, other]).__enter__()
+    with pytest.raises(TypeError, match="an asyncio lock, not <RedisLock"):
+        asyncio.run(acquire_all_async([lock]).__aenter__())
+    assert not lock.locked()
 
 
 # -- several locks at once

@@ -124,9 +124,9 @@ def test_what_is_no_client_or_no_name_is_refused_at_once(valkey: Redis):
         RedisLock("phone", "127.0.0.1")
     no_text: Any
     for no_text in (7, None, b"phone", ("phone",)):
-        with pytest.raises(TypeError, match="name is text, not"):
+        with pytest.raises(TypeError, match="name must be text, not"):
             RedisLock(valkey, no_text)
-        with pytest.raises(TypeError, match="name is text, not"):
+        with pytest.raises(TypeError, match="name must be text, not"):
             RedLock([valkey] * 3, no_text)
     for name in ("", "}x", "{x"):  # would not be the hash tag of its keys
         with pytest.raises(ValueError, match="start with a brace"):
@@ -139,14 +139,14 @@ def test_an_argument_of_another_kind_is_named(valkey: Redis):
     hold_all: Any = acquire_all
     semaphore: Any = RedisSemaphore
     for call, problem in (
-        (lambda: make(valkey, "phone", lease=None), "lease is a number of seconds, not None"),
-        (lambda: make(valkey, "phone", timeout="5"), "timeout is .* or None, not '5'"),
-        (lambda: make(valkey, "phone", max_hold="3"), "max_hold is a number"),
-        (lambda: make(valkey, "phone", replicas="1"), "replicas is a whole number"),
-        (lambda: lock.acquire("5"), "timeout is"),
-        (lambda: hold_all([lock], timeout="5").__enter__(), "timeout is"),
-        (lambda: lock.resume(None), "id is text, not None"),
-        (lambda: semaphore(valkey, "phone", "5"), "permits is a whole"),
+        (lambda: make(valkey, "phone", lease=None), "lease must be a number of seconds, not None"),
+        (lambda: make(valkey, "phone", timeout="5"), "timeout must be .* or None, not '5'"),
+        (lambda: make(valkey, "phone", max_hold="3"), "max_hold must be a number"),
+        (lambda: make(valkey, "phone", replicas="1"), "replicas must be a whole number"),
+        (lambda: lock.acquire("5"), "timeout must be"),
+        (lambda: hold_all([lock], timeout="5").__enter__(), "timeout must be"),
+        (lambda: lock.resume(None), "id must be text, not None"),
+        (lambda: semaphore(valkey, "phone", "5"), "permits must be a whole"),
     ):
         with pytest.raises(TypeError, match=problem):
             call()

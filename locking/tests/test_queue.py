@@ -62,6 +62,20 @@ def test_entering_an_id_again_changes_nothing_unless_asked_to_reschedule(queue):
     assert len(queue) == 2
 
 
+def test_one_text_instead_of_several_ids_and_other_kinds_of_arguments_are_refused(store, queue):
+    for call in (
+        lambda: queue.enqueue("order-7", 0),
+        lambda: queue.discard("order-7"),
+        lambda: queue.enqueue(["order-7"], None),
+        lambda: DelayQueue(store, None),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError, match=r"several|must be"):
+            call()
+    with pytest.raises(ValueError, match="claim"):
+        DelayQueue(store, "orders", claim=0)
+    assert len(queue) == 0
+
+
 def test_an_id_in_flight_is_still_in_the_queue(queue):
     queue.enqueue(["a"], 0)
     (taken,) = queue.pop()

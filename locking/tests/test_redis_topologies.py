@@ -88,6 +88,11 @@ def test_another_kind_of_url_is_refused():
                 make(url)
     with pytest.raises(ValueError, match="names no service"):
         connect("redis+sentinel://127.0.0.1:26379")
+    for url in ("redis+cluster://", "redis+cluster://one:x,two"):
+        with pytest.raises(ValueError, match=r"URL|Port"):
+            connect(url)
+    with pytest.raises(TypeError, match="URL must be text, not None"):
+        connect(None)  # type: ignore[arg-type]
 
 
 def test_the_credentials_and_the_query_of_a_url_with_sentinels():
