@@ -27,8 +27,8 @@ class Command(BaseCommand):
         faults = ", ".join(name for name, act in ACTS.items() if act in FAULTS)
         usual = ",".join(name for name, act in ACTS.items() if act in DEFAULT_ACTS & FAULTS)
         parser.add_argument("--lock", choices=list(EXPLORED_LOCKS), default="redis")
-        parser.add_argument("--schedules", type=int, default=100_000, help="how many")
-        parser.add_argument("--seed", type=int, default=7, help="the seed of the first schedule")
+        parser.add_argument("--schedules", type=int, default=100_000, help="(100,000)")
+        parser.add_argument("--seed", type=int, default=7, help="of the first schedule (7)")
         parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
         parser.add_argument("--faults", default=usual, help=f"separated by commas, of: {faults}")
         parser.add_argument(
