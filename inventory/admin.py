@@ -7,10 +7,12 @@ over a counter would be refused by the database anyway, or worse, would not.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.core.exceptions import PermissionDenied
 from django.db.models import Case, Count, Min, Q, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse
@@ -29,6 +31,11 @@ NO_ANSWER = "Redis does not answer"
 
 MAX_UNITS = 1_000_000_000
 """Units per restock; stops a typing error from overflowing the column."""
+
+
+def note(request: Any, rows: Iterable[Any], text: str) -> None:
+    """Record in the admin's log what its user did with rows, in one statement."""
+    LogEntry.objects.log_actions(request.user.pk, rows, CHANGE, text)
 
 
 class WrittenByServices:
@@ -305,8 +312,7 @@ class OutboxMessageAdmin(ReadOnly):
     @admin.action(description="Try again now", permissions=["act"])
     def retry(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         """Make messages that are put off or dead due at once, with all their attempts."""
-        for message in chosen.filter(done__isnull=True):
-            self.log_change(request, message, "Retried.")
+        note(request, chosen.filter(done__isnull=True), "Retried.")
         count = outbox.retry(chosen)
         self.message_user(request, f"{count} will be retried at once.")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any, ClassVar
 
 from django import forms
@@ -10,13 +9,14 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import UserAdmin
+from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
 
-from inventory.admin import ReadOnly, WrittenByServices
+from inventory.admin import ReadOnly, WrittenByServices, note
 from shop import orders, payments
 from shop.accounts.models import User
 from shop.audit.report import Alert
@@ -31,6 +31,9 @@ admin.site.site_title = settings.SHOP_NAME
 admin.site.index_title = "Catalogue, stock and orders"
 
 admin.site.register(User, UserAdmin)
+
+SHOWN = 20
+"""Orders that a message names at most."""
 
 
 class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -93,25 +96,39 @@ def amount(name: str, description: str) -> Any:
     return column
 
 
+class PricedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Rows with a price, which `money` shows in lists and to users who may only look."""
+
+    form: type[PriceForm]
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Leave the price to its form; without one, Django would show minor units."""
+        shown: Any = super().get_fieldsets(request, obj)
+        if obj is None or self.has_change_permission(request, obj):
+            return shown
+        money = {self.form.priced: "money"}
+        return [(title, {"fields": [money.get(n, n) for n in of["fields"]]}) for title, of in shown]
+
+
 @admin.register(Product)
-class ProductAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class ProductAdmin(PricedAdmin):
     """Products."""
 
     form = ProductForm
-    list_display = ("name", "slug", "listed_at")
-    listed_at = amount("list_price", "list price")
+    list_display = ("name", "slug", "money")
+    money = amount("list_price", "list price")
     search_fields = ("name", "slug")
     ordering = ("name",)
     prepopulated_fields = {"slug": ("name",)}
 
 
 @admin.register(Sale)
-class SaleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class SaleAdmin(PricedAdmin):
     """Sales. Pausing is safe at any time: each purchase's transaction checks the sale."""
 
     form = SaleForm
 
-    list_display = ("product", "status", "stock", "sold_at", "limit", "window")
+    list_display = ("product", "status", "stock", "money", "limit", "window")
     list_per_page = 25
     list_filter = ("paused", "starts_at")
     list_select_related = ("product", "item")
@@ -124,7 +141,7 @@ class SaleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         ("Window", {"fields": ("starts_at", "ends_at", "paused")}),
         ("What comes back", {"fields": ("restock_cancelled", "restock_returned")}),
     )
-    sold_at = amount("price", "price")
+    money = amount("price", "price")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Sale]:
         """Add the database's time, which opens and ends sales."""
@@ -166,8 +183,7 @@ class SaleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         self, request: HttpRequest, chosen: QuerySet[Sale], done: str, *, paused: bool
     ) -> None:
         others = chosen.filter(paused=not paused)
-        for sale in others:
-            self.log_change(request, sale, f"{done.capitalize()}.")
+        note(request, others, f"{done.capitalize()}.")
         self.message_user(request, f"Sales {done}: {others.update(paused=paused)}.")
 
 
@@ -235,17 +251,16 @@ class OrderAdmin(ReadOnly):
     @admin.action(description="Mark as handed over", permissions=["act"])
     def fulfil(self, request: HttpRequest, chosen: QuerySet[Order]) -> None:
         """Mark paid orders as handed over; leave others alone."""
-        left: dict[str, list[str]] = defaultdict(list)
-        for order in chosen:
-            try:
-                orders.fulfil(order)
-                self.log_change(request, order, "Handed over.")
-            except orders.WrongState as wrong:
-                left[wrong.status].append(str(order.pk))
-        done = len(chosen) - sum(map(len, left.values()))
-        self.message_user(request, f"Orders handed over: {done}.")
-        for status, numbers in left.items():
-            text = f"Not handed over, because {status}: {', '.join(numbers)}."
+        rows = chosen.prefetch_related(None)
+        with transaction.atomic():
+            left = orders.fulfil([row.pk for row in rows])
+            done = [row for row in rows if row.pk not in left]
+            note(request, done, "Handed over.")
+        self.message_user(request, f"Orders handed over: {len(done)}.")
+        for status in dict.fromkeys(left.values()):
+            numbers = [str(pk) for pk, each in left.items() if each == status]
+            more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
+            text = f"Not handed over, because {status}: {', '.join(numbers[:SHOWN])}{more}."
             self.message_user(request, text, messages.WARNING)
 
 
@@ -274,8 +289,7 @@ class RefundAdmin(ReadOnly):
     @admin.action(description="Try failed refunds again", permissions=["act"])
     def retry(self, request: HttpRequest, chosen: QuerySet[Refund]) -> None:
         """Request failed refunds again, each as a new refund."""
-        for refund in chosen.filter(state=Refund.State.FAILED):
-            self.log_change(request, refund, "Requested again.")
+        note(request, chosen.filter(state=Refund.State.FAILED), "Requested again.")
         self.message_user(request, f"Refunds requested again: {payments.retry(chosen)}.")
 
 

@@ -92,20 +92,18 @@ def take(step: Step, orders: Sequence[int]) -> None:
     _announce(step.event, orders)
 
 
-def fulfil(order: Order) -> Order:
-    """Mark a paid order as handed over. Repeating it changes nothing.
+def fulfil(orders: Sequence[int]) -> dict[int, str]:
+    """Mark those orders that are paid as handed over, in one transaction.
 
-    Raises:
-        WrongState: it is not paid.
+    Returns:
+        The status of each that is not handed over now, newest first.
     """
-    try:
-        with transaction.atomic():
-            take(Step.FULFIL, [order.pk])
-    except WrongState as wrong:
-        if wrong.status != Order.Status.FULFILLED:
-            raise
-    order.refresh_from_db()
-    return order
+    chosen = Order.objects.filter(pk__in=orders)
+    with transaction.atomic():
+        paid = chosen.filter(status=Status.PAID).select_for_update(no_key=True).order_by("pk")
+        take(Step.FULFIL, list(paid.values_list("pk", flat=True)))
+        left = chosen.exclude(status=Status.FULFILLED).order_by("-pk")
+        return dict(left.values_list("pk", "status"))
 
 
 def note(

@@ -117,10 +117,38 @@ def test_a_product_is_chosen_by_name_and_priced_in_money(admin_client):
     assert [product["text"] for product in offered] == ["Ant", "Bee"]
 
 
+def test_more_orders_are_handed_over_by_as_many_statements_and_a_message_names_twenty(admin_client):
+    sale = a_sale(stock=25)
+    rows = [an_order(sale) for _ in range(25)]
+    Order.objects.filter(pk__lte=rows[3].pk).update(status=Order.Status.PAID)
+    statements = []
+    for chosen in (rows[:1], rows[1:]):
+        with CaptureQueriesContext(connection) as queries:
+            answer = run(admin_client, Order, "fulfil", *chosen)
+        statements.append(len(queries))
+    assert statements[0] >= statements[1] - 1  # which reads that its page has no more rows
+    assert Order.objects.filter(status=Order.Status.FULFILLED).count() == 4
+    assert LogEntry.objects.filter(change_message="Handed over.").count() == 4
+    said = answer.content.decode()
+    assert "Orders handed over: 3." in said
+    assert f"awaiting_payment: {rows[24].pk}, " in said
+    assert f"{rows[5].pk} and 1 more." in said
+
+
 def a_clerk(client, *permissions):
     clerk = User.objects.create_user("clerk", is_staff=True)
     clerk.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     client.force_login(clerk)
+
+
+def test_who_may_only_look_sees_prices_in_money(client):
+    sale = a_sale(price=123_45)
+    Product.objects.update(list_price=123_45)
+    a_clerk(client, "view_sale", "view_product")
+    for priced in (sale, sale.product):
+        seen = client.get(url(type(priced), "change", priced.pk)).content.decode()
+        assert "123.45 CNY" in seen
+        assert "12345" not in seen
 
 
 US = f"{socket.gethostname()}/{os.getpid()}"

@@ -106,7 +106,7 @@ def refund_and_its_news(order: Order, fake_provider: FakeProvider) -> list[Calla
 
 def refund_and_fulfil(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
     payments.pay(again(order))
-    return [partial(payments.refund, again(order)), partial(orders.fulfil, again(order))]
+    return [partial(payments.refund, again(order)), partial(orders.fulfil, [order.pk])]
 
 
 def cancel_and_expire(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:

@@ -180,7 +180,7 @@ class Operator(Commands):
         """Compare the lists of sales, stock, orders and refunds."""
         model = self.model
         newest = list(reversed(self.world.rows.items()))
-        shown = ("product", "status", "stock", "sold_at", "limit", "window")
+        shown = ("product", "status", "stock", "money", "limit", "window")
         assert self._listed("shop_sale", *shown) == [
             (
                 sale.name,
@@ -203,7 +203,7 @@ class Operator(Commands):
             )
             for s, _ in newest
         ]
-        assert sorted(self._listed("shop_product", "name", "listed_at")) == [
+        assert sorted(self._listed("shop_product", "name", "money")) == [
             (sale.name, self._plain(sale.list_price, listed_in(sale)))
             for sale in sorted(self.model.sales, key=lambda each: each.name)
         ]
