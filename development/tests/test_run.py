@@ -17,9 +17,10 @@ import urllib3
 from django.core.management.base import CommandError
 
 from development.management.commands.lint_migrations import all_safe, is_safe
-from development.management.commands.run import run_until_the_web_ends
+from development.management.commands.run import administrator, run_until_the_web_ends
 from development.provider import SaysYes
 from shop import payments
+from shop.accounts.models import User
 from shop.checkout import buy
 from shop.conftest import ann, fake_provider, sale, sale_of
 from shop.environment import PROJECT
@@ -63,6 +64,21 @@ def test_it_serves_a_sale_and_an_admin_and_stops_with_ctrl_c():
         finally:
             run.send_signal(signal.SIGINT)
             run.wait(60)
+
+
+@pytest.mark.django_db
+def test_the_first_password_is_shown_until_it_is_changed(tmp_path, monkeypatch):
+    monkeypatch.setenv("SHOP_DATA", str(tmp_path))
+    shown = administrator()
+    assert shown.startswith("  admin / ")
+    assert administrator() == shown
+    admin = User.objects.get()
+    admin.set_password("another one 1")
+    admin.save()
+    assert administrator() == ""
+    admin.delete()
+    User.objects.create_superuser("operator", "", "another one 1")
+    assert administrator() == ""
 
 
 def test_celery_is_started_again_when_it_ends_and_ends_with_the_web(

@@ -38,12 +38,12 @@ class Command(BaseCommand):
         """Run until Ctrl-C or until the web ends."""
         end_on_signals()
         call_command("migrate", verbosity=0, interactive=False)
-        password = administrator()
+        sign_in = administrator()
         if not Sale.objects.exists():
             open_sale(stock=100, price=999_00, limit=2)
         os.environ["SHOP_PORT"] = str(asked_or_free("SHOP_PORT"))
         url = f"http://127.0.0.1:{os.environ['SHOP_PORT']}"
-        self.stdout.write(f"The shop:  {url}/\nThe admin: {url}/admin/  {ADMIN} / {password}")
+        self.stdout.write(f"The shop:  {url}/\nThe admin: {url}/admin/{sign_in}")
         self.stdout.flush()  # also into a file or a pipe, before the processes say anything
         schedule = str(data_folder() / "beat-schedule")
         celery = (
@@ -55,11 +55,16 @@ class Command(BaseCommand):
 
 
 def administrator() -> str:
-    """Make the administrator's account unless there is one; return its first password."""
+    """Make the administrator's account unless there is one.
+
+    Returns:
+        Its name and first password, to be shown after a link; empty once it has another one.
+    """
     password = kept_secret("admin-password")
     if not User.objects.filter(is_superuser=True).exists():
         User.objects.create_superuser(ADMIN, "", password)
-    return password
+    first = User.objects.filter(username=ADMIN).first()
+    return f"  {ADMIN} / {password}" if first and first.check_password(password) else ""
 
 
 def run_until_the_web_ends(
