@@ -10,6 +10,7 @@ connect to anything.
 from __future__ import annotations
 
 import builtins
+import errno
 import importlib
 import json
 import resource
@@ -28,6 +29,8 @@ from gettext import translation
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import redis.lock
 
 from course.lesson import Lesson, find, modules
 from course.plan import Plan
@@ -128,6 +131,11 @@ def judge(lesson: Lesson, source: str, filename: str, say: Say = str) -> Verdict
     except MemoryError:
         why = say(_("it needs more than %s MB of memory")) % (MEMORY >> 20)
         return Verdict(error=f"{filename}: {why}")
+    except OSError as problem:
+        if problem.errno != errno.EMFILE:
+            return Verdict(error=_where(problem, filename))
+        why = say(_("it opens a file or a connection; it may use only what it is given"))
+        return Verdict(error=f"{filename}: {why}")
     except RecursionError:
         why = say(_("it calls itself without an end"))
         return Verdict(error=f"{filename}: {why}")
@@ -142,7 +150,8 @@ def _search(lesson: Lesson, kind: OwnLock, say: Say) -> Verdict:
 
     def experiment(options: Mapping[str, Any], *stops_at: Wrong) -> Experiment:
         setup = partial(plan.clients, kind=kind, **options)
-        return Experiment(setup, modules(), Rules(stops_at), fenced=True)
+        # Also redis-py's own lock, with which a learner may compare.
+        return Experiment(setup, (*modules(), redis.lock), Rules(stops_at), fenced=True)
 
     run = run_schedule(experiment(plan.quiet))
     wrong, why = plan.judge(run)

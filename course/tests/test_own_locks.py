@@ -161,8 +161,21 @@ def test_a_file_can_neither_write_nor_connect(tmp_path):
         "from redis import connection\nconnection.socket.socket()\n",
     )
     for source in reaches_out:
-        assert "OSError" in run(FIRST, source, "f.py").error
+        assert "it opens a file or a connection" in run(FIRST, source, "f.py").error
     assert not target.exists()
+
+
+REDIS_PYS = """
+class Lock:
+    def __init__(self, client, name): self.lock = client.lock(name, timeout=10)
+    def acquire(self, timeout=0.0): return self.lock.acquire(blocking_timeout=timeout)
+    def release(self): self.lock.release()
+"""
+
+
+def test_redis_pys_own_lock_waits_in_virtual_time_too():
+    assert judge(FIRST, REDIS_PYS, "f.py").passed
+    assert judge(find("token-lua"), REDIS_PYS, "f.py").wrong.startswith("two holders at once")
 
 
 def test_the_command_writes_the_start_shows_its_counterexample_and_praises_what_fixes_it(
