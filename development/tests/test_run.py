@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,6 +15,7 @@ import pytest
 import urllib3
 from django.core.management.base import CommandError
 
+from development.leftovers import private_folder
 from development.management.commands.lint_migrations import all_safe, is_safe
 from development.management.commands.run import administrator, run_until_the_web_ends
 from development.provider import SaysYes
@@ -35,8 +35,7 @@ __all__ = ["ann", "fake_provider", "sale", "sale_of"]
 @pytest.mark.long
 def test_it_serves_a_sale_and_an_admin_and_stops_with_ctrl_c():
     # Not in pytest's folder: another run of pytest closes that to the user of PostgreSQL.
-    with tempfile.TemporaryDirectory(prefix="run-") as name:
-        folder = Path(name)
+    with private_folder() as folder:
         ours = {"SHOP_DEMO", "DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "PYTHONUNBUFFERED"}
         variables = {k: v for k, v in os.environ.items() if k not in ours}
         variables |= {"SHOP_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "development.settings"}

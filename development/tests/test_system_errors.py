@@ -14,6 +14,7 @@ import pytest
 from django.db import OperationalError, ProgrammingError
 
 from development import StackError, folder
+from development.leftovers import private_folder
 from development.system_errors import explain, refuse_unusable, told_in_one_line
 from development.tests.mounts import run_on
 from shop.environment import PROJECT, VARIABLES
@@ -64,11 +65,12 @@ def test_a_disk_with_too_little_room_is_refused_before_anything_is_written(tmp_p
     refuses_a_small_disk(tmp_path, "audit")
 
 
-def test_a_disk_that_fills_while_the_database_is_made_leaves_no_half_of_it(tmp_path):
-    command = (*LISTED, str(tmp_path), sys.executable, "-c", CREATE, str(tmp_path))
-    done = on(tmp_path, "size=20m,mode=1777", *command, data=".")
+def test_a_disk_that_fills_while_the_database_is_made_leaves_no_half_of_it():
+    with private_folder() as folder:
+        command = (*LISTED, str(folder), sys.executable, "-c", CREATE, str(folder))
+        done = on(folder, "size=20m,mode=1777", *command, data=".")
     assert is_one_line(done), done.stderr
-    assert f"The disk of {tmp_path} is full" in done.stderr
+    assert f"The disk of {folder} is full" in done.stderr
     assert done.stdout.split() == ["postgres-password"]
 
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 from django.db.models.functions import Now
 
+from development.leftovers import private_folder
 from inventory import services
 from inventory.hooks import hooks
 from inventory.redis import ITEM_LOCK, circuit, client
@@ -233,8 +234,9 @@ def test_an_order_that_a_killed_room_has_left_records_nothing(tmp_path):
 def test_naive_oversells_and_combining_does_not_to_the_same_buyers(tmp_path):
     words = ("--buyers", "80", "--stock", "20", "--seed", "7", "--folder", str(tmp_path))
     # Not among the mails of other databases' shops, whose orders have the same numbers.
-    env = {**os.environ, "SHOP_DATA": str(tmp_path / "data")}
-    said = succeed(sys.executable, "manage.py", "duel", "--lines", *words, env=env)
+    with private_folder() as data:
+        env = {**os.environ, "SHOP_DATA": str(data)}
+        said = succeed(sys.executable, "manage.py", "duel", "--lines", *words, env=env)
     told = [json.loads(line) for line in said.splitlines()]
     assert told[0] == {"run": 1}
     sides = [each["side"] for each in told if "side" in each]

@@ -127,12 +127,13 @@ with private_servers(disk=small_disk) as servers:
 """
 
 
-def test_a_full_disk_refuses_what_does_not_fit_and_takes_it_when_healed(tmp_path: Path) -> None:
-    env = {**os.environ, "SHOP_DATA": str(tmp_path)}
-    said = succeed(sys.executable, "-c", FILL, env=env).split()
+def test_a_full_disk_refuses_what_does_not_fit_and_takes_it_when_healed() -> None:
+    with private_folder() as folder:
+        env = {**os.environ, "SHOP_DATA": str(folder)}
+        said = succeed(sys.executable, "-c", FILL, env=env).split()
     assert said in (["DiskFull", "DiskFull", "1"], ["no", "disk"])
     assert os.geteuid() != 0 or sys.platform != "linux" or said[0] == "DiskFull"
-    assert str(tmp_path) not in Path("/proc/mounts").read_text(), "other processes do not see it"
+    assert str(folder) not in Path("/proc/mounts").read_text(), "other processes do not see it"
 
 
 @pytest.mark.parametrize("words", [("demo",), ("prove", "--buyers", "9")], ids=str)
