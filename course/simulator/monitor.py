@@ -240,11 +240,8 @@ class Monitor:
     def report(self, wrong: Wrong, why: str, *clients: str) -> None:
         """Report a failure."""
         self.violations.append(Violation(wrong, self.world.now, clients, why))
-        self.world.record(
-            Kind.VIOLATION,
-            Text("%s: %s", Text(wrong.value), why),
-            who=clients[-1] if clients else "",
-        )
+        what, who = Text("%s: %s", Text(wrong.value), why), clients[-1] if clients else ""
+        self.world.record(Kind.VIOLATION, what, who=who)
         if wrong in self.rules.stops_at:
             self.world.stopped = True
 
@@ -305,8 +302,7 @@ class Monitor:
     def _check_idle(self, attempt: Attempt) -> None:
         client, now = attempt.client, self.world.now
         handed_at = self._handed_at.pop(client, now)
-        processes = self.world.processes
-        rules = self.rules
+        processes, rules = self.world.processes, self.rules
         if rules.max_idle is None or processes[client].disturbed:
             return
         calm = not any(process.disturbed for process in processes.values())
@@ -335,8 +331,7 @@ class Resource:
 
     def write(self, client: str, attempt: Attempt, token: int | None) -> bool:
         """Write to the resource, as a separate step; return whether it was accepted."""
-        monitor = self._monitor
-        world = monitor.world
+        monitor, world = self._monitor, self._monitor.world
         words = ("WRITE",) if token is None else ("WRITE", "with token", token)
         world.step(words)
         if self._fenced and token is not None and token < self._newest_token:
