@@ -227,6 +227,7 @@ class OrderAdmin(ReadOnly):
     list_display = ("id", "what", "buyer", "money", "status", "pay_before", "created")
     list_filter = ("status", "created")
     list_select_related = ("buyer",)
+    view_on_site = False  # only the buyer sees that page
     search_fields = (
         *("=id", "=buyer__username", "=lines__sale__id"),
         "=lines__reservation__key",
