@@ -47,7 +47,7 @@ class Command(BaseCommand):
         self.stdout.flush()  # also into a file or a pipe, before the processes say anything
         schedule = str(data_folder() / "beat-schedule")
         celery = (
-            *("celery", "-A", "shop", "worker", "--beat", "-s", schedule, "-c", "2"),
+            *("celery", "-q", "-A", "shop", "worker", "--beat", "-s", schedule, "-c", "2"),
             *("-Q", ",".join(QUEUES), "--loglevel", "WARNING"),
         )
         web = start("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi")
