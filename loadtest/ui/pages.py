@@ -107,7 +107,7 @@ def _rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
 def _sale(run: PageRun) -> list[dict[str, str]]:
     processes = run.figures.get("processes", 0)
     return [
-        _row("Sale", run.plan.sale, f"{run.plan.mix} buyers, {run.plan.loop}"),
+        _row("Sale", run.plan.sale, f"mix {run.plan.mix}, {run.plan.loop}"),
         _row("Strategy", strategy(run), f"{processes} web processes sell"),
     ]
 
