@@ -63,7 +63,7 @@ class SaleRun(ABC):
         opening: when the main sale opens, in seconds on the monotonic clock.
     """
 
-    # Seconds for the shop to come to rest, and between two looks; then it is judged as it is.
+    # Seconds without fewer follow-ups, after which it is judged as it is; and between two looks.
     patience = 120.0
     pause: ClassVar[float] = 0.5
 
@@ -131,8 +131,17 @@ class SaleRun(ABC):
         """Wait until every process that was broken serves again."""
 
     def rest(self) -> bool:
-        """Wait until nothing changes any more: whether it is so."""
-        return at_rest(self.books, self.patience, self.pause)
+        """Wait until nothing changes any more: whether it is so.
+
+        A busy machine may take long to follow up all orders, but it makes progress.
+        """
+        self.look()
+        pending = self.figures.get("owed", 0)
+        while not at_rest(self.books, self.patience, self.pause):
+            before, pending = pending, self.figures.get("owed", 0)
+            if pending >= before:
+                return False
+        return True
 
     def ask_again(self) -> None:
         """Ask for some keys once more."""

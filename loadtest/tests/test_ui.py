@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -160,6 +161,26 @@ def test_snapshots_of_a_long_run_are_thinned_out_but_for_the_first_with_wrong_bo
     assert taken == sorted(taken)
     assert taken[-1] > 80
     assert max(b - a for a, b in itertools.pairwise(taken)) <= 32
+
+
+@pytest.mark.parametrize(("stuck", "rested", "seconds"), [(0, True, 301), (7, False, 480)])
+def test_a_run_is_patient_while_follow_ups_become_fewer(
+    stuck: int, rested: bool, seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, clock = a_run(), SimpleNamespace(now=0.0)
+
+    def sleep(longer: float) -> None:
+        clock.now += longer
+
+    def look() -> bool:
+        run.figures["owed"] = max(stuck, 300 - int(clock.now))
+        return True
+
+    monkeypatch.setattr(run, "look", look)
+    times = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
+    monkeypatch.setattr("loadtest.conduct.time", times)
+    assert run.rest() is rested
+    assert round(clock.now) == seconds
 
 
 def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -> None:
