@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -98,7 +99,7 @@ def test_a_short_soak_is_one_short_round_and_says_so(
     rounds = Played("pass")
     with (
         patch("lab.proof.soak._execute", rounds),
-        patch("lab.proof.soak.time.monotonic", side_effect=[0, 0, 0, 90, 90]),
+        patch("lab.proof.soak.time", SimpleNamespace(monotonic=iter([0, 0, 0, 90, 90]).__next__)),
         pytest.raises(SystemExit, match="0"),
     ):
         call_command("soak", minutes=1.0, folder=tmp_path)
