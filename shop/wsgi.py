@@ -1,7 +1,9 @@
 """The WSGI application: `gunicorn shop.wsgi`."""
 
+from importlib import import_module
+
+from django.conf import settings
 from django.core.wsgi import get_wsgi_application
-from django.urls import resolve
 
 from shop import environment
 from shop.operating import safe_start
@@ -15,7 +17,7 @@ import shop.background.tasks  # noqa: E402, F401  # which the first purchase not
 from shop.api.handler import ApiHandler  # noqa: E402
 from shop.operating import telemetry  # noqa: E402
 
-resolve("/livez")  # loads all views; else the first request does, and all others wait for it
+import_module(settings.ROOT_URLCONF)  # else the first request loads all views, and all others wait
 telemetry.report_errors()
 telemetry.trace("web")
 application = telemetry.traced(ApiHandler(_pages))
