@@ -196,6 +196,8 @@ def outsider() -> Iterator[psycopg.Connection]:
     # As Django connects, in any project, but with psycopg's own types.
     given = connection.get_connection_params() | {"context": None, "cursor_factory": None}
     with psycopg.connect(**given, autocommit=True) as session:
+        # What it holds, it holds for as long as a busy machine needs.
+        session.execute("SET idle_in_transaction_session_timeout = 0")
         yield session
 
 
