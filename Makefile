@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove prove-shop duel bench bench-locks soak lint format types audit walk site messages take-home packages chart reset lock clean
+.PHONY: help demo test prove prove-shop duel bench bench-locks soak lint format types audit mutation walk site messages take-home packages chart reset lock clean
 
 help:  ## list the targets
 	@$(PYTHON) -c 'import re; [print(f"  make {name:12} {text}") for name, text in re.findall("^([a-z-]+):.*## (.*)", open("Makefile").read(), re.M)]'
@@ -27,6 +27,10 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
 
 $(VENV)/.ci: $(VENV)/.dev requirements/ci.txt
 	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt requirements/dev.txt requirements/ci.txt
+	@touch $@
+
+$(VENV)/.mutation: $(VENV)/.dev requirements/mutation.txt
+	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt requirements/dev.txt requirements/mutation.txt
 	@touch $@
 
 demo: $(VENV)/.run  ## start the whole shop, prove it once, run until Ctrl-C
@@ -75,6 +79,9 @@ messages: $(VENV)/.run  ## collect and compile the pages' messages (needs gettex
 audit: $(VENV)/.ci  ## look for secrets and for known vulnerabilities
 	@$(BIN)/python .ci/find_secrets.py && .ci/audit
 
+mutation: $(VENV)/.mutation  ## plant small bugs, and count those that the tests find
+	@$(BIN)/python .ci/mutation.py $(ARGS)
+
 site: $(VENV)/.ci  ## build the documentation's site, which the demo serves
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
@@ -94,7 +101,7 @@ reset: $(VENV)/.run  ## delete the demo's data
 lock: COMPILE = pip compile -q --universal --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url
 lock: $(VENV)/.dev  ## compile requirements/*.in into the pinned requirements
 	@$(BIN)/uv $(COMPILE) requirements/run.in -o requirements.txt
-	@for name in dev production load telemetry ci; do \
+	@for name in dev production load telemetry ci mutation; do \
 		$(BIN)/uv --directory requirements $(COMPILE) $$name.in -o $$name.txt || exit; \
 	done
 
