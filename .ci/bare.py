@@ -1,10 +1,13 @@
 """Run the README's two commands as on a bare machine: `python3 .ci/bare.py [PASSED]`.
 
 On a clean clone, with an empty home and a PATH of Python, make, git, sh and coreutils, whatever
-else this machine has: `make demo` until it says PROVED, then Ctrl-C, then `make test`. The names of
-the tests that passed are written to the file PASSED, so that a later run can leave them out.
+else this machine has: `make demo` until it says PROVED, then Ctrl-C, then the exercise of every
+lock lesson, then `make test`. The exercises come before `make test` installs the developers'
+packages, because a learner does not have these. The names of the tests that passed are written to
+the file PASSED, so that a later run can leave them out.
 """
 
+import json
 import os
 import re
 import shutil
@@ -34,6 +37,7 @@ def main(passed=None):
         subprocess.run(["git", "clone", "-q", PROJECT, clone], check=True)
         variables = bare_variables(folder)
         demo(clone, variables)
+        exercises(clone, variables)
         if passed:
             variables["PYTEST_ADDOPTS"] = f"--passed-to={Path(passed).absolute()}"
         test(clone, variables)
@@ -81,6 +85,40 @@ def demo(clone, variables):
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(STOPPED_WITHIN)
     nothing_is_left(clone.parent, log.read_text())
+
+
+def exercises(clone, variables):
+    """Judge the lock that each lesson's exercise starts with, and its solution."""
+    say("the lock lab's exercises")
+    for lesson in json.loads(judged(clone, variables, "--json").stdout):
+        slug, start, solution = lesson["slug"], clone / "start.py", clone / "solution.py"
+        start.unlink(missing_ok=True)
+        expect(judged(clone, variables, slug, "--start", start.name), 0)
+        expect(judged(clone, variables, slug, "--mine", start.name), 1)
+        shown = expect(judged(clone, variables, slug, "--solution"), 0)
+        solution.write_text(shown.stdout)
+        print(expect(judged(clone, variables, slug, "--mine", solution.name), 0).stdout, end="")
+
+
+def judged(clone, variables, *words):
+    """Run the lessons' command."""
+    return subprocess.run(
+        ["python3", "manage.py", "lesson", *words],
+        cwd=clone,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def expect(done, code):
+    """Return what was run; exit if it did not end with this exit code."""
+    if done.returncode != code:
+        command = " ".join(map(str, done.args))
+        sys.exit(f"error: {command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done
 
 
 def test(clone, variables):

@@ -1,18 +1,25 @@
 """A learner's lock, judged in a process of its own that is bounded and stopped in time.
 
 `run` starts that process, `python -m course.judge LESSON FILENAME LANGUAGE`, with an empty
-environment.  It reads a secret and the file from stdin, and writes the secret and its verdict, as
-JSON, to stdout: what the file writes there is no verdict.  Before it runs the file, it bounds its
-memory and processor time, and from then on opens nothing, so that the file can neither write nor
-connect to anything.
+environment.  It reads a secret and the file from stdin.  It loads everything that it needs, bounds
+its memory and processor time, and from then on opens nothing, so that the file can neither write
+nor connect to anything.  Then it writes `READY`, runs the file, and writes the secret and its
+verdict, as JSON, to stdout: what the file writes there is no verdict.
+
+A process that ends before it is ready has failed by itself, because nothing of the file has run
+yet.  So has a search that ends with an error which no line of the file has a part in.  Both are
+reported as failures of the judge, never as faults of the file.
 """
 
 from __future__ import annotations
 
+import ast
 import builtins
 import errno
 import importlib
+import importlib.util
 import json
+import os
 import resource
 import secrets
 import signal
@@ -45,6 +52,9 @@ from course.simulator.virtual import VIRTUAL
 
 ROOT = Path(__file__).resolve().parents[1]
 
+PATHS = (str(ROOT),)
+"""Where the process finds its modules, next to those of its Python."""
+
 SECONDS = 10
 """Of CPU time, which does not depend on how busy the machine is, for the whole search."""
 
@@ -55,6 +65,11 @@ a third of that."""
 PATIENCE = 6 * SECONDS
 """Seconds by the clock that the process may take."""
 
+READY = "ready"
+"""The first line of the process: everything is loaded, and the file's turn comes."""
+
+OWN_FAILURE = _("the judge itself failed, and your file was not judged: %s")
+
 MAX_FILE = 64 * 1024
 
 
@@ -62,8 +77,9 @@ MAX_FILE = 64 * 1024
 class Verdict:
     """What the search found.
 
-    `error`: why the file could not be judged, in one line; `wrong`: what failed, `how`: by which
-    schedule, `rows`: the history.  All are empty if no schedule of `tried` broke the lock.
+    `error`: why the file could not be judged, in one line: a fault of the file if the line begins
+    with its name, else a failure of the judge.  `wrong`: what failed, `how`: by which schedule,
+    `rows`: the history.  All are empty if no schedule of `tried` broke the lock.
     """
 
     error: str = ""
@@ -96,23 +112,29 @@ def run(lesson: Lesson, source: str, filename: str, language: str = "en") -> Ver
                 input=f"{secret}\n{source}",
                 capture_output=True,
                 cwd=folder,
-                env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
+                env={"PYTHONPATH": os.pathsep.join(PATHS), "PYTHONUTF8": "1"},
                 encoding="utf-8",
                 timeout=PATIENCE,
                 check=False,
             )
-            out_of_time = -done.returncode in (signal.SIGKILL, signal.SIGXCPU, signal.SIGPROF)
-        except subprocess.TimeoutExpired:
-            out_of_time = True
-    if out_of_time:
+            out, error, code = done.stdout, done.stderr, done.returncode
+        except subprocess.TimeoutExpired as problem:
+            out, error, code = (problem.stdout or b"").decode(), "", -signal.SIGKILL
+        except OSError as problem:
+            return Verdict(error=say(OWN_FAILURE) % problem)
+    ready, _separator, told = out.partition("\n")
+    if ready != READY:
+        last = error.strip().splitlines()[-1:] or [f"exit code {code}"]
+        return Verdict(error=say(OWN_FAILURE) % last[0])
+    if -code in (signal.SIGKILL, signal.SIGXCPU, signal.SIGPROF):
         why = say(_("it took too long; is there a loop that never ends?"))
         return Verdict(error=f"{filename}: {why}")
-    key, _separator, answer = done.stdout.partition("\n")
-    if key == secret and not done.returncode:
+    key, _separator, answer = told.partition("\n")
+    if key == secret and not code:
         with suppress(ValueError):
             values = json.loads(answer)
             return Verdict(**values | {"rows": tuple(Row(**line) for line in values["rows"])})
-    why = say(_("it ended its process (exit code %s), or wrote to its output")) % done.returncode
+    why = say(_("it ended its process (exit code %s), or wrote to its output")) % code
     return Verdict(error=f"{filename}: {why}")
 
 
@@ -133,14 +155,14 @@ def judge(lesson: Lesson, source: str, filename: str, say: Say = str) -> Verdict
         return Verdict(error=f"{filename}: {why}")
     except OSError as problem:
         if problem.errno != errno.EMFILE:
-            return Verdict(error=_where(problem, filename))
+            return Verdict(error=_where(problem, filename, say))
         why = say(_("it opens a file or a connection; it may use only what it is given"))
         return Verdict(error=f"{filename}: {why}")
     except RecursionError:
         why = say(_("it calls itself without an end"))
         return Verdict(error=f"{filename}: {why}")
     except Exception as problem:  # noqa: BLE001 - any error of the learner's code
-        return Verdict(error=_where(problem, filename))
+        return Verdict(error=_where(problem, filename, say))
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -178,18 +200,49 @@ def _search(lesson: Lesson, kind: OwnLock, say: Say) -> Verdict:
     return Verdict(tried=tried)
 
 
-def _where(problem: Exception, filename: str) -> str:
+CALLS = (TypeError, AttributeError)
+"""Errors at a call of the lock, or at the use of what it returns, that no line of the file has a
+part in although the file causes them: a method takes other arguments, or returns another type."""
+
+
+def _where(problem: Exception, filename: str, say: Say) -> str:
+    """Return an error in one line, with the file's line or as a failure of the judge."""
     frames = traceback.extract_tb(problem.__traceback__)
     at = [frame.lineno for frame in frames if frame.filename == filename]
-    place = f", line {at[-1]}" if at else ""
     text = textwrap.shorten(str(problem), 300, placeholder=" …")
-    return f"{filename}{place}: {type(problem).__name__}: {text}"
+    told = f"{type(problem).__name__}: {text}"
+    if not at and not isinstance(problem, CALLS):
+        return say(OWN_FAILURE) % told
+    place = f", line {at[-1]}" if at else ""
+    return f"{filename}{place}: {told}"
+
+
+def load(source: str) -> None:
+    """Load what the file may use: from now on nothing can be opened.
+
+    Python loads the modules in `LOADED_LATE` only when a function of theirs is called.
+    """
+    for name in (*MODULES, *LOADED_LATE):
+        importlib.import_module(name)
+    with suppress(SyntaxError, ValueError):  # which `OwnLock` tells the learner
+        for node in ast.walk(ast.parse(source)):
+            for name in _imported(node):
+                if _is_allowed(name):
+                    with suppress(ImportError):  # which the import itself tells the learner
+                        importlib.import_module(name)
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """Return the modules that a statement may import."""
+    if isinstance(node, ast.Import):
+        return [one.name for one in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        return [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+    return []
 
 
 def bound() -> None:
     """Bound this process for the rest of its life."""
-    for name in MODULES:
-        importlib.import_module(name)
     first = find("token-lua").setup({})  # loads what is loaded at first use
     run_schedule(Experiment(first, modules()))
     # A system that cannot bound the one bounds the other.
@@ -209,17 +262,27 @@ def main() -> None:
     secret, source = sys.stdin.read().split("\n", 1)
     lesson, say = find(slug), says(language)
     lesson.plan  # noqa: B018 - loads it, while files can be opened
+    load(source)
     bound()
+    print(READY, flush=True)
     verdict = judge(lesson, source, filename, say)
     sys.stdout.write(f"{secret}\n{json.dumps(asdict(verdict))}")
 
 
-MODULES = (
-    "__future__", "collections", "contextlib", "dataclasses", "enum", "functools", "hashlib",
-    "itertools", "course", "math", "psycopg", "pymemcache", "random", "redis", "string",
-    "threading", "time", "typing", "uuid",
+REQUIRED = (
+    "__future__", "collections", "contextlib", "course", "dataclasses", "enum", "functools",
+    "hashlib", "itertools", "math", "psycopg", "random", "redis", "string", "threading", "time",
+    "typing", "uuid",
 )  # fmt: skip
+
+OPTIONAL = ("pymemcache",)
+"""For the names of its classes only: `make demo` does not install it, and no lock needs it, because
+a lock is given its client."""
+
+MODULES = (*REQUIRED, *(name for name in OPTIONAL if importlib.util.find_spec(name)))
 """What a lock may import, with the modules inside of them."""
+
+LOADED_LATE = ("encodings.ascii", "encodings.latin_1", "encodings.idna")
 
 FORBIDDEN = ("breakpoint", "compile", "eval", "exec", "exit", "help", "input", "open", "quit")
 
@@ -268,11 +331,14 @@ class OwnLock:
         return found
 
 
+def _is_allowed(name: str) -> bool:
+    return any(name == one or name.startswith(f"{one}.") for one in MODULES)
+
+
 def _import(
     name: str, _globals: Any = None, _locals: Any = None, names: Any = (), level: int = 0
 ) -> Any:
-    allowed = any(name == one or name.startswith(f"{one}.") for one in MODULES)
-    if level or not allowed:
+    if level or not _is_allowed(name):
         raise Unusable(_("it may not import %s, only %s"), name or "relatively", ", ".join(MODULES))
     found = importlib.import_module(name)
     if not names:

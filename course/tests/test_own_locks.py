@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from course.judge import MAX_FILE, SECONDS, Verdict, judge, run
+from course.judge import MAX_FILE, PATHS, ROOT, SECONDS, Verdict, judge, run
 from course.lesson import find, lessons
 from course.management.commands.lesson import praise
 from course.tests.conftest import lesson_command as command
@@ -145,6 +145,62 @@ OUTPUT = "it ended its process (exit code 0), or wrote to its output"
 )
 def test_a_file_that_eats_time_or_memory_or_answers_itself_is_stopped(source, error):
     assert run(FIRST, source, "f.py").error == f"f.py: {error}"
+
+
+WITHOUT_ADDED_PACKAGES = """
+import importlib.machinery, sys
+from importlib.metadata import packages_distributions
+runs, owners = set({names!r}), packages_distributions()
+class Installed(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        owned_by = owners.get(name.partition(".")[0], ())
+        if {{owner.lower().replace("_", "-") for owner in owned_by}} - runs:
+            return None
+        return super().find_spec(name, path, target)
+sys.meta_path[-1:] = [Installed]
+"""
+"""Hides, in a process, the packages that `make demo` does not install."""
+
+
+@pytest.fixture
+def only_run_packages(monkeypatch, tmp_path):
+    """Let judging processes see the packages of requirements.txt only."""
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    names = [line.partition("==")[0] for line in lines if "==" in line and line[0] != " "]
+    source = WITHOUT_ADDED_PACKAGES.format(names=names)
+    (tmp_path / "sitecustomize.py").write_text(source)
+    monkeypatch.setattr("course.judge.PATHS", (*PATHS, str(tmp_path)))
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda one: one.slug)
+def test_judge_needs_only_what_the_demo_installs(lesson, only_run_packages):
+    verdict = run(lesson, lesson.solution.read_text(), "f.py")
+    assert verdict.passed, verdict
+
+
+def test_judge_names_its_own_failure(monkeypatch):
+    monkeypatch.setattr("course.judge.PATHS", ("/nowhere",))
+    error = run(FIRST, FIRST.solution.read_text(), "f.py").error
+    assert error.startswith("the judge itself failed, and your file was not judged: ")
+    assert "f.py" not in error
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    assert run(FIRST, "", "f.py").error.startswith("the judge itself failed")
+
+
+def test_judge_names_its_own_failure_during_the_search(monkeypatch):
+    def broken(*_):
+        raise KeyError("process")
+
+    monkeypatch.setattr("course.judge.rows", broken)
+    error = judge(FIRST, FIRST.start.read_text(), "f.py").error
+    assert error == "the judge itself failed, and your file was not judged: KeyError: 'process'"
+
+
+@pytest.mark.parametrize("code", ["import redis.commands.search", "'x'.encode('latin-1')"])
+def test_judge_has_loaded_what_python_loads_late(code):
+    source = FIRST.solution.read_text() + f"\n{code}\n"
+    assert run(FIRST, source, "f.py").passed
 
 
 def test_a_loop_is_stopped_long_before_a_search_may_end():
