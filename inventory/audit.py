@@ -28,18 +28,28 @@ WHERE %(items)s::bigint[] IS NULL OR item.id = ANY(%(items)s)
 ORDER BY item.id
 """
 
+# A limit may span several items, so the audit of one item counts all reservations of its scopes. A
+# buyer without a quota row has used nothing of the limit.
 QUOTAS = """
-SELECT quota.scope, quota.buyer, quota.used,
+WITH holder AS (
+    SELECT scope, buyer FROM inventory_buyerquota
+    WHERE %(items)s::bigint[] IS NULL OR scope = ANY(ARRAY(
+        SELECT DISTINCT scope FROM inventory_reservation WHERE item_id = ANY(%(items)s)))
+    UNION
+    SELECT scope, buyer FROM inventory_reservation
+    WHERE state <> 'released' AND (%(items)s::bigint[] IS NULL OR item_id = ANY(%(items)s))
+)
+SELECT holder.scope, holder.buyer, quota.used,
        COALESCE(sum(reservation.quantity - reservation.returned), 0)
-FROM inventory_buyerquota AS quota
+FROM holder
+LEFT JOIN inventory_buyerquota AS quota
+       ON quota.scope = holder.scope AND quota.buyer = holder.buyer
 LEFT JOIN inventory_reservation AS reservation
-       ON reservation.scope = quota.scope AND reservation.buyer = quota.buyer
+       ON reservation.scope = holder.scope AND reservation.buyer = holder.buyer
       AND reservation.state <> 'released'
-      AND (%(items)s::bigint[] IS NULL OR reservation.item_id = ANY(%(items)s))
-WHERE %(items)s::bigint[] IS NULL OR quota.scope = ANY(ARRAY(
-    SELECT DISTINCT scope FROM inventory_reservation WHERE item_id = ANY(%(items)s)))
-GROUP BY quota.scope, quota.buyer, quota.used
-HAVING quota.used <> COALESCE(sum(reservation.quantity - reservation.returned), 0)
+GROUP BY holder.scope, holder.buyer, quota.used
+HAVING COALESCE(quota.used, 0) <> COALESCE(sum(reservation.quantity - reservation.returned), 0)
+ORDER BY holder.scope, holder.buyer
 """
 
 
@@ -92,8 +102,9 @@ def audit(items: list[int] | None = None) -> Audit:
             result.problems += [f"item {item}: {text}" for text in _wrong(book, reserved, counter)]
         cursor.execute(QUOTAS, parameters)
         for scope, buyer, used, units in cursor.fetchall():
+            counted = "no units (there is no row)" if used is None else f"{used} units"
             result.problems.append(
-                f"scope {scope}: buyer {buyer} has used {used} units of the limit and holds {units}"
+                f"scope {scope}: buyer {buyer} has used {counted} of the limit and holds {units}"
             )
     return result
 

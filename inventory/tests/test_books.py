@@ -201,6 +201,23 @@ def test_the_audit_reports_a_quota_that_does_not_match_its_reservations(item):
     assert problems(item) == [f"scope {item}: buyer 1 has used 1 units of the limit and holds 2"]
 
 
+def test_audit_of_one_item_counts_the_whole_scope(stock):
+    items = [stock(5), stock(5)]
+    for item in items:
+        sell(new_purchase(item, 1, scope=7))
+    assert [problems(item) for item in items] == [[], []]
+    BuyerQuota.objects.update(used=1)
+    contradiction = ["scope 7: buyer 1 has used 1 units of the limit and holds 2"]
+    assert [problems(item) for item in items] == [contradiction] * 2
+    assert audit().problems == contradiction
+
+
+def test_audit_reports_a_quota_row_that_is_missing(item):
+    BuyerQuota.objects.all().delete()
+    expected = f"scope {item}: buyer 1 has used no units (there is no row) of the limit and holds 2"
+    assert problems(item) == audit().problems == [expected]
+
+
 def test_the_audit_of_one_item_says_nothing_of_another(item):
     other = services.stock("other", 1).pk
     assert spoil(item, TAKE_ONE, NOTE_SALE) != []
