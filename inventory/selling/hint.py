@@ -8,6 +8,7 @@ whatever becomes of Redis. The hint only filters; the database decides.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ MAX_HOLDERS = 100_000
 """Buyers remembered per item (about 8 MB); with more, refusals query the database."""
 
 MAX_ITEMS = 64
-"""Sold-out items remembered per process."""
+"""Sold-out items remembered per process. The others are refused by the database."""
 
 HINTS = 1752788596
 """The first key of a hint's advisory lock: "hint" in ASCII. The second is the item's id."""
@@ -142,17 +143,25 @@ class Refusing:
 class SoldOutItems:
     """The items that this process has seen sold out.
 
+    It remembers `MAX_ITEMS` of them, those that were seen last.
+
     Attributes:
         buyers_of: the function of this name, with a memory.
-        ran_out: the items that were sold out when this process last saw their levels; only these
-            are worth a look.
     """
 
     def __init__(self) -> None:
         self.buyers_of = lru_cache(maxsize=MAX_ITEMS)(buyers_of)
-        self.ran_out: set[int] = set()
-        # Of these, the items of which all but the buyers are refused at once.
-        self._refusing: dict[int, Refusing] = {}
+        # In the order in which they were seen; None: not yet read with their buyers.
+        self._refusing: dict[int, Refusing | None] = {}
+        self._remembering = threading.Lock()
+
+    def ran_out(self, item: int) -> None:
+        """Remember an item of which the last units were sold."""
+        self._remember(item)
+
+    def worth_a_look(self, item: int) -> bool:
+        """Whether an item was sold out when this process last saw its level."""
+        return item in self._refusing
 
     def refuses(self, purchase: Purchase) -> bool:
         """Whether to refuse a purchase at once, by what was read a moment ago."""
@@ -186,8 +195,7 @@ class SoldOutItems:
         """Look at an item; None if it is not sold out, or its buyers cannot be read."""
         seen = look(item)
         if seen is None or seen.level.available > 0:
-            self.ran_out.discard(item)
-            self._refusing.pop(item, None)
+            self._forget(item)
             return None
         try:
             buyers = self.buyers_of(item, seen.level.version)
@@ -197,5 +205,18 @@ class SoldOutItems:
             return None
         before = self._refusing.get(item)
         due = before.due if before else time.monotonic() + LOOK_AGAIN
-        found = self._refusing[item] = Refusing(seen.until, buyers, due)
+        found = Refusing(seen.until, buyers, due)
+        self._remember(item, found)
         return found
+
+    def _remember(self, item: int, found: Refusing | None = None) -> None:
+        """Move an item to the end, with what was found or known of it; forget the first ones."""
+        with self._remembering:
+            known = self._refusing.pop(item, None)
+            self._refusing[item] = found or known
+            if len(self._refusing) > MAX_ITEMS:
+                del self._refusing[next(iter(self._refusing))]
+
+    def _forget(self, item: int) -> None:
+        with self._remembering:
+            self._refusing.pop(item, None)

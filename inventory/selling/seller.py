@@ -112,7 +112,7 @@ class SeveralItems:
         else:
             for item, level in levels.items():
                 if level.available == 0:
-                    self._sold_out.ran_out.add(item)
+                    self._sold_out.ran_out(item)
         finally:
             lend_connections()
         for each in items:
@@ -176,7 +176,7 @@ class Seller:
 
     def _serve(self, key: QueueKey, turn: Turn[Purchase, Outcome]) -> None:
         tickets: Sequence[PurchaseTicket] = ()
-        if feature_flags().admission and key.item in self._sold_out.ran_out:
+        if feature_flags().admission and self._sold_out.worth_a_look(key.item):
             tickets = self._sold_out.refuse(key.item, turn.drain())
             if not tickets:
                 return
@@ -260,7 +260,7 @@ class Seller:
     def _committed(self, item: int, tickets: Sequence[PurchaseTicket], level: Level) -> None:
         """Note a committed batch before any buyer gets an answer."""
         if level.available == 0:
-            self._sold_out.ran_out.add(item)
+            self._sold_out.ran_out(item)
 
 
 def _refuse_none(tickets: Sequence[PurchaseTicket]) -> None:

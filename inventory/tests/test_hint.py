@@ -23,6 +23,7 @@ from inventory.tests.helpers import (
     in_thread,
     kinds,
     new_purchase,
+    open_nothing,
     release,
     sell,
 )
@@ -206,6 +207,18 @@ def looks(monkeypatch) -> list[int]:
     return seen
 
 
+def test_seller_forgets_items_that_sold_out_long_ago(stock, monkeypatch):
+    monkeypatch.setattr(module, "MAX_ITEMS", 3)
+    selling = Seller()
+    items = [stock(1) for _ in range(5)]
+    for item in items:
+        assert isinstance(selling.sell(new_purchase(item), open_nothing), Granted)
+        assert selling.sell(new_purchase(item), open_nothing) == SoldOut(0)
+    remembered = [item for item in items if selling._sold_out.worth_a_look(item)]
+    assert remembered == items[2:]
+    assert selling.sell(new_purchase(items[0]), open_nothing) == SoldOut(0)
+
+
 @pytest.mark.parametrize(("trust", "read"), [(FOR_EVER, 1), (0.0, 3)])
 def test_a_process_asks_again_only_after_a_while(trust, read, stock, looks, monkeypatch):
     monkeypatch.setattr(module, "TRUST", trust)
@@ -236,7 +249,9 @@ def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(s
     monkeypatch.setattr(module, "look", slow)
     monkeypatch.setattr(module, "LOOK_AGAIN", FOR_EVER)
     selling = seller()
-    selling._sold_out._refusing[item].due = 0.0
+    refusing = selling._sold_out._refusing[item]
+    assert refusing is not None
+    refusing.due = 0.0
     with in_thread(lambda: sell(new_purchase(item, 3))) as asks:
         assert asked.wait(TIMEOUT)
         assert [sell(new_purchase(item, buyer)) for buyer in (4, 5)] == [SoldOut(0)] * 2
