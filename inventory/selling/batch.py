@@ -173,7 +173,7 @@ def look(
         locked: lock the items' rows first.
 
     Returns:
-        What was seen of each item, in order of id.
+        What was seen of each item, in order of its first purchase.
 
     Raises:
         StaleToken: a newer holder of the lock has written.
@@ -194,7 +194,7 @@ def look(
         cursor.nextset()
         ids = iter(cursor.fetchall())
     seen = []
-    for item, of_item in sorted(lines.items()):
+    for item, of_item in lines.items():
         if item not in items:
             raise NoSuchItem(item)
         available, version, fence = items[item]

@@ -22,7 +22,6 @@ from inventory.outcomes import (
     KeyReused,
     LimitReached,
     OnGranted,
-    OutcomeUnknown,
     Purchase,
     PurchaseTicket,
     SoldOut,
@@ -140,8 +139,6 @@ def _reserve(purchases: Sequence[Purchase], on_granted: OnGranted) -> list[Grant
             with attempt:
                 granted, written = _sell(tickets, on_granted, locked=attempt.locked)
     except NotReserved as refused:
-        if attempt.in_doubt:
-            raise OutcomeUnknown("an earlier attempt to sell it may still arrive") from refused
         return refused.refused
     if written:
         hooks.failpoint(AFTER_COMMIT)

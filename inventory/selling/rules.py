@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -63,18 +63,20 @@ def decide(
     tickets: Sequence[PurchaseTicket],
     available: int,
     known: Mapping[tuple[int, UUID], Known],
-    used: Mapping[tuple[int, int], int],
+    used: MutableMapping[tuple[int, int], int],
 ) -> Decision:
     """Decide a batch of purchases of one item in order of arrival.
 
     A purchase that does not fit is refused and the next one is tried, so the last units go to
-    the first request that they suffice for. Limits include the grants of the same batch.
+    the first request that they suffice for. Limits include the grants of the same batch: `used` is
+    raised by each, so that purchases of another item in the same scope, decided next with the same
+    mapping, count them too.
 
     Args:
         tickets: purchases of one item, in order of arrival; refusals and replays are filled in.
         available: units of the item that may be reserved.
         known: earlier grants by (buyer, key).
-        used: units that a buyer already holds by (scope, buyer); absent means none.
+        used: units that a buyer already holds by (scope, buyer); absent means none. Changed.
 
     Returns:
         The decision; its `units` never exceed `available`.
@@ -84,7 +86,6 @@ def decide(
     """
     decision = Decision()
     first_of_key: dict[tuple[int, UUID], PurchaseTicket] = {}
-    taken_by: dict[tuple[int, int], int] = {}
     for ticket in tickets:
         purchase = ticket.request
         if purchase.quantity < 1:
@@ -102,7 +103,7 @@ def decide(
                 ticket.answer = KeyReused()
             continue
         allowance = (purchase.scope, purchase.buyer)
-        held = used.get(allowance, 0) + taken_by.get(allowance, 0)
+        held = used.get(allowance, 0)
         if held + purchase.quantity > purchase.limit:
             ticket.answer = LimitReached(max(purchase.limit - held, 0))
             decision.refuses = True
@@ -111,7 +112,7 @@ def decide(
             decision.refuses = True
         else:
             available -= purchase.quantity
-            taken_by[allowance] = taken_by.get(allowance, 0) + purchase.quantity
+            used[allowance] = held + purchase.quantity
             first_of_key[identity] = ticket
             decision.granted.append(ticket)
             decision.units += purchase.quantity

@@ -87,6 +87,15 @@ def test_a_line_that_is_refused_leaves_all_others_untouched_and_is_named(stock):
     assert book(few).available == 1
 
 
+def test_cart_counts_a_limit_over_all_items_of_a_scope(stock):
+    items = [stock(5), stock(5)]
+    for first, second in (items, reversed(items)):
+        lines = [(first, 1), (second, 1)]
+        assert take(lines, scope=7, limit=1) == LineRefused(1, LimitReached(0))
+    assert Reservation.objects.count() == 0
+    assert isinstance(take(lines, scope=7, limit=2), list)
+
+
 def test_repeats_of_a_cart_get_its_first_answer_and_take_nothing(stock):
     items, key = [stock(50), stock(50)], uuid4()
     call = partial(take, [(item, 2) for item in items], key=key)

@@ -75,9 +75,9 @@ grants = st.dictionaries(
 
 @given(batches, stock, grants, holdings)
 def test_every_purchase_gets_one_answer_and_it_is_true(batch, available, known, used):
+    left, held = available, Counter(used)
     outcomes = sell(batch, available, known, used)
     assert len(outcomes) == len(batch)
-    left, held = available, Counter(used)
     granted: dict[tuple[int, UUID], Granted] = {}
     for purchase, outcome in zip(batch, outcomes, strict=True):
         identity = (purchase.buyer, purchase.key)
@@ -101,6 +101,17 @@ def test_every_purchase_gets_one_answer_and_it_is_true(batch, available, known, 
             held[allowance] += purchase.quantity
             assert held[allowance] <= purchase.limit
     assert left >= 0
+
+
+def test_limits_count_the_grants_of_another_item():
+    scope = 7
+    used: dict[tuple[int, int], int] = {}
+    first = new_purchase(ITEM, 1, 2, scope=scope, limit=3)
+    second = new_purchase(ITEM + 1, 1, 2, scope=scope, limit=3)
+    [granted] = sell([first], 5, {}, used)
+    [refused] = sell([second], 5, {}, used)
+    assert isinstance(granted, Granted)
+    assert refused == LimitReached(1)
 
 
 def asked(purchase: Purchase | Known) -> tuple[int, int, int]:
