@@ -160,8 +160,10 @@ class Attempts:
 
     There is always a second attempt, however long the first took, unless the first timed out
     waiting for a connection. The block raises `Busy` if no attempt completed in time and nothing
-    was written, `OutcomeUnknown` if it may have been committed and the database cannot be asked,
-    and any other exception of the attempt; nothing was written then.
+    was written. It raises `OutcomeUnknown` if an earlier attempt may have been committed and the
+    database cannot be asked, or if any exception ends an attempt `in_doubt`: a refusal would be
+    final, and the earlier message may still arrive. Any other exception of the attempt leaves the
+    block as it is; nothing was written then.
 
     Attributes:
         fenced: whether to write with the fencing token.
@@ -193,6 +195,8 @@ class Attempts:
             return False
         if not (isinstance(error, Busy) and self._unknown):
             if not self._may_go_better(error):
+                if self.in_doubt and isinstance(error, Exception):
+                    raise OutcomeUnknown("an earlier attempt may still arrive") from error
                 return False
             if self._in_time(error):
                 return True

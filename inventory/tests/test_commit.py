@@ -20,8 +20,10 @@ from inventory.metrics import metrics
 from inventory.models import Reservation
 from inventory.outcomes import (
     Busy,
+    Declined,
     Granted,
     LimitReached,
+    NoSuchItem,
     OutcomeUnknown,
     PurchaseTicket,
     StaleToken,
@@ -134,6 +136,35 @@ def test_after_an_unknown_commit_overload_is_not_reported(then, clock):
 def test_what_an_attempt_itself_raises_is_passed_on(error, clock):
     with pytest.raises(type(error)):
         complete(attempts(clock, 1, AWAY, error))
+
+
+@pytest.mark.parametrize("error", [Declined({1}), IntegrityError(), NoSuchItem(1), ValueError()])
+def test_attempts_refuse_nothing_that_may_still_arrive(error, clock):
+    with pytest.raises(OutcomeUnknown) as unknown:
+        complete(attempts(clock, 1, CommitUnknown("cut off", locked=False), error))
+    assert unknown.value.__cause__ is error
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["single", "cart"])
+def test_a_decline_after_a_lost_commit_is_unknown(together, stock, monkeypatch):
+    """An operator pauses the sale while the message of the first attempt is on its way."""
+    purchase = new_purchase(stock(5), 1)
+    opened = []
+
+    def lose(statements, *, locked=True):
+        raise CommitUnknown("the connection was cut", locked=False)
+
+    def open_or_decline(granted: Sequence[Granted]) -> list[None]:
+        opened.append(granted)
+        if len(opened) > 1:
+            raise Declined({purchase.scope})
+        return [None] * len(granted)
+
+    monkeypatch.setattr(batch, "execute_and_commit", lose)
+    buy = partial(reserve_many, [purchase]) if together else partial(services.reserve, purchase)
+    with pytest.raises(OutcomeUnknown):
+        buy(open_or_decline)
+    assert len(opened) == 2
 
 
 @pytest.fixture
