@@ -22,11 +22,6 @@ are available):
 
 A page's second line names the orders to which the page links (`orders`). The first line of a
 request that the shop must refuse says with which HTTP status (`must`).
-
-The calls of buyers who have sales to themselves, one after the other, share `walk`. Their second
-lines also repeat what a refusal or a sale says of the units that are left:
-
-    "told":{"available":0,"may_come_back":true}
 """
 
 from __future__ import annotations
@@ -95,20 +90,6 @@ class Shown(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     available: int | None = None
 
 
-class Told(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a refusal or a sale says of the units that are left.
-
-    Attributes:
-        available: of the sale.
-        left: that the buyer may still have.
-        may_come_back: whether units of unpaid orders may go back on sale.
-    """
-
-    available: int | None = None
-    left: int | None = None
-    may_come_back: bool = False
-
-
 class Operation(
     Struct, tag_field="event", tag=INVOKE, rename={"start": "time"}, omit_defaults=True
 ):
@@ -118,7 +99,6 @@ class Operation(
         call: unique in the whole run.
         due: when a buyer of an open loop meant to ask, in ns of the monotonic clock.
         must: the HTTP status with which the shop must refuse it; 0 if it may be granted.
-        walk: the name of the walk that it belongs to.
     """
 
     start: Count
@@ -135,14 +115,12 @@ class Operation(
     due: int | None = None
     cart: str = ""
     must: int = 0
-    walk: str = ""
     end: int = NEVER
     outcome: str = INFO
     status: int = 0
     code: str = ""
     shown: Shown | None = None
     orders: Sequence[str] = ()
-    told: Told | None = None
 
     @property
     def time(self) -> int:
@@ -160,7 +138,6 @@ class _End(Struct, tag_field="event", omit_defaults=True):
     order: str | None
     shown: Shown | None = None
     orders: Sequence[str] = ()
-    told: Told | None = None
     quantity: Count = 0
 
 
@@ -218,7 +195,6 @@ class Recorder:
         order: str | None = None,
         shown: Shown | None = None,
         orders: Sequence[str] = (),
-        told: Told | None = None,
         quantity: int = 0,
     ) -> None:
         """Record how a call ended.
@@ -231,12 +207,11 @@ class Recorder:
             order: the order in the answer.
             shown: what the answer shows of the order or the sale.
             orders: those to which a page links.
-            told: what the answer says of the units that are left.
             quantity: the units that it grants, if they are others than were asked for.
         """
         with self._lock:
             kind, now = _ENDS[outcome], time.monotonic_ns()
-            self._add(kind(now, call, status, code, order, shown, orders, told, quantity))
+            self._add(kind(now, call, status, code, order, shown, orders, quantity))
 
     def flush(self) -> None:
         """Hand over the completions that wait for the next invocation."""
@@ -308,5 +283,5 @@ def _completed(operation: Operation, line: _End) -> Operation:
     # What the answer names wins over what was asked about (a read of an order that is not there).
     operation.order = line.order or operation.order
     operation.quantity = line.quantity or operation.quantity
-    operation.shown, operation.orders, operation.told = line.shown, line.orders, line.told
+    operation.shown, operation.orders = line.shown, line.orders
     return operation

@@ -12,9 +12,6 @@ from typing import Any
 
 MAIN, CART_A, CART_B = "main", "cart_a", "cart_b"
 LIMITED, BRIEF, TIMED = "limited", "brief", "timed"
-# Pairs of sales that one walker at a time has to themselves (`OwnSales`).
-OWN = (("own_a", "own_b"), ("own_c", "own_d"))
-OWN_ROLES = tuple(role for pair in OWN for role in pair)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +49,6 @@ _ROLES: Mapping[str, tuple[float, Mapping[str, Any]]] = {
     BRIEF: (0.4, {"limit": 3, "price": 2_501, "hold": 3.0, "restock_cancelled": False}),
     # So many that it is closed while units are left.
     TIMED: (12.0, {"limit": 10, "price": 7_919}),
-    # So few that three buyers meet every edge; nobody else takes any.
-    **dict.fromkeys(OWN_ROLES[::2], (0.0, {"stock": 3, "limit": 2, "price": 1_237})),
-    **dict.fromkeys(OWN_ROLES[1::2], (0.0, {"stock": 5, "limit": 3, "price": 50_049})),
 }
 
 _OF_MIX: Mapping[str, tuple[str, ...]] = {
@@ -63,7 +57,6 @@ _OF_MIX: Mapping[str, tuple[str, ...]] = {
     "windows": (MAIN, TIMED),
     "holds": (MAIN, BRIEF),
     "parts": (MAIN, LIMITED, BRIEF),
-    "walkers": (MAIN, *OWN_ROLES),
     "all": tuple(_ROLES),
 }
 

@@ -13,12 +13,12 @@ from random import Random
 
 from loadtest.address import RunImpossible
 from loadtest.client import Connection
-from loadtest.crowd import Crowd, OwnSales
+from loadtest.crowd import Crowd
 from loadtest.files import MOST, leave_tokens
 from loadtest.finished import Report, Tally
 from loadtest.history import LATE, Recorder
 from loadtest.purchases import Sale
-from loadtest.roles import MAIN, OWN_ROLES
+from loadtest.roles import MAIN
 from loadtest.scenarios import IMPATIENT, MIXES, Behaviour, choose
 from loadtest.shop import Request
 from loadtest.shopper import Shopper
@@ -135,7 +135,6 @@ class Run:
         self.address = address
         self.sale = find_sale(address, plan.sale)
         others = {role: find_sale(address, each) for role, each in plan.beside.items()}
-        shared = {role: each for role, each in others.items() if role not in OWN_ROLES}
         # Users pace themselves in a sale that lasts, all processes together.
         self._pause = plan.buyers / PACE
         self._mix, self._weights = MIXES[plan.mix], weights
@@ -151,12 +150,10 @@ class Run:
         if self._recorder is not None:
             self.tally.history = str(self._recorder.path)
         self._crowd = Crowd(
-            {MAIN: self.sale, **shared},
+            {MAIN: self.sale, **others},
             self._recorder,
             self._take_token,
             self.tally.counting(report),
-            # Processes do not know which of them uses a pair of own sales: the first has them all.
-            OwnSales({} if worker else others),
         )
         self._arrivals: Arrivals | None = None
         if plan.arrivals:

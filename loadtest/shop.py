@@ -8,14 +8,12 @@ caller may hold back the last byte of every request and release them all togethe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, Protocol
 
 from msgspec import Meta
-
-from loadtest.history import Shown
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,6 @@ class Level(StrEnum):
     MAILS = "mails"
     LIMITS = "limits"
     WINDOWS = "windows"
-    SPECIFICATION = "specification"  # a model of the shop says what each answer must be
 
 
 @dataclass(frozen=True)
@@ -171,12 +168,6 @@ class Vouchers(Protocol):
         ...
 
 
-class Specified(Protocol):
-    """What `Level.SPECIFICATION` asks for as well: every answer to a solo buyer is right."""
-
-    specification: Specification
-
-
 class Cancels(Protocol):
     """What `Level.CANCEL` asks for as well: an order that is given back, and holds no stock."""
 
@@ -194,84 +185,4 @@ class Carts(Protocol):
 
     def bills(self, sale: Sale) -> Mapping[str, Bill]:
         """Return what each order cost and what it holds is worth, by the shop's books."""
-        ...
-
-
-State = Any  # what the shop may hold at a moment: hashable, and only the adapter understands it
-
-
-class Offer(NamedTuple):
-    """What a sale sells; `price` in minor units of `currency`, `limit` in units per buyer."""
-
-    stock: int
-    limit: int
-    price: int
-    currency: str
-
-
-class Question(NamedTuple):
-    """What a buyer asks.
-
-    Attributes:
-        op: order (a purchase or a cart), payment, cancel, refund, read, look (at a sale), restock.
-        key: of a purchase, a cart or a part; empty for none.
-        wanted: units by sale: of a purchase or a part; empty for a whole order.
-        cart: whether the purchase is a cart.
-        order: that it is about; of a purchase, the one that its answer names, if there was one.
-    """
-
-    op: str
-    buyer: str
-    key: str = ""
-    wanted: tuple[tuple[str, int], ...] = ()
-    cart: bool = False
-    order: str | None = None
-
-
-class Said(NamedTuple):
-    """An answer.
-
-    Attributes:
-        about: the sale that a cart's refusal names.
-        order: that it names; None if it need not.
-        available, left: what a refusal, or a sale that was looked at, says.
-    """
-
-    status: int
-    code: str = ""
-    about: str = ""
-    order: str | None = None
-    shown: Shown | None = None
-    available: int | None = None
-    left: int | None = None
-
-
-class Possible(NamedTuple):
-    """An answer that is right, and what the shop then holds.
-
-    `coming` is the sale of which it says whether units may come back; empty if it says nothing.
-    """
-
-    said: Said
-    state: State
-    coming: str = ""
-
-
-class Specification(Protocol):
-    """A model of the shop; states from which nothing different can follow are equal."""
-
-    def opened(self, sales: Mapping[str, Offer]) -> State:
-        """Return the state when sales open."""
-        ...
-
-    def answers(self, state: State, question: Question) -> Iterable[Possible]:
-        """Return every right answer to a question that is asked in a state."""
-        ...
-
-    def may_come_back(self, state: State, sale: str) -> frozenset[bool]:
-        """Return whether units of a sale await their payment; both, if a payment may have come."""
-        ...
-
-    def without_ended(self, state: State) -> State:
-        """Return the state without the orders that hold no units: their buyers are gone."""
         ...

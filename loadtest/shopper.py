@@ -34,12 +34,10 @@ class Shopper:
         name: of the buyer.
         token: of the buyer.
         due: when this buyer meant to come, in an open loop (ns of the monotonic clock).
-        walk: the name of the walk that the calls belong to, in the history; empty for none.
     """
 
     sleep = staticmethod(time.sleep)
     due: int | None = None
-    walk = ""
 
     def __init__(self, crowd: Crowd, name: str, connection: Connection, client: str = "") -> None:
         """`client` is who asks in the buyer's name, in the history; the buyer, if empty."""
@@ -199,7 +197,6 @@ class Shopper:
                         due=due,
                         cart=ask.key if ask.cart else "",
                         must=ask.must,
-                        walk=self.walk,
                     )
                 )
         return due or time.monotonic_ns()
@@ -223,6 +220,5 @@ class Shopper:
                     order=named,
                     shown=answer.shown if shows_order or ask.op == "look" else None,
                     orders=answer.orders,
-                    told=answer.told if self.walk else None,
                 )
         return outcome

@@ -264,13 +264,6 @@ CONTROLS = (
         ("P20",),
         sabotage="busy",
     ),
-    Control(
-        "left",
-        "the number of units that a buyer at the limit may still have: one more",
-        ("P21",),
-        mix="walkers",
-        sabotage="left",
-    ),
 )
 
 QUICK = (

@@ -65,18 +65,6 @@ def busy_after_commit(original: Callable[..., Any]) -> Callable[..., Any]:
     return reserve
 
 
-def one_more_left(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Tell buyers at their limit that they may have one unit more than they may."""
-    from inventory.outcomes import LimitReached
-
-    def refusal(outcome: Any, *about: Any) -> Any:
-        if isinstance(outcome, LimitReached):
-            outcome = LimitReached(outcome.left + 1)
-        return original(outcome, *about)
-
-    return refusal
-
-
 def stale_hint(original: Callable[..., Any]) -> Callable[..., Any]:
     """Look at a sold-out item only once in a while, and refuse by that in between."""
     kept: dict[int, Any] = {}
@@ -94,7 +82,6 @@ def stale_hint(original: Callable[..., Any]) -> Callable[..., Any]:
 
 SABOTAGE: Mapping[str, Sabotage] = {
     "stranger": Sabotage("shop.api.views", "_own_order", strangers_order),
-    "left": Sabotage("shop.checkout", "_refusal", one_more_left),
     "hint": Sabotage("inventory.selling.hint", "look", stale_hint),
     "busy": Sabotage("inventory.services", "reserve", busy_after_commit),
     "lease": Sabotage("lab.strategies.textbook", "LEASE", lambda seconds: 6 * seconds),

@@ -20,7 +20,7 @@ from django.db.models import Min
 from lab.mail_server import MESSAGE_ID, NO_ORDER
 from loadtest.checker import snapshot
 from loadtest.checker.snapshot import Terms
-from loadtest.shops.flash_sale.specification import LIFECYCLE
+from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import database_time
 from shop.mails.rendering import Kind

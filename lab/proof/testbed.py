@@ -122,7 +122,7 @@ def restart(stack: Stack, tell: Callable[[str], None]) -> None:
         stack.wait_until_ready(name, READY)
 
 
-PAYING = frozenset({"holds", "parts", "walkers", "all"})
+PAYING = frozenset({"holds", "parts", "all"})
 """Mixes in which the payment provider misbehaves."""
 
 PROVIDER: Mapping[str, Any] = {

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import astuple
 
 from loadtest.checker import snapshot as snapshots
@@ -17,7 +16,6 @@ from loadtest.checker.verdict import Problem
 from loadtest.fault_log import read_faults
 from loadtest.files import RunFiles
 from loadtest.history import AGAIN, NEVER, HistoryError, Operation, operations
-from loadtest.shop import Specification
 
 # Rows handed to SQLite at once: more gains nothing, and fewer must fit into memory.
 _BATCH = 5_000
@@ -64,12 +62,10 @@ class Evidence:
         *,
         enough: Mapping[str, int],
         allows_errors: bool = False,
-        specification: Callable[[], Specification | None] = lambda: None,
     ) -> None:
         """See `judge`."""
         self.enough = dict(enough)
         self.allows_errors = allows_errors
-        self.specification = specification
         self.is_final = False
         self.has_ledger = False
         self.has_deliveries = False
@@ -193,12 +189,10 @@ class Evidence:
 
     def _load_history(self, paths: Sequence[Path]) -> None:
         linked: list[tuple[str, str, str]] = []
-        walked: list[tuple[str, int, bytes]] = []
         try:
-            calls = (_call(each, linked, walked) for each in operations(*paths))
+            calls = (_call(each, linked) for each in operations(*paths))
             self._insert("call", 22, calls)
             self._insert("link", 3, linked)
-            self._insert("walk", 3, walked)
         except (UnicodeEncodeError, OverflowError) as error:
             raise HistoryError(f"a value that cannot be stored: {error}") from error
 
@@ -251,10 +245,7 @@ class Evidence:
 def _call(
     operation: Operation,
     linked: list[tuple[str, str, str]],
-    walked: list[tuple[str, int, bytes]],
 ) -> tuple[Any, ...]:
-    if operation.walk:
-        walked.append((operation.walk, operation.start, msgspec.json.encode(operation)))
     linked += [(operation.op, operation.buyer, order) for order in operation.orders]
     return (
         operation.call,

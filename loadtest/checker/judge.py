@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,6 @@ from loadtest.checker.properties.recovery import aftermaths
 from loadtest.checker.verdict import Problem, Verdict
 from loadtest.files import RunFiles
 from loadtest.history import NEVER, OK
-from loadtest.shop import Specification
 
 # What a run must have seen, at least, for its verdict to mean something.
 ENOUGH = {"ok": 1, "sold_out": 1, "duplicate": 1}
@@ -29,7 +28,6 @@ def judge(
     not_judged: Mapping[str, str] = MappingProxyType({}),
     enough: Mapping[str, int] = ENOUGH,
     allows_errors: bool = False,
-    specification: Callable[[], Specification | None] = lambda: None,
 ) -> Verdict:
     """Judge one run.
 
@@ -38,8 +36,7 @@ def judge(
     decision of the caller, while one that is asked for and cannot be judged is unknown, and so is
     then the whole. `enough` is what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under
     faults at least one unknown answer too. `allows_errors` says that a server error is one more
-    unknown answer, and the buyer asked again. `specification` returns the shop's own, by which P21
-    judges.
+    unknown answer, and the buyer asked again.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
     `OSError` for those that cannot be read, `ValueError` for a property that does not exist.
@@ -47,9 +44,7 @@ def judge(
     if strange := {*properties, *not_judged} - set(PROPERTIES):
         raise ValueError(f"no such property: {', '.join(sorted(strange))}")
     wanted = [each for each in PROPERTIES if each in properties and each not in not_judged]
-    with Evidence(
-        enough=enough, allows_errors=allows_errors, specification=specification
-    ) as evidence:
+    with Evidence(enough=enough, allows_errors=allows_errors) as evidence:
         evidence.load(files)
         findings = [PROPERTIES[identity].judge(evidence) for identity in wanted]
         return Verdict(findings, _counts(evidence), aftermaths(evidence), dict(not_judged))

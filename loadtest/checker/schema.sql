@@ -9,7 +9,6 @@ CREATE TABLE call (
     returned INTEGER, available INTEGER, must INTEGER, asked_again INTEGER
 );
 -- Calls of buyers who had sales to themselves, as in the history.
-CREATE TABLE walk (name TEXT, start INTEGER, call BLOB);
 -- The orders to which the pages link that buyers were shown.
 CREATE TABLE link (op TEXT, buyer TEXT, order_id TEXT);
 

@@ -35,7 +35,6 @@ from loadtest.scenarios.paying import (
     pay_and_refund,
     pay_at_deadline,
 )
-from loadtest.scenarios.walker import walk
 from loadtest.shopper import Shopper
 
 Behaviour = Callable[[Shopper, Random], None]
@@ -57,8 +56,6 @@ MIXES: dict[str, Mapping[Behaviour, int]] = {
     "parts": {cancel_parts: 40, refund_parts: 40, send_twice: 20},
     # Buyers who try other buyers' orders, and programs that send what must be refused.
     "peepers": {peep: 40, send_invalid: 20, buy_and_pay: 25, pay_and_refund: 20, send_twice: 15},
-    # Buyers who try everything in sales that they have to themselves.
-    "walkers": {walk: 60, insist: 20, send_twice: 20},
 }
 """What the buyers of a mix do, and how often each of it."""
 

@@ -11,7 +11,6 @@ from loadtest.checker import FaultLogError, HistoryError, SnapshotError, Verdict
 from loadtest.files import RunFiles
 from loadtest.replay import ServedError, compose, marks_of, units_for_sale
 from loadtest.report import Evidence, Story, gather, write
-from loadtest.shops.flash_sale import promises
 
 # Evidence that cannot be read leaves the verdict unknown.
 UNREADABLE = (HistoryError, SnapshotError, FaultLogError, ServedError, OSError)
@@ -26,7 +25,7 @@ def judge_run(files: RunFiles, not_judged: Mapping[str, str], **more: Any) -> Ve
         more: further arguments of the checker's `judge`.
     """
     try:
-        verdict = judge(files, not_judged=not_judged, specification=promises, **more)
+        verdict = judge(files, not_judged=not_judged, **more)
     except UNREADABLE as error:
         return Verdict(reason=str(error))
     if not files.final.exists():

@@ -9,15 +9,14 @@ from typing import Any
 from loadtest.checker import Need, not_judged
 from loadtest.faults import FAULTS
 from loadtest.report.headline import counted
-from loadtest.roles import MAIN, OWN_ROLES, SaleTerms, roles_for, terms_of
+from loadtest.roles import MAIN, SaleTerms, roles_for, terms_of
 from loadtest.shop import Level
-from loadtest.shops.flash_sale import levels
+from loadtest.shops.flash_sale import LEVELS
 from loadtest.shops.flash_sale.demo import DemoShop
 
-# Mixes whose buyers fill carts, ask for orders of others, and have sales to themselves.
+# Mixes whose buyers fill carts, and ask for orders of others.
 WITH_CARTS = frozenset({"carts", "all"})
 WITH_PEEPERS = frozenset({"peepers", "all"})
-WITH_WALKERS = frozenset({"walkers", "all"})
 
 
 AFTERWARDS = 12.0
@@ -73,7 +72,7 @@ class RunPlan:
     bed: str = ""
     fenced: bool = False
     mails: bool = True
-    levels: frozenset[Level] = field(default_factory=levels)
+    levels: frozenset[Level] = LEVELS
     sale: str = ""
     beside: Mapping[str, str] = field(default_factory=dict)
     target: str = ""
@@ -109,9 +108,7 @@ class RunPlan:
     def restocks(self) -> dict[str, tuple[int, int | None]]:
         """The units of a restock and how often there is one at most, by the sale's role."""
         if self.minutes or self.faults:
-            # Walkers give back what they took, and know how many units their sales have.
-            lasting = {r: terms for r, terms in self.wanted.items() if r not in OWN_ROLES}
-            return {role: (terms.stock, None) for role, terms in lasting.items()}
+            return {role: (terms.stock, None) for role, terms in self.wanted.items()}
         if self.mix == "all":
             return {MAIN: (max(1, round(self.stock * REFILL)), REFILLS)}
         return {}
@@ -127,7 +124,6 @@ class RunPlan:
             Need.CARTS: self.mix in WITH_CARTS,
             Need.PEEPERS: self.mix in WITH_PEEPERS,
             Need.MAILS: self.mails,
-            Need.WALKERS: self.mix in WITH_WALKERS,
         }
         return not_judged(self.levels, [need for need, there in has.items() if there])
 

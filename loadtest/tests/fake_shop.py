@@ -18,7 +18,7 @@ from typing import Any
 
 from loadtest.tests.model_shop import CURRENCY, ModelShop, Reply, item_of
 from loadtest.tests.trivial_server import in_thread
-from shop.specification.order import Order, Part, Sale
+from shop.tests.model import Order, Part, Sale
 
 FOREVER = 10**9
 Answer = tuple[int, dict[str, Any]]

@@ -13,13 +13,14 @@ from random import Random
 from typing import Any
 
 from loadtest.checker import snapshot as s
-from loadtest.shops.flash_sale.specification import LIFECYCLE, MOODS
-from shop.specification.order import AWAITING, Line, Money, Order, Part, Refused, Sale
-from shop.specification.shop import Shop
+from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
+from shop.tests.model import AWAITING, Line, Money, Order, Part, Refused, Sale, Shop
 
 EPOCH = 1_700_000_000_000_000
 CURRENCY = "CNY"
 FIRST_TOKEN = 1_000
+MOODS = {"payment": ("answers", "works", "declines"), "refund": ("answers", "works")}
+"""What the payment provider may do when it is asked."""
 SUBJECTS = {each.name: each.subject for each in LIFECYCLE if isinstance(each, s.Mail)}
 STATUS = {"invalid_quantity": 422, "idempotency_key_reused": 422, "ended": 410}
 STATUS |= {"not_started": 403, "paused": 403, "not_found": 404, "busy": 503}

@@ -20,7 +20,7 @@ from loadtest.checker import snapshot as s
 from loadtest.shops.flash_sale.answers import classify
 from loadtest.tests.model_shop import CURRENCY, STATUS, ModelShop, Reply, clock, item_of
 from loadtest.tests.simulated_world import SALE, Line, World, ending, invocation
-from shop.specification.order import Money, Order, Part, Sale
+from shop.tests.model import Money, Order, Part, Sale
 
 PRICE = 999
 NEVER = 10**6

@@ -14,7 +14,7 @@ from loadtest.checker import snapshot as s
 from loadtest.files import RunFiles
 from loadtest.history import INVOKE
 from loadtest.shops.flash_sale.answers import classify
-from loadtest.shops.flash_sale.specification import LIFECYCLE
+from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
 from loadtest.tests.model_shop import clock
 
 SALE, ITEM = "1", "7"

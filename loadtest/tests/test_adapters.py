@@ -23,7 +23,7 @@ from loadtest.rush import rush_shop
 from loadtest.rush.__main__ import main
 from loadtest.shop import Declined, Level, Outcome, Refused, Response, Sold, Unknown
 from loadtest.shops.api import Api, ShopError, rows
-from loadtest.shops.flash_sale.specification import LIFECYCLE
+from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
 from loadtest.shops.flask_example import shop
 from loadtest.shops.unguarded import Adapter, Server
 from loadtest.tests.trivial_server import in_thread

@@ -10,7 +10,6 @@ import pytest
 from loadtest import client
 from loadtest.client import Connection
 from loadtest.framing import BadResponse, parse, request_bytes
-from loadtest.history import Told
 from loadtest.shop import Request
 from loadtest.shops.flash_sale.answers import Answer
 from loadtest.tests.trivial_server import Reply, answering, response
@@ -101,19 +100,6 @@ def test_an_answer_has_status_code_body_and_the_wait_that_was_asked_for() -> Non
 
 def test_the_id_in_the_answer_is_the_order_as_text() -> None:
     assert answered(lambda *_: response(body=b'{"id": 91}')).order == "91"
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        (b'{"code": "sold_out", "available": 0, "may_come_back": true}', Told(0, None, True)),
-        (b'{"code": "limit_reached", "left": 2}', Told(left=2)),
-        (b'{"code": "busy"}', None),
-        (b'{"code": "limit_reached", "left": "two"}', None),
-    ],
-)
-def test_a_refusal_tells_what_is_left(body: bytes, told: Told | None) -> None:
-    assert answered(lambda *_: response("409 Conflict", body)).told == told
 
 
 def test_requests_share_one_connection() -> None:

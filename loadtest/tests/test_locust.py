@@ -21,7 +21,7 @@ from loadtest.faults.fault import free_port, wait_until
 from loadtest.files import RunFiles
 from loadtest.history import INFO, OK, Operation, operations
 from loadtest.scenarios import MIXES
-from loadtest.shops.flash_sale.specification import LIFECYCLE
+from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
 from loadtest.shops.unguarded import Server
 from loadtest.tests.fake_shop import FakeShop, serving
 from loadtest.tests.trivial_server import OVERLAP, ROUND_TRIP, answering, in_thread

@@ -13,7 +13,7 @@ import pytest
 
 from loadtest.address import ALLOWED_HOST, RunImpossible, address_of
 from loadtest.client import file_shortage, raise_file_limit
-from loadtest.crowd import KEPT, KnownOrders, OwnSales
+from loadtest.crowd import KEPT, KnownOrders
 from loadtest.purchases import WITH_ANOTHER, Cart, Sale
 from loadtest.roles import (
     BRIEF,
@@ -21,8 +21,6 @@ from loadtest.roles import (
     CART_B,
     LIMITED,
     MAIN,
-    OWN,
-    OWN_ROLES,
     TIMED,
     SaleTerms,
     format_sales,
@@ -228,21 +226,6 @@ def test_the_terms_of_a_role_are_those_of_the_main_sale_but_for_its_own() -> Non
     assert (brief.restock_cancelled, brief.restock_returned) == (False, True)
     assert terms_of(BRIEF, SaleTerms(1, 1, "guard")).stock == 1
     assert terms_of(LIMITED, MAIN_TERMS).limit == 10
-    for main in (MAIN_TERMS, SaleTerms(100_000, 1, "guard")):
-        own = [terms_of(role, main) for role in OWN_ROLES]
-        assert [(each.stock, each.limit) for each in own] == [(3, 2), (5, 3)] * len(OWN)
-
-
-def test_a_pair_of_own_sales_has_one_user_at_a_time() -> None:
-    sales = {role: Sale(role, None, 1, 0.0) for role in (MAIN, *OWN_ROLES)}
-    own = OwnSales(sales)
-    with own.use() as one, own.use() as other, own.use() as none:
-        assert none is None
-        assert {one, other} == {(f"{a}+{b}", (sales[a], sales[b])) for a, b in OWN}
-    with own.use() as again:
-        assert again in (one, other)
-    with OwnSales({MAIN: sales[MAIN]}).use() as none:
-        assert none is None
 
 
 def test_sales_are_named_by_their_roles() -> None:

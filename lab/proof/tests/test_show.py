@@ -54,13 +54,13 @@ def outcome(faults: tuple[str, ...] = (), verdict: str = "pass", **more: object)
     findings = [
         Finding(each.id, each.name, verdict, DETAIL, problems)
         for each in PROPERTIES.values()
-        if each.id != "P21"
+        if each.id != "P9"
     ]
     rates = {kind: Rate(10_000, 1) for kind in show.RATES}
     after = [Aftermath(each.fault, each.start, 123.45, rates, rates) for each in injected]
     return Result(
         1,
-        Verdict(findings, COUNTS, after, {"P21": "nobody was alone"}),
+        Verdict(findings, COUNTS, after, {"P9": "no fencing token is used"}),
         1.0,
         speed=Speed(9_624, 2.0, 95.4),
         faults=injected,
@@ -91,8 +91,8 @@ def test_a_verdict_is_whole_and_its_closing_line_comes_first(width):
         width,
         LINE,
         DETAIL,
-        *(each.name for each in PROPERTIES.values() if each.id != "P21"),
-        "Not judged, since nobody was alone: P21 contract.",
+        *(each.name for each in PROPERTIES.values() if each.id != "P9"),
+        "Not judged, since no fencing token is used: P9 fencing.",
     )
     places = [
         text.index(each) for each in ("PROVED", "Property", "orders in the database", "Again:")

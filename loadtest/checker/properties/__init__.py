@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from loadtest.checker.properties.contract import AsPromised
 from loadtest.checker.properties.delivery import DeliveredMails, FollowUpComplete
 from loadtest.checker.properties.hold import Hold, Window
 from loadtest.checker.properties.orders import (
@@ -49,7 +48,6 @@ PROPERTIES: dict[str, Property] = {
         Privacy(),
         DeliveredMails(),
         TrueAnswers(),
-        AsPromised(),
         VoucherLimit(),
         PaidFor(),
     )

@@ -28,7 +28,6 @@ class Need(StrEnum):
     FAULTS = "no fault is injected"
     CARTS = "no buyer of this mix fills a cart"
     PEEPERS = "no buyer of this mix asks for another buyer's order"
-    WALKERS = "no buyer of this mix has a sale to themselves"
     BILLS = "no cart changes while it is being ordered"
     MAILS = "the mails are not received here"
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadtest.framing import Response
-from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, OK, Shown, Told
+from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, OK, Shown
 from loadtest.purchases import Sale
 
 _ORDER_LINK = re.compile(rb"/orders/(\d{1,19})/")
@@ -81,11 +81,6 @@ class Answer(NamedTuple):
         return self.code == "busy"
 
     @property
-    def wants_repeat(self) -> bool:
-        """Whether the same call should be made again: no answer, too many calls, or no time."""
-        return self.unknown or self.status in (0, 429, 503)
-
-    @property
     def sold_out(self) -> bool:
         """Whether it says that too few units are left."""
         return self.code == "sold_out"
@@ -125,15 +120,6 @@ class Answer(NamedTuple):
             returned = sum(int(line["returned"]) for line in body["lines"])
             return Shown(amount, currency, status, refunded, returned)
         except (KeyError, TypeError, ValueError):
-            return None
-
-    @property
-    def told(self) -> Told | None:
-        """What a refusal or a sale says of the units that are left; None if it says nothing."""
-        said = {name: self.body[name] for name in Told.__struct_fields__ if name in self.body}
-        try:
-            return msgspec.convert(said, Told) if said else None
-        except msgspec.ValidationError:
             return None
 
     @property

@@ -49,10 +49,9 @@ def _under_its_key(cart: Cart, lines: tuple[Line, ...]) -> Ask:
     return _invalid(requests.cart(cart._replace(lines=lines)), 422, cart.key)
 
 
-def other_quantity(wanted: Purchase, quantity: int, sale: Sale | None = None) -> Ask:
-    """Return a request for another quantity, or of another sale, under a purchase's key."""
-    body = json_of(quantity=quantity)
-    request = requests.purchase_of((sale or wanted.sale).id, body)
+def other_quantity(wanted: Purchase, quantity: int) -> Ask:
+    """Return a request for another quantity under a purchase's key."""
+    request = requests.purchase_of(wanted.sale.id, json_of(quantity=quantity))
     return _invalid(request, 422, wanted.key)
 
 
@@ -65,12 +64,6 @@ def anothers_key(wanted: Purchase, *, ended: bool = False) -> Ask:
     """
     body = json_of(quantity=wanted.sale.limit + 1)
     return _invalid(requests.purchase_of(wanted.sale.id, body), 410 if ended else 409, wanted.key)
-
-
-def unnamed_part(order: str, step: str) -> Ask:
-    """Return a request to give a unit of an order of several lines back, without its line."""
-    request = requests.step_of(order, step, json_of(quantity=1))
-    return _invalid(request, 422, new_key(), order=order)
 
 
 def _purchases(bought: Purchase, token: str) -> Iterator[Ask]:
