@@ -2,5 +2,6 @@
 
 import shop.audit.report
 import shop.catalogue.models
+import shop.identity
 import shop.orders.models
 import shop.payments.models  # noqa: F401

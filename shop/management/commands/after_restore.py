@@ -1,10 +1,12 @@
-"""`manage.py after_restore`: never give out an id again that a lost row had."""
+"""`manage.py after_restore`: skip the ids of lost rows, and give the database a new identity."""
 
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection, transaction
+
+from shop.identity import renew
 
 SKIP, MOST = 1_000_000, 10**12
 
@@ -17,11 +19,12 @@ FROM pg_sequences WHERE schemaname = current_schema()
 
 
 class Command(BaseCommand):
-    """Advance all sequences, after the database was restored to an earlier point.
+    """Advance all sequences and renew the identity, after a restore to an earlier point.
 
     The rows written after that point are lost, but others still know their ids: the payment
     provider (an idempotency key names the order), buyers (a token names the buyer), Celery's queue
-    and mails. A new row with such an id would be taken for the lost one.
+    and mails. A new row with such an id would be taken for the lost one. The new identity is part of
+    what is sent from now on (`shop.identity`), so that it differs also if too few ids are skipped.
     """
 
     help = "After a restore to an earlier point: give out no id again that a lost row had."
@@ -40,4 +43,6 @@ class Command(BaseCommand):
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(ADVANCE, {"skip": options["skip"]})
             [(sequences,)] = cursor.fetchall()
+            identity = renew()
         self.stdout.write(f"{sequences} sequences continue {options['skip']} ids later.")
+        self.stdout.write(f"The database has a new identity: {identity}.")
