@@ -23,8 +23,8 @@ class Command(BaseCommand):
 
     The rows written after that point are lost, but others still know their ids: the payment
     provider (an idempotency key names the order), buyers (a token names the buyer), Celery's queue
-    and mails. A new row with such an id would be taken for the lost one. The new identity is part of
-    what is sent from now on (`shop.identity`), so that it differs also if too few ids are skipped.
+    and mails. A new row with such an id would be taken for the lost one. The new identity is part
+    of what is sent from now on (`shop.identity`), so that it differs also if too few are skipped.
     """
 
     help = "After a restore to an earlier point: give out no id again that a lost row had."
