@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from types import ModuleType
 from typing import Any
 
@@ -46,7 +46,8 @@ class Flaw:
 class Check:
     """What is tried with a learner's lock: clients, the faults, and the failures that count.
 
-    `most` bounds the deviations of a schedule, `limit` the schedules.
+    `most` bounds the deviations of a schedule, `limit` the schedules.  An option `ttl` is the lease
+    that the lock is given; a lock that takes none has the course's, and is not tried with others.
     """
 
     options: Mapping[str, Any]
@@ -55,6 +56,9 @@ class Check:
     most: int = 2
     limit: int = 600
 
+
+TTL = 10
+"""Every lease of the course, in seconds, unless a check gives another one."""
 
 # -- clients; each set-up takes the `kind` of lock and the options of flaws and checks
 
@@ -67,15 +71,24 @@ def add_clients(
     work: Mapping[str, float] | None = None,
     gaps: Sequence[float] = (0.0, 0.1, 0.2),
     skew: Mapping[str, float] | None = None,
+    visitor: bool = False,
+    heir: float | None = None,
+    ttl: int = TTL,
     **options: Any,
 ) -> None:
     """Add clients of any kind of server, A first, then B, …
 
-    `work` is in seconds, `gaps` are the arrival times, `skew` says how far a clock is ahead.
+    `work` is in seconds, `gaps` are the arrival times, `skew` says how far a clock is ahead.  With
+    `visitor`, one more client comes a day later; with `heir` one that comes so many seconds after
+    the start, when a lease of `ttl` seconds is over.
     """
     for name, gap in zip(names, gaps, strict=False):
         seconds, ahead = (work or {}).get(name, 2.0), (skew or {}).get(name, 0.0)
         simulation.client(name, make, work=seconds, after=gap, skew=ahead, **options)
+    if visitor:
+        simulation.visitor(make)
+    if heir is not None:
+        simulation.heir(make, lease=ttl, after=heir)
 
 
 def redis_clients(
@@ -83,14 +96,14 @@ def redis_clients(
     kind: Callable[..., Any],
     *,
     settings: Mapping[str, Any] | None = None,
+    ttl: int = TTL,
     left_behind: tuple[str, ...] = (),
-    visitor: bool = False,
     replicated: bool = False,
     **options: Any,
 ) -> None:
-    """Add clients of one server, which make the lock with `settings`.
+    """Add clients of one server, which make the lock with `settings`, or with a lease of `ttl`.
 
-    `left_behind` is a command that ran before; with `visitor`, one more client comes a day later.
+    `left_behind` is a command that ran before.
     """
     server = RedisServer(simulation.world, lock_key=KEY, replicated=replicated)
     if left_behind:
@@ -98,11 +111,22 @@ def redis_clients(
         simulation.given((Text(_("keeps, from before:")), *left_behind), server=server.name)
 
     def make() -> Any:
-        return kind(SimulatedRedis(server), KEY, **(settings or {}))
+        return kind(SimulatedRedis(server), KEY, **(settings or lease_argument(kind, ttl)))
 
-    add_clients(simulation, make, **options)
-    if visitor:
-        simulation.visitor(make)
+    add_clients(simulation, make, ttl=ttl, **options)
+
+
+LEASE_ARGUMENTS = ("ttl", "lease")
+
+
+def lease_argument(kind: Callable[..., Any], seconds: int) -> dict[str, int]:
+    """Return the argument that gives a lock its lease; empty if it takes none."""
+    made_of = kind if isinstance(kind, type) else getattr(kind, "lock", kind)
+    try:
+        names = signature(made_of).parameters
+    except (TypeError, ValueError):  # a class without a signature
+        return {}
+    return next(({name: seconds} for name in LEASE_ARGUMENTS if name in names), {})
 
 
 def production_clients(
@@ -143,7 +167,6 @@ class Shop:
             self.simulation.monitor.report(wrong, why)
 
 
-TTL = 10  # every lease of the course, in seconds
 EXPIRED = ("SETNX", KEY, str(EPOCH / MICROSECONDS - 5))
 """A key that is left behind, with the end of its lease as its value."""
 
@@ -154,6 +177,31 @@ OVERTIME = {"A": 12.0, "B": 4.0}
 LATE_WRITER = {"A": 6.0, "B": 1.0}
 
 ONE_ENTERS = (Wrong.TWO_HOLDERS, Wrong.NOBODY_ENTERS)
+KEEPS_OUT = (Wrong.NOT_THEIRS, Wrong.TWO_HOLDERS)
+
+TRUSTED = TTL - 0.5
+"""Seconds for which a holder certainly holds a lease of the course."""
+
+OTHER_TTLS = (4, 25)
+"""Further leases, in seconds, which a lock that takes one must use."""
+
+ROUNDING = 1.5
+"""Seconds by which a lease may end late: some round it up to the next whole second."""
+
+
+def _keeps(ttl: int) -> Check:
+    """Return the check that nobody else enters before a lease is over."""
+    options = {"ttl": ttl, "work": {"A": ttl - 0.5}, "gaps": (0.0, ttl - 0.7)}
+    return Check(options, Faults.NOTHING, (Wrong.TWO_HOLDERS,))
+
+
+def _ends(ttl: int, **options: Any) -> Check:
+    """Return the check that a dead holder's lock is free when its lease is over.
+
+    A works for no time, so that its lease begins when the run does, wherever A dies.
+    """
+    alone = {"names": "A", "work": {"A": 0.0}, "ttl": ttl, "heir": ttl + ROUNDING}
+    return Check({**alone, **options}, Faults.CRASH, (Wrong.OUTLIVED,))
 
 
 class Faults:
@@ -170,10 +218,28 @@ class Faults:
 class Checks:
     """The checks of several lessons."""
 
+    # B dies while A, which held the lock before, lives on: a watchdog renews its own lock only.
+    RENEWS_ITS_OWN = Check(
+        {"gaps": (0.0, 1.0), "work": {"A": 0.0, "B": 0.0}, "lingers": "A", "heir": TTL + 2.5},
+        FaultModel(frozenset({Act.CRASH}), victims=("B",), most_faults=1),
+        (Wrong.OUTLIVED,),
+    )
+
     AT_ONCE = Check(TOGETHER, Faults.SWITCHES, ONE_ENTERS, most=3)
     SURVIVES_A_CRASH = Check({"timeout": 15.0, "visitor": True}, Faults.CRASH_OR_SWITCH, ONE_ENTERS)
     FAST_CLOCK = Check(FAST_B, Faults.NOTHING, (Wrong.TWO_HOLDERS, Wrong.MOVED))
-    LATE_RELEASE = Check({"work": OVERTIME}, Faults.NOTHING, (Wrong.NOT_THEIRS,))
+    # A's lease ends while it works, and B has the lock when A lets go.  C must not get in then.
+    LATE_RELEASE = Check(
+        {"names": "ABC", "work": {"A": 14.0, "B": 8.0}, "trusts": TRUSTED},
+        Faults.NOTHING,
+        KEEPS_OUT,
+    )
+    # A stands still between any two of its commands while B gets the lock.
+    PAUSED_RELEASE = Check(
+        {"names": "ABC", "work": {"B": 9.0}, "timeout": 40.0, "trusts": TRUSTED},
+        Faults.LONG_PAUSE,
+        KEEPS_OUT,
+    )
     OVERTIME_ALONE = Check(
         {"work": OVERTIME}, Faults.NOTHING, (Wrong.TWO_HOLDERS, Wrong.NOT_THEIRS)
     )
@@ -183,6 +249,17 @@ class Checks:
         Faults.CRASH_OR_SWITCH,
         (Wrong.TWO_HOLDERS, Wrong.MOVED, Wrong.ORPHANED),
     )
+
+
+LEASES = (
+    *(check for ttl in (TTL, *OTHER_TTLS) for check in (_keeps(ttl), _ends(ttl))),
+    _ends(TTL, skew={"A": 15.0}),
+)
+"""The lease that the lock is given is its lease, neither shorter nor longer, whatever the clocks of
+the clients show."""
+
+LOCK_DUTIES = (Checks.AT_ONCE, Checks.SURVIVES_A_CRASH, *LEASES)
+"""What each lock of one server owes, whatever its lesson is about."""
 
 
 # -- what is not right in a run that nothing disturbs
@@ -246,8 +323,8 @@ class Plan:
     """What a lesson's `__init__.py` says.
 
     `clients` sets up a run.  `solution` is the lesson whose lock solves the exercise, or `OWN`.
-    `methods` are what makes a class of a file its lock; `quiet` the options of a run that nothing
-    disturbs; `judge` says why such a run is not right.
+    `methods` are what makes a class of a file its lock; `quiet` the options of the runs that no
+    fault disturbs; `judge` says why such a run is not right.
     """
 
     flaws: tuple[Flaw, ...]
@@ -256,7 +333,7 @@ class Plan:
     judge: Callable[[Run], Reason] = each_enters
     solution: str = OWN
     methods: tuple[str, ...] = ("acquire", "release")
-    quiet: Mapping[str, Any] = field(default_factory=dict)
+    quiet: tuple[Mapping[str, Any], ...] = ({},)
 
     def lock_in(self, module: ModuleType) -> type | None:
         """Return the lock that a module defines: its last class with the methods."""

@@ -68,6 +68,7 @@ class Wrong(StrEnum):
 
     TWO_HOLDERS = _("two holders at once")
     NOBODY_ENTERS = _("nobody can ever enter")
+    OUTLIVED = _("a dead holder's lock outlives its lease")
     NOT_THEIRS = _("another's lock released")
     MOVED = _("another's lock changed")
     ORPHANED = _("the lock is held by nobody")

@@ -81,9 +81,10 @@ class Server:
 class Process:
     """A client's operating system process: it has a clock and can crash or be paused."""
 
-    def __init__(self, name: str, *, skew: float = 0.0) -> None:
+    def __init__(self, name: str, *, skew: float = 0.0, booted: float = 0.0) -> None:
         self.name = name
         self.skew = round(skew * MICROSECONDS)
+        self.booted = round(booted * MICROSECONDS)  # before the run; its monotonic clock counts it
         self.crashed = False
         self.crashed_at = 0
         self.paused_until = 0

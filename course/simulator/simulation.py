@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
 from types import ModuleType
 from typing import Any
 
@@ -49,13 +50,17 @@ class Simulation:
         skew: float = 0.0,
         writes: bool = False,
         forgets: str = "",
-        must_enter: bool = False,
+        lingers: str = "",
+        trusts: float | None = None,
+        must_enter: tuple[Wrong, str] | None = None,
     ) -> None:
         """Add a process that acquires the lock once, works for `work` seconds and releases it.
 
         It starts `after` seconds from now with a wall clock `skew` seconds ahead; if it `writes`,
         it writes to the guarded resource after the work, with the lock's `token` if it has one.
-        The client that `forgets` never releases.  If one that `must_enter` cannot, none ever can.
+        The client that `forgets` never releases; the one that `lingers` lives on after its release.
+        Each counts as a holder for `trusts` seconds at most, which is to the end if that is None.
+        If one that `must_enter` cannot, although nobody is inside, that is what goes wrong.
         """
 
         def run() -> None:
@@ -63,10 +68,10 @@ class Simulation:
             self.monitor.asks(name)
             if not self._attempt(name, lambda: lock.acquire(timeout)):
                 if must_enter and not self.monitor.inside:
-                    why = Text(_("nobody holds the lock, and a day later it is still taken"))
-                    self.monitor.report(Wrong.NOBODY_ENTERS, why, name)
+                    self.monitor.report(*must_enter, name)
                 return
-            attempt = self.monitor.enters(name)
+            until = inf if trusts is None else self.world.seconds() + trusts
+            attempt = self.monitor.enters(name, lambda: self.world.seconds() < until)
             self.works(name, work)
             if work:
                 self.world.sleep(work)
@@ -77,6 +82,9 @@ class Simulation:
                 self.note(name, Text(_("forgets to let go, and idles")))
                 self.world.wait(None)
             lock.release()
+            if lingers == name:
+                self.note(name, Text(_("has let go, and lives on")))
+                self.world.wait(None)
 
         self.start(name, run, after=after, skew=skew)
 
@@ -128,7 +136,15 @@ class Simulation:
 
     def visitor(self, make: Callable[[], Any]) -> None:
         """Add a client that comes a day later."""
-        self.client("Visitor", make, timeout=0.0, work=0.0, after=DAY, must_enter=True)
+        why = Text(_("nobody holds the lock, and a day later it is still taken"))
+        found = (Wrong.NOBODY_ENTERS, why)
+        self.client("Visitor", make, timeout=0.0, work=0.0, after=DAY, must_enter=found)
+
+    def heir(self, make: Callable[[], Any], *, lease: float, after: float) -> None:
+        """Add a client that comes when the last lease, of so many seconds, has ended."""
+        why = Text(_("nobody holds the lock, its lease of %s s has ended, and it is taken"), lease)
+        found = (Wrong.OUTLIVED, why)
+        self.client("Heir", make, timeout=0.0, work=0.0, after=after, must_enter=found)
 
     def _check_orphan(self, name: str) -> None:
         for server in self.world.servers.values():

@@ -42,7 +42,7 @@ class StandIn:
 
 
 def _time(world: World, name: str) -> Any:
-    clock = world.seconds  # never steps
+    clock = world.monotonic  # never steps
     return {
         "time": world.time_of_day, "sleep": world.sleep, "monotonic": clock, "perf_counter": clock,
     }.get(name)  # fmt: skip

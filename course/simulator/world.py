@@ -49,6 +49,7 @@ def current() -> World | None:
 
 
 HORIZON = 2 * 86_400 * MICROSECONDS
+BOOTED, BOOTED_APART = 8192.0, 512.0  # s
 """The end of virtual time."""
 
 
@@ -77,8 +78,13 @@ class World:
     # -- for scenarios
 
     def process(self, name: str, *, skew: float = 0.0) -> Process:
-        """Return a new process whose wall clock is `skew` seconds ahead."""
-        made = self.processes[name] = Process(name, skew=skew)
+        """Return a new process whose wall clock is `skew` seconds ahead.
+
+        Each runs on a machine of its own, of which the later ones were started later: their
+        monotonic clocks have nothing in common.
+        """
+        booted = max(0.0, BOOTED - BOOTED_APART * len(self.processes))
+        made = self.processes[name] = Process(name, skew=skew, booted=booted)
         return made
 
     def spawn(
@@ -136,8 +142,12 @@ class World:
         return self.running.process
 
     def seconds(self) -> float:
-        """Return the monotonic clock of every process."""
+        """Return the seconds since the run began."""
         return self.now / MICROSECONDS
+
+    def monotonic(self) -> float:
+        """Return the monotonic clock of the running thread's process."""
+        return (self.me().booted + self.now) / MICROSECONDS
 
     def time_of_day(self) -> float:
         """Return the wall clock of the running thread's process."""

@@ -39,15 +39,24 @@ def test_a_day_passes_in_no_time_and_clocks_can_differ():
     seen: list[float] = []
 
     def run() -> None:
-        start = TIME.time()
+        start, steady = TIME.time(), TIME.monotonic()
         TIME.sleep(86_400)
-        seen.extend([TIME.time() - start, TIME.monotonic(), start])
+        seen.extend([TIME.time() - start, TIME.monotonic() - steady, start])
 
     world.spawn(world.process("A", skew=15.0), run)
     began = time.monotonic()
     world.run()
     assert time.monotonic() - began < 60
     assert seen == [86_400.0, 86_400.0, 1_700_000_015.0]
+
+
+def test_monotonic_clocks_of_two_processes_have_nothing_in_common():
+    world = World(Replay(()))
+    seen: list[float] = []
+    for name in "AB":
+        world.spawn(world.process(name), lambda: seen.append(TIME.monotonic()), after=len(seen) + 1)
+    world.run()
+    assert seen[0] > seen[1] + 60
 
 
 def test_outside_of_a_simulation_the_stand_ins_are_the_real_thing():

@@ -1,6 +1,6 @@
 """Lesson 1: the holder dies between its two commands."""
 
-from course.plan import Checks, Faults, Flaw, Plan
+from course.plan import LOCK_DUTIES, Faults, Flaw, Plan
 from course.simulator.history import Wrong
 
 PLAN = Plan(
@@ -11,6 +11,6 @@ PLAN = Plan(
             breaks="before command 2 of A's acquire: crash",
         ),
     ),
-    checks=(Checks.SURVIVES_A_CRASH, Checks.AT_ONCE),
+    checks=LOCK_DUTIES,
     solution="set-nx-ex",
 )  # fmt: skip

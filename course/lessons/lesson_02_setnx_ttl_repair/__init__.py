@@ -1,6 +1,6 @@
 """Lesson 2: two waiters repair one key, and repair the key of a holder that lives."""
 
-from course.plan import EXPIRED, ONE_ENTERS, TOGETHER, TTL, Check, Checks, Faults, Flaw, Plan
+from course.plan import EXPIRED, LOCK_DUTIES, ONE_ENTERS, TOGETHER, TTL, Check, Faults, Flaw, Plan
 from course.simulator.history import MICROSECONDS, Wrong
 from course.simulator.simulation import KEY
 from course.simulator.world import EPOCH
@@ -28,7 +28,7 @@ PLAN = Plan(
     ),
     checks=(
         Check({**TOGETHER, "left_behind": DEAD_KEY}, Faults.SWITCHES, ONE_ENTERS),
-        Checks.AT_ONCE,
-        Checks.SURVIVES_A_CRASH,
+        *LOCK_DUTIES,
     ),
+    quiet=({}, {"left_behind": DEAD_KEY}),
 )  # fmt: skip

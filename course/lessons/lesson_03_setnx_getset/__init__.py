@@ -1,6 +1,6 @@
 """Lesson 3: every client trusts its own clock, and the value has no owner."""
 
-from course.plan import EXPIRED, FAST_B, OVERTIME, TOGETHER, Checks, Faults, Flaw, Plan
+from course.plan import EXPIRED, FAST_B, LOCK_DUTIES, OVERTIME, TOGETHER, Checks, Faults, Flaw, Plan
 from course.simulator.history import Wrong
 
 PLAN = Plan(
@@ -13,6 +13,6 @@ PLAN = Plan(
         ),
         Flaw("no-owner", Wrong.NOT_THEIRS, Faults.NOTHING, "get-compare-del", {"work": OVERTIME}),
     ),
-    checks=(Checks.FAST_CLOCK, Checks.RACE, Checks.LATE_RELEASE, Checks.AT_ONCE),
+    checks=(Checks.FAST_CLOCK, Checks.RACE, Checks.LATE_RELEASE, *LOCK_DUTIES),
     solution="token-lua",
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Lesson 4: the flaws of lesson 3, and a key that goes away between GET and GETSET."""
 
-from course.plan import EXPIRED, FAST_B, TOGETHER, Checks, Faults, Flaw, Plan
+from course.plan import EXPIRED, FAST_B, LOCK_DUTIES, TOGETHER, Checks, Faults, Flaw, Plan
 from course.simulator.history import Wrong
 
 SHORT = {**TOGETHER, "work": {"B": 0.0}}
@@ -14,6 +14,6 @@ PLAN = Plan(
         ),
         Flaw("fast-clock", Wrong.TWO_HOLDERS, Faults.NOTHING, "lua-setnx-expire", FAST_B),
     ),
-    checks=(Checks.FAST_CLOCK, Checks.RACE, Checks.AT_ONCE),
+    checks=(Checks.FAST_CLOCK, Checks.RACE, *LOCK_DUTIES),
     solution="lua-setnx-expire",
 )  # fmt: skip

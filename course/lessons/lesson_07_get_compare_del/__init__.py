@@ -1,6 +1,6 @@
 """Lesson 7: the client compares, and a pause comes before it deletes."""
 
-from course.plan import Check, Checks, Faults, Flaw, Plan
+from course.plan import LOCK_DUTIES, Checks, Faults, Flaw, Plan
 from course.simulator.history import Wrong
 
 SLOW = {"timeout": 20.0, "work": {"B": 8.0}}
@@ -12,6 +12,6 @@ PLAN = Plan(
             breaks="before command 2 of A's release: pause 15 s",
         ),
     ),
-    checks=(Check(SLOW, Faults.LONG_PAUSE, (Wrong.NOT_THEIRS,)), Checks.AT_ONCE),
+    checks=(Checks.LATE_RELEASE, Checks.PAUSED_RELEASE, *LOCK_DUTIES),
     solution="token-lua",
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Lesson 8: the work outlasts the lease, and waiters poll."""
 
-from course.plan import OVERTIME, PRODUCTION, Checks, Faults, Flaw, Plan
+from course.plan import LOCK_DUTIES, OVERTIME, PRODUCTION, Checks, Faults, Flaw, Plan
 from course.simulator.history import Wrong
 
 PLAN = Plan(
@@ -12,6 +12,8 @@ PLAN = Plan(
             fair=True,
         ),
     ),
-    checks=(Checks.OVERTIME_ALONE, Checks.SURVIVES_A_CRASH, Checks.AT_ONCE),
+    checks=(
+        Checks.OVERTIME_ALONE, Checks.PAUSED_RELEASE, *LOCK_DUTIES, Checks.RENEWS_ITS_OWN,
+    ),
     solution="watchdog",
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Lesson 9: a paused holder, a fail-over, a lost message."""
 
-from course.plan import PRODUCTION, Check, Checks, Faults, Flaw, Plan
+from course.plan import LOCK_DUTIES, PRODUCTION, Check, Checks, Faults, Flaw, Plan
 from course.simulator.history import Wrong
 from course.simulator.schedule import Act, FaultModel
 
@@ -26,9 +26,10 @@ PLAN = Plan(
     ),
     checks=(
         Checks.OVERTIME_ALONE,
-        Checks.SURVIVES_A_CRASH,
         Check({"writes": True}, Faults.LONG_PAUSE, (Wrong.STALE_WRITE,)),
-        Checks.AT_ONCE,
+        Checks.PAUSED_RELEASE,
+        *LOCK_DUTIES,
+        Checks.RENEWS_ITS_OWN,
     ),
-    quiet={"writes": True},
+    quiet=({"writes": True}, {"writes": True, "skew": {"A": 15.0}}),
 )  # fmt: skip

@@ -3,7 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
-from course.plan import LATE_WRITER, PRODUCTION, Check, Faults, Flaw, Plan, add_clients
+from course.plan import (
+    KEEPS_OUT,
+    LATE_WRITER,
+    LEASES,
+    ONE_ENTERS,
+    PRODUCTION,
+    TRUSTED,
+    TTL,
+    Check,
+    Faults,
+    Flaw,
+    Plan,
+    add_clients,
+    lease_argument,
+)
 from course.simulator.history import Text, Wrong, _
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
@@ -21,6 +35,16 @@ NAMES = ("redis", "redis-2", "redis-3", "redis-4", "redis-5")
 """The first one has the usual name, so that a fault of "redis" hits one of the five."""
 
 CUT_OFF = {"work": LATE_WRITER, "cut_off": (4, 5)}
+LATE = {
+    "names": "ABC",
+    "gaps": (0.0, 0.1, 0.2),
+    "work": {"A": 14.0, "B": 8.0},
+    "trusts": TRUSTED,
+}
+"""A's lease ends while it works, and B has the lock when A lets go."""
+
+MINORITY = {"gaps": (0.0, 0.1), "work": {"A": 9.0}, "cut_off": (1, 2, 3)}
+"""A reaches two of five, which is not enough to enter."""
 
 
 def clients(
@@ -30,9 +54,14 @@ def clients(
     cut_off: tuple[int, ...] = (),
     gaps: tuple[float, ...] = (0.0, 4.0),
     writes: bool = True,
+    ttl: int = TTL,
+    enough: bool = False,
     **options: Any,
 ) -> None:
-    """Add clients of five servers; A cannot reach those in `cut_off`, numbered from 1."""
+    """Add clients of five servers; A cannot reach those in `cut_off`, numbered from 1.
+
+    With `enough`, the servers that each client reaches are enough for it to get the lock.
+    """
     # No key to watch: one server's key does not tell whether a majority holds the lock.
     servers = [RedisServer(simulation.world, name=name, replicated=True) for name in NAMES]
     for server in [servers[number - 1] for number in cut_off]:
@@ -40,9 +69,13 @@ def clients(
         simulation.given(Text(_("cannot reach %s"), server.name), who="A")
 
     def make() -> Any:
-        return kind([SimulatedRedis(server) for server in servers], KEY)
+        clients = [SimulatedRedis(server) for server in servers]
+        return kind(clients, KEY, **lease_argument(kind, ttl))
 
-    add_clients(simulation, make, gaps=gaps, writes=writes, **options)
+    if enough:
+        why = Text(_("a client reaches three of five servers, and cannot get the lock"))
+        options["must_enter"] = (Wrong.NOBODY_ENTERS, why)
+    add_clients(simulation, make, gaps=gaps, writes=writes, ttl=ttl, **options)
 
 
 PLAN = Plan(
@@ -60,7 +93,16 @@ PLAN = Plan(
     checks=(
         Check({}, Faults.LONG_PAUSE, (Wrong.STALE_WRITE,), limit=60),
         Check(CUT_OFF, CLOCK_JUMP, (Wrong.STALE_WRITE,), limit=60),
+        *(
+            Check({"names": "A", "cut_off": gone, "enough": True}, Faults.NOTHING, ONE_ENTERS)
+            for gone in ((1, 2), (4, 5))
+        ),
+        Check(MINORITY, Faults.NOTHING, (Wrong.TWO_HOLDERS,)),
+        Check({"gaps": (0.0, 0.0)}, Faults.SWITCHES, ONE_ENTERS, limit=60),
+        Check(LATE, Faults.NOTHING, KEEPS_OUT),
+        *LEASES,
     ),
     clients=clients,
-    quiet={"gaps": (0.0, 0.1)},
+    # The numbers of the grants come from no client's clock.
+    quiet=({"gaps": (0.0, 0.1)}, {"gaps": (0.0, 0.1), "skew": {"A": 15.0}}),
 )  # fmt: skip

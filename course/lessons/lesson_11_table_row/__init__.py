@@ -18,7 +18,6 @@ def clients(
     kind: Callable[..., Any],
     *,
     cleaner: bool = False,
-    visitor: bool = False,
     **options: Any,
 ) -> None:
     """Add clients, and perhaps the job that deletes old rows."""
@@ -26,8 +25,6 @@ def clients(
     add_clients(simulation, lambda: kind(server.connect(), KEY), **options)
     if cleaner:
         simulation.start("Cleaner", partial(_clean, simulation, server))
-    if visitor:
-        simulation.visitor(lambda: kind(server.connect(), KEY))
 
 
 def _clean(simulation: Simulation, server: TableServer) -> None:
@@ -50,7 +47,8 @@ PLAN = Plan(
     ),
     checks=(
         Check({"work": SLOW, "cleaner": True}, Faults.NOTHING, ONE_ENTERS),
-        Check({}, Faults.CRASH_OR_SWITCH, ONE_ENTERS),
+        Check({"visitor": True}, Faults.CRASH_OR_SWITCH, ONE_ENTERS),
+        Check({"visitor": True, "cleaner": True}, Faults.CRASH_OR_SWITCH, ONE_ENTERS),
     ),
     clients=clients,
 )  # fmt: skip

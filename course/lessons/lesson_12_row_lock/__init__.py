@@ -32,8 +32,9 @@ PLAN = Plan(
         ),
     ),
     checks=(
-        Check({"row_exists": False}, Faults.CRASH_OR_SWITCH, ONE_ENTERS),
-        Check({}, Faults.CRASH_OR_SWITCH, ONE_ENTERS),
+        Check({"row_exists": False, "visitor": True}, Faults.CRASH_OR_SWITCH, ONE_ENTERS),
+        Check({"visitor": True}, Faults.CRASH_OR_SWITCH, ONE_ENTERS),
     ),
     clients=clients,
+    quiet=({}, {"row_exists": False}),
 )  # fmt: skip

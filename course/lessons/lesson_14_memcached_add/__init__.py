@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from course.plan import Check, Faults, Flaw, Plan, add_clients
+from course.plan import LOCK_DUTIES, TTL, Flaw, Plan, add_clients, lease_argument
 from course.simulator.history import Text, Wrong, _
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, FaultModel
@@ -92,10 +92,16 @@ class SimulatedMemcached:
         return None if self._get(key) is None else self._model.data.revision[key.encode()]
 
 
-def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
+def clients(
+    simulation: Simulation, kind: Callable[..., Any], *, ttl: int = TTL, **options: Any
+) -> None:
     """Add two clients."""
     server = MemcachedServer(simulation.world, lock_key=KEY)
-    add_clients(simulation, lambda: kind(SimulatedMemcached(server), KEY))
+
+    def make() -> Any:
+        return kind(SimulatedMemcached(server), KEY, **lease_argument(kind, ttl))
+
+    add_clients(simulation, make, ttl=ttl, **options)
 
 
 PLAN = Plan(
@@ -105,7 +111,7 @@ PLAN = Plan(
             breaks="before command 1 of B's acquire: evict memcached",
         ),
     ),
-    checks=(Check({}, Faults.SWITCHES, (Wrong.TWO_HOLDERS,)),),
+    checks=LOCK_DUTIES,
     clients=clients,
     solution="memcached-add",
 )  # fmt: skip

@@ -8,13 +8,15 @@ from course.simulator.history import Text, Wrong, _
 from course.simulator.simulation import Simulation
 from course.simulator.table import TableServer
 
+KEY = "order-7"
+
 
 def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
     """Let a buyer buy once; a connection may be lost."""
     shop, server = Shop(simulation), TableServer(simulation.world)
 
     def run() -> Any:
-        return kind(lambda: server.connect(autocommit=False)).buy("order-7")
+        return kind(lambda: server.connect(autocommit=False)).buy(KEY)
 
     def compare() -> None:
         told, orders = shop.answers.get("A"), server.committed("orders")
@@ -23,6 +25,8 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
         right = gave_up or told == ("sold" if orders else "refused")
         why = Text(_("the buyer was told %s; orders in the database: %s"), repr(told), len(orders))
         shop.expect(right, Wrong.FALSE_ANSWER, why)
+        strange = Text(_("the buyer ordered once, as %s, and the database has %s"), KEY, [*orders])
+        shop.expect({*orders} <= {KEY}, Wrong.DOUBLED, strange)
         shop.expect(bool(orders or faults), Wrong.FALSE_ANSWER, Text(_("nobody could buy")))
 
     shop.start("A", run)

@@ -29,18 +29,25 @@ class Api(Server):
         self.call(("POST", "/orders", f"Idempotency-Key: {key}"), run)
 
 
-def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
-    """Let a client place one order; a request or an answer may be lost."""
+def clients(simulation: Simulation, kind: Callable[..., Any], *, names: str = "A") -> None:
+    """Let each client place one order; a request or an answer may be lost."""
     shop = Shop(simulation)
     api = Api(simulation.world)
 
     def compare() -> None:
         why = Text(_("the buyer wanted one order and has %s"), len(api.orders))
-        shop.expect(len(api.orders) == 1, Wrong.DOUBLED, why)
+        if len(names) > 1:
+            why = Text(
+                _("%s buyers wanted one order each and have %s"), len(names), len(api.orders)
+            )
+        shop.expect(len(api.orders) == len(names), Wrong.DOUBLED, why)
 
-    shop.start("A", lambda: kind(api).place())
+    for name in names:
+        shop.start(name, lambda: kind(api).place())
     simulation.world.on_end.append(compare)
 
+
+TWO = {"names": "AB"}
 
 PLAN = Plan(
     flaws=(
@@ -49,8 +56,9 @@ PLAN = Plan(
             breaks="before command 1 of A's run: lose reply",
         ),
     ),
-    checks=(Check({}, Faults.LOST, tuple(Wrong)),),
+    checks=(Check({}, Faults.LOST, tuple(Wrong)), Check(TWO, Faults.LOST, tuple(Wrong), most=1)),
     clients=clients,
     judge=nothing_wrong,
+    quiet=({}, TWO),
     methods=("place",),
 )  # fmt: skip
