@@ -159,7 +159,8 @@ metrics.declare(
     Declared("commit_unknown", "counter", "commits whose result the database did not tell"),
     Declared("tried_again", "counter", "transactions repeated after a connection failed"),
     Declared("limit_raced", "counter", "transactions repeated because another purchase was faster"),
-    Declared("connections_dead", "counter", "connections found dead before they were used"),
+    Declared("connections_dead", "counter", "connections found dead or read-only before their use"),
+    Declared("connections_discarded", "counter", "sessions ended since a statement failed in them"),
     Declared("stale_token", "counter", "writes refused because a newer lock holder had written"),
 )
 

@@ -13,10 +13,18 @@ it, so that a later reader is told of an order that the next failover loses. So 
 instead: it closes the connection, and the transaction stays undecided, with its locks, until a
 standby has it or the primary is deposed. Its outcome is unknown, and a retry with the same key
 finds it.
+
+A session may live and be of no use: it was opened while its server took no writes, during a
+fail-over behind a fixed address or maintenance, or it inherited a bad setting of the database or
+the role. Such a session would fail every request until its age ends it. So a connection asks for a
+server that takes writes (`target_session_attrs`), a session that has become read-only is discarded
+when it is next taken from the pool (the server reports that unasked), and so is one on which a
+statement failed for a reason that another session may not have.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,7 +35,9 @@ import psycopg
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql import base
+from django.db.utils import DatabaseErrorWrapper
 from django.utils.functional import cached_property
+from psycopg.errors import ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
@@ -39,17 +49,36 @@ OPTION = "commit_within"
 """In a database's OPTIONS: seconds to wait for the answer to a commit; 0: as long as it takes."""
 
 
+FOR_WRITES = "read-write"
+"""libpq's name for sessions that take writes, in the parameter `target_session_attrs`."""
+
+FAULTLESS = frozenset({"22", "23", "40", "IN"})
+"""Classes of SQLSTATE for which a session is not to blame: data, constraints, transactions that met
+another one, and the conditions of `inventory_require`."""
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     """A Django connection that is never a dead one of the pool, and waits for no commit forever.
 
-    It borrows from its thread's share of the pool.
+    It borrows from its thread's share of the pool. Unless `target_session_attrs` says otherwise, in
+    the database's OPTIONS or in libpq's variable `PGTARGETSESSIONATTRS`, its server takes writes.
     """
+
+    discards_session = False
+    """Whether the session ends when it is returned, instead of serving the next request."""
 
     def get_connection_params(self) -> dict[str, Any]:
         """Return what psycopg needs, without the option of this engine."""
         parameters: dict[str, Any] = super().get_connection_params()
         parameters.pop(OPTION, None)
+        if "PGTARGETSESSIONATTRS" not in os.environ:
+            parameters.setdefault("target_session_attrs", FOR_WRITES)
         return parameters
+
+    @cached_property
+    def wrap_database_errors(self) -> DatabaseErrorWrapper:
+        """Django's wrapper of errors, which also notes what they say about the session."""
+        return _ErrorWrapper(self)
 
     def _commit(self) -> None:
         if self.connection.info.transaction_status == TransactionStatus.IDLE:
@@ -104,14 +133,42 @@ class DatabaseWrapper(base.DatabaseWrapper):
             psycopg.OperationalError: no connection can be made, or none became free in time.
         """
         self.__dict__.pop("pool", None)
+        self.discards_session = False
         pool = self.pool
         _connected.set(True)
+        for_writes = conn_params.get("target_session_attrs") == FOR_WRITES
         connection = super().get_new_connection(conn_params)
-        while pool and feature_flags().connections and not is_alive(connection):
+        while (
+            pool
+            and feature_flags().connections
+            and not (is_alive(connection) and (takes_writes(connection) or not for_writes))
+        ):
             metrics.count("connections_dead")
-            pool.putconn(connection)  # closed by now, so the pool replaces it
+            connection.close()  # so that the pool replaces it
+            pool.putconn(connection)
             connection = super().get_new_connection(conn_params)
         return connection
+
+    def _close(self) -> None:
+        if self.discards_session and self.connection is not None and self.pool:
+            metrics.count("connections_discarded")
+            self.connection.close()  # so that the pool replaces it
+        super()._close()  # type: ignore[misc]  # missing in django-stubs
+
+
+class _ErrorWrapper(DatabaseErrorWrapper):
+    wrapper: DatabaseWrapper
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if kind is None:
+            return
+        state = getattr(error, "sqlstate", None)
+        if state is not None and state[:2] not in FAULTLESS:
+            self.wrapper.discards_session = True
+        if isinstance(error, ReadOnlySqlTransaction):
+            # psycopg calls it an internal error. It is an outage, like a server that is starting.
+            raise OperationalError(*error.args).with_traceback(traceback) from error
+        super().__exit__(kind, error, traceback)
 
 
 def is_alive(connection: psycopg.Connection[Any]) -> bool:
@@ -123,6 +180,16 @@ def is_alive(connection: psycopg.Connection[Any]) -> bool:
     except psycopg.OperationalError:
         return False
     return True
+
+
+def takes_writes(connection: psycopg.Connection[Any]) -> bool:
+    """Return False if the server has reported that a session is read-only; asks nothing.
+
+    PostgreSQL reports both settings since version 14, when a session begins and whenever one of
+    them changes. Of an older server this returns True.
+    """
+    reported = connection.pgconn.parameter_status
+    return b"on" not in (reported(b"in_hot_standby"), reported(b"default_transaction_read_only"))
 
 
 @contextmanager

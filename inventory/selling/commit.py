@@ -16,12 +16,11 @@ import psycopg
 from django.db import (
     DatabaseError,
     InterfaceError,
-    InternalError,
     OperationalError,
     connection,
     transaction,
 )
-from psycopg.errors import ReadOnlySqlTransaction
+from psycopg.pq import TransactionStatus
 from psycopg_pool import PoolTimeout
 
 from inventory.metrics import metrics
@@ -104,6 +103,7 @@ def execute_and_commit(
     Raises:
         ConditionFailed: a call of `inventory_require` failed, or another transaction has used a
             purchase's key; the caller must roll back.
+        OperationalError: the server refused a statement; the caller must roll back.
         CommitUnknown: the connection failed.
     """
     cursor = psycopg.ClientCursor(connection.connection)
@@ -114,6 +114,8 @@ def execute_and_commit(
         with connection.wrap_database_errors, commit_bounded(connection):
             return cursor.execute(";".join(message).encode())
     except (OperationalError, InterfaceError) as error:
+        if connection.connection.info.transaction_status == TransactionStatus.INERROR:
+            raise  # the server answered, and has skipped the rest of the message with its COMMIT
         raise CommitUnknown(str(error), locked=locked) from error
     except DatabaseError as error:
         if _is_condition(error):
@@ -217,7 +219,7 @@ class Attempts:
             self._unknown = True
             self.in_doubt |= not error.locked
             forget_connection()
-        elif isinstance(error, (OperationalError, InterfaceError)) or _is_standby(error):
+        elif isinstance(error, (OperationalError, InterfaceError)):
             metrics.count("tried_again")
             forget_connection()
             time.sleep(PAUSE)
@@ -231,12 +233,6 @@ class Attempts:
         else:
             return False
         return True
-
-
-def _is_standby(error: BaseException) -> bool:
-    """Whether the server takes no writes: it was the primary until a moment ago."""
-    is_internal = isinstance(error, InternalError)
-    return is_internal and isinstance(error.__cause__, ReadOnlySqlTransaction)
 
 
 def _why_busy(error: BaseException) -> str:
@@ -253,5 +249,7 @@ def _out_of_connections(error: BaseException) -> bool:
 
 
 def forget_connection() -> None:
-    """Drop this thread's connection; the next attempt gets a live one (`inventory.postgresql`)."""
+    """Drop this thread's session, which has failed; the next attempt gets another one."""
+    if connection.connection is not None:
+        connection.connection.close()  # so that no pool lends it again
     connection.close()

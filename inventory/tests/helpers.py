@@ -32,6 +32,12 @@ T = TypeVar("T")
 TIMEOUT = 30.0
 """Seconds that a thread waits for another one before the test fails."""
 
+END_ALL = """
+SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 10000)) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
+"""Waits until the processes have ended, and so their sockets are closed."""
+
 _buyers = itertools.count(1_000_001)
 
 
@@ -199,6 +205,21 @@ def outsider() -> Iterator[psycopg.Connection]:
         # What it holds, it holds for as long as a busy machine needs.
         session.execute("SET idle_in_transaction_session_timeout = 0")
         yield session
+
+
+@contextmanager
+def read_only_database() -> Iterator[None]:
+    """Let each new session of the database be read-only, and end the present ones."""
+    name = connection.ops.quote_name(connection.settings_dict["NAME"])
+    connection.close()
+    with outsider() as session:
+        session.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        try:
+            session.execute(END_ALL)
+            yield
+        finally:
+            session.execute("SET default_transaction_read_only = off")
+            session.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
 
 
 @contextmanager

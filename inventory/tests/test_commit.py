@@ -28,7 +28,7 @@ from inventory.outcomes import (
     PurchaseTicket,
     StaleToken,
 )
-from inventory.selling import batch, commit
+from inventory.selling import batch, commit, guard
 from inventory.selling.cart import line_keys, reserve_many
 from inventory.selling.commit import Attempts, CommitUnknown, ConditionFailed
 from inventory.tests.helpers import (
@@ -191,6 +191,20 @@ def test_a_server_that_has_become_a_standby_is_left_for_the_primary(stock, meanw
     assert isinstance(sell(new_purchase(item)), Granted)
     assert metrics.read()["tried_again"] == before + 1
     assert book(item).held == 1
+
+
+def test_commit_message_that_timed_out_at_a_lock_is_busy(stock, monkeypatch):
+    """The server refused a statement before the COMMIT: nothing was written, so nothing unknown."""
+    monkeypatch.setattr(commit, "RETRY_FOR", 0.0)
+    item, before = stock(1), metrics.read()["commit_unknown"]
+    monkeypatch.setattr(guard, "TAKE_OR_FAIL", f"SET LOCAL lock_timeout = 1; {guard.TAKE_OR_FAIL}")
+    monkeypatch.setattr(batch, "LOCK_AND_LOOK", batch.LOOK)
+    with outsider() as session, session.transaction():
+        session.execute("SELECT FROM inventory_item WHERE id = %s FOR UPDATE", [item])
+        with pytest.raises(Busy):
+            sell(new_purchase(item))
+    assert metrics.read()["commit_unknown"] == before
+    assert book(item).available == 1
 
 
 def test_a_raced_limit_is_decided_anew(stock, meanwhile):

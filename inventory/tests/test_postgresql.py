@@ -7,21 +7,30 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
-from django.db import Error, OperationalError, connection, transaction
+from django.db import (
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    OperationalError,
+    connection,
+    transaction,
+)
 from psycopg_pool import PoolTimeout
 
 from inventory import services
 from inventory.conf import FEATURE_FLAGS
 from inventory.metrics import metrics
 from inventory.models import Item, Reservation
-from inventory.outcomes import Granted, OutcomeUnknown, Purchase
+from inventory.outcomes import Busy, Granted, OutcomeUnknown, Purchase
 from inventory.postgresql.base import OPTION, DatabaseWrapper, is_alive, lend_connections
 from inventory.postgresql.shares import Share, borrowing_from
 from inventory.tests.helpers import (
+    END_ALL,
     TIMEOUT,
     at_once,
     book,
@@ -31,6 +40,7 @@ from inventory.tests.helpers import (
     open_nothing,
     outsider,
     pool_of_16,
+    read_only_database,
     release,
     reserved,
     sell,
@@ -39,14 +49,16 @@ from locking.tests.helpers import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseWrapper]:
+    """The database with a pool of 16."""
+    with pool_of_16(monkeypatch) as found:
+        yield found
+
+
 POOLED = 6
 """Connections that are idle in the pool when the server ends them."""
-
-END_ALL = """
-SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 10000)) FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
-"""
-"""Waits until the processes have ended, and so their sockets are closed."""
 
 
 @pytest.fixture
@@ -107,6 +119,96 @@ def test_a_connection_is_lent_each_time_and_not_inside_a_transaction():
     assert connection.connection is None
 
 
+# --- sessions that live and are of no use -------------------------------------------------------
+
+
+@pytest.fixture
+def one_session(database: DatabaseWrapper) -> Callable[[], int]:
+    """Return a function that names the session of the next request; the pool has one at a time."""
+    database.settings_dict["OPTIONS"]["pool"]["max_size"] = 1
+
+    def backend() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            [(pid,)] = cursor.fetchall()
+        connection.close()
+        return int(pid)
+
+    return backend
+
+
+def run(statement: LiteralString) -> None:
+    """Execute a statement in a request of its own."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+    finally:
+        connection.close()
+
+
+def test_pool_discards_a_session_that_is_read_only(stock, one_session):
+    item, before = stock(1), metrics.read()["connections_dead"]
+    first = one_session()
+    run("SET default_transaction_read_only = on")  # as the database's own setting may have been
+    assert isinstance(sell(new_purchase(item)), Granted)
+    assert one_session() != first
+    assert metrics.read()["connections_dead"] == before + 1
+
+
+def test_pool_keeps_a_read_only_session_that_is_wanted(one_session):
+    connection.settings_dict["OPTIONS"]["target_session_attrs"] = "any"
+    try:
+        first = one_session()
+        run("SET default_transaction_read_only = on")
+        assert one_session() == first
+    finally:
+        del connection.settings_dict["OPTIONS"]["target_session_attrs"]
+
+
+def test_pool_serves_soon_after_the_database_was_read_only(stock, database):
+    """As after a fail-over behind a fixed address, or maintenance."""
+    item = stock(3)
+    [pool] = database.pools()
+    pool.timeout = pool.reconnect_timeout = 0.2
+    with read_only_database(), pytest.raises(Busy):
+        sell(new_purchase(item))
+    pool.timeout = TIMEOUT
+    assert isinstance(sell(new_purchase(item)), Granted)
+
+
+def test_pool_discards_a_session_with_a_bad_setting(one_session):
+    first, before = one_session(), metrics.read()["connections_discarded"]
+    run("SET statement_timeout = '1ms'")
+    with pytest.raises(OperationalError):
+        run("SELECT pg_sleep(60)")
+    assert one_session() != first
+    run("SELECT pg_sleep(0.01)")
+    assert metrics.read()["connections_discarded"] == before + 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("SELECT inventory_require(false)", DatabaseError),
+        ("SELECT 1 / 0", DataError),
+        ("INSERT INTO inventory_item (name, total, available) VALUES ('', 1, -1)", IntegrityError),
+        ("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$", OperationalError),
+    ],
+)
+def test_pool_keeps_a_session_that_refused_a_statement(statement, error, one_session):
+    first = one_session()
+    with pytest.raises(error):
+        run(statement)
+    assert one_session() == first
+
+
+def test_a_write_to_a_read_only_server_is_an_outage(stock):
+    with transaction.atomic():
+        connection.cursor().execute("SET TRANSACTION READ ONLY")
+        with pytest.raises(OperationalError, match="read-only"), transaction.atomic():
+            stock(1)
+
+
 # --- shares of the pool -------------------------------------------------------------------------
 
 
@@ -130,13 +232,6 @@ def test_a_share_is_a_part_of_the_pool_and_at_least_one_connection(
 ) -> None:
     found = [share.options(pool) for share in (SMALL, LARGE)]
     assert [(each["min_size"], each["max_size"]) for each in found] == [small, large]
-
-
-@pytest.fixture
-def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseWrapper]:
-    """The database with a pool of 16."""
-    with pool_of_16(monkeypatch) as found:
-        yield found
 
 
 Borrow = Callable[[Share | None, int], list[str]]

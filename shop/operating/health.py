@@ -80,11 +80,21 @@ def asked(questions: Mapping[str, Callable[[], Any]]) -> dict[str, Finding]:
     return findings
 
 
+class ReadOnlyDatabase(Exception):
+    """The database answers and takes no writes."""
+
+
 def ask_database() -> None:
-    """Raise an error unless the database answers."""
+    """Raise an error unless the database answers and takes writes.
+
+    Raises:
+        ReadOnlyDatabase: it is a standby, or its sessions are read-only by a setting.
+    """
     # Closed, which gives it back to the pool.
     with closing(connection), connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
+        cursor.execute("SHOW transaction_read_only")
+        if cursor.fetchone() != ("off",):
+            raise ReadOnlyDatabase
 
 
 def ask_broker() -> None:
@@ -139,7 +149,7 @@ _last: dict[str, tuple[float, int, bytes]] = {}
 
 
 def ready(request: HttpRequest) -> HttpResponse:
-    """Finding 200 if the database answers, without which nothing can be sold; otherwise 503.
+    """Answer 200 if the database takes writes, without which nothing can be sold; otherwise 503.
 
     The shop sells without Redis and broker, and while the follow-up is late, so these make it
     `degraded` and take no replica out of service.

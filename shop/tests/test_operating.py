@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
+from inventory.tests.helpers import pool_of_16, read_only_database
 from shop import environment
 from shop.operating import headers, health
 from shop.operating.static_files import StaticFiles
@@ -59,6 +61,23 @@ def test_only_without_its_database_a_replica_is_taken_out_of_service(
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()["status"]) == (status, word)
     assert answer.json()["servers"][server] == "ConnectionError"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("sessions", "error"), [("read-write", "OperationalError"), ("any", "ReadOnlyDatabase")]
+)
+def test_readiness_ends_with_a_read_only_database(
+    sessions: str, error: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = connection.settings_dict["OPTIONS"]
+    monkeypatch.setitem(options, "target_session_attrs", sessions)
+    with pool_of_16(monkeypatch) as database:
+        database.settings_dict["OPTIONS"]["pool"]["timeout"] = 0.5
+        with read_only_database():
+            answer = client.get("/readyz")
+        assert (answer.status_code, answer.json()["status"]) == (503, "unready")
+        assert answer.json()["servers"]["database"] == error
 
 
 @pytest.mark.django_db(transaction=True)
