@@ -32,5 +32,5 @@ class SaysYes(Provider):
 
 
 def _intent(known: str, status: IntentStatus) -> Intent:
-    _, order, amount, currency, _ = known.split(":", 4)
-    return Intent(known, int(order), int(amount), currency, status)
+    _, order, amount, currency, key = known.split(":", 4)
+    return Intent(known, int(order), int(amount), currency, status, reference=key)

@@ -24,7 +24,7 @@ from shop.catalogue.models import Product, Sale
 from shop.catalogue.sale_cache import why_closed
 from shop.money import plain, to_major, to_minor
 from shop.orders.models import Order, OrderEvent, OrderLine
-from shop.payments.models import Payment, Refund
+from shop.payments.models import Discrepancy, Payment, Refund
 
 admin.site.site_header = f"{settings.SHOP_NAME} administration"
 admin.site.site_title = settings.SHOP_NAME
@@ -292,6 +292,25 @@ class RefundAdmin(ReadOnly):
         """Request failed refunds again, each as a new refund."""
         note(request, chosen.filter(state=Refund.State.FAILED), "Requested again.")
         self.message_user(request, f"Refunds requested again: {payments.retry(chosen)}.")
+
+
+@admin.register(Discrepancy)
+class DiscrepancyAdmin(ReadOnly):
+    """What the payment provider says against the books, open ones first."""
+
+    list_display = ("text", "kind", "opened", "closed")
+    list_filter = (("closed", admin.EmptyFieldListFilter), "kind", "opened")
+    list_select_related = ("payment",)
+    search_fields = ("=payment__order__id", "=payment__intent", "=number", "text")
+    ordering = ("-closed", "-opened")  # PostgreSQL sorts nulls, the open ones, first
+    actions = ("close",)
+
+    @admin.action(description="Close: decided, and done at the provider", permissions=["act"])
+    def close(self, request: HttpRequest, chosen: QuerySet[Discrepancy]) -> None:
+        """Close discrepancies; the next audit closes their alerts."""
+        still_open = chosen.filter(closed=None)
+        note(request, still_open, "Closed.")
+        self.message_user(request, f"Discrepancies closed: {still_open.update(closed=Now())}.")
 
 
 @admin.register(Alert)

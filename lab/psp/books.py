@@ -99,6 +99,9 @@ class Books:
             f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;"
             f"{SCHEMA}"
         )
+        if not self._run("SELECT 1 FROM pragma_table_info('intent') WHERE name = 'reference'"):
+            # A file of an earlier version.
+            self._run("ALTER TABLE intent ADD reference TEXT NOT NULL DEFAULT ''")
         row = self._one("SELECT fields FROM behaviour")
         self.behaviour = self._with(json.loads(row["fields"]) if row else {})
 
@@ -129,12 +132,13 @@ class Books:
             return refusal(422, "idempotency_key_reused"), False
         return (earlier["status"], json.loads(earlier["document"])), False
 
-    def create(self, order: int, amount: int, currency: str) -> Answer:
-        """Create a payment."""
+    def create(self, order: int, amount: int, currency: str, reference: str = "") -> Answer:
+        """Create a payment, which names the key of its request in every answer and event."""
         pk = f"pi_{uuid4().hex}"
         self._run(
-            'INSERT INTO intent (id, "order", amount, currency, created) VALUES (?, ?, ?, ?, ?)',
-            *(pk, order, amount, currency, time.time()),
+            'INSERT INTO intent (id, "order", amount, currency, created, reference) '
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            *(pk, order, amount, currency, time.time(), reference),
         )
         return 200, intent_document(self._intent(pk))
 
@@ -222,7 +226,7 @@ class Books:
     def ledger(self) -> list[sqlite3.Row]:
         """Return all movements, oldest first."""
         return self._run(
-            'SELECT ledger.id, "order", intent, operation, ledger.amount, currency '
+            'SELECT ledger.id, "order", intent, operation, ledger.amount, currency, reference '
             "FROM ledger JOIN intent ON intent.id = intent ORDER BY ledger.id"
         )
 
@@ -311,7 +315,7 @@ class Books:
 
 def intent_document(intent: sqlite3.Row) -> dict[str, Any]:
     """Return a payment as in the API."""
-    names = ("id", "order", "amount", "currency", "status", "refunded")
+    names = ("id", "order", "amount", "currency", "status", "refunded", "reference")
     return {"object": "payment_intent", **{name: intent[name] for name in names}}
 
 

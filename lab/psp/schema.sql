@@ -11,6 +11,7 @@ CREATE TABLE IF NOT EXISTS intent (
     refunded INTEGER NOT NULL DEFAULT 0,
     due REAL,  -- when a capture in processing is decided
     created REAL NOT NULL,
+    reference TEXT NOT NULL DEFAULT '',  -- the key under which the shop has created it
     CONSTRAINT captured_by_the_ledger
         CHECK (captured = CASE status WHEN 'captured' THEN amount ELSE 0 END),
     CONSTRAINT refunds_within_captures CHECK (refunded BETWEEN 0 AND captured)

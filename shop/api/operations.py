@@ -31,7 +31,7 @@ MAX_ID = 2**63 - 1
 JSON_LINES = "application/x-ndjson"
 
 MAX_BODY = 16 * 1024
-"""Bytes. The largest real request has a few hundred."""
+"""Bytes. The largest real request has a few hundred; an operation may allow more."""
 
 Q = TypeVar("Q")
 
@@ -80,6 +80,7 @@ class Operation:
         query: type of the query string; passed on decoded as `query`.
         headers: further request headers, with what they mean.
         share: what it may use, so that it lets no other kind of request wait.
+        max_body: bytes of the body at most.
         max_age: seconds for which any cache may repeat a good answer, which is the same for all;
             0: none may.
     """
@@ -95,6 +96,7 @@ class Operation:
     query: type | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     share: Share = READERS
+    max_body: int = MAX_BODY
     max_age: int = 0
 
     def __call__(self, function: Callable[..., Result]) -> Callable[..., HttpResponseBase]:
@@ -156,7 +158,7 @@ class Operation:
                 raise Refusal("idempotency_key_missing")
         if self.method == "POST":
             # An incomplete request is not executed, even if its body is not used.
-            body = raw_body(request)
+            body = raw_body(request, self.max_body)
             if self.signed_body:
                 arguments["body"] = body
             elif decode and self.body:
@@ -206,14 +208,18 @@ def idempotency_key(request: HttpRequest) -> UUID | None:
     return key
 
 
-def raw_body(request: HttpRequest) -> bytes:
+def raw_body(request: HttpRequest, longest: int = MAX_BODY) -> bytes:
     """Return the request's body as it came.
+
+    Args:
+        request: the request.
+        longest: bytes at most.
 
     Raises:
         Refusal: 413 if it is too large, 400 if it ends early or comes without its length.
     """
     length = request.META.get("CONTENT_LENGTH") or "0"
-    if not length.isdecimal() or int(length) > MAX_BODY:
+    if not length.isdecimal() or int(length) > longest:
         raise Refusal("too_large")
     if "HTTP_TRANSFER_ENCODING" in request.META:
         raise Refusal("malformed", detail="Send the body with its Content-Length.")

@@ -216,18 +216,20 @@ def make_token(request: HttpRequest, *, body: schemas.Credentials) -> Result:
     tag="Payments",
     share=ORDERS,
     signed_body=webhooks.Event,
+    max_body=webhooks.MAX_EVENT,
     headers={
         "PSP-Signature": "`t=`, the seconds since 1970, then `,v1=` and the HMAC-SHA256, in "
         "hexadecimal, of those seconds, a point and the raw body under the webhook secret."
     },
-    answers={200: Answer(schemas.Received, "Its effect is committed, now or earlier.")},
+    answers={200: Answer(schemas.Received, "Its effect, if any, is committed, now or earlier.")},
     problems=("bad_signature", "not_yet", "invalid_request"),
 )
 def receive_webhook(request: HttpRequest, *, body: bytes) -> Result:
     """Take news of the payment provider.
 
     Called by the payment provider, at least once for each event and in any order. It repeats the
-    event after any answer but 200.
+    event after any answer but 200. An event about a payment that is not of this shop is answered
+    with 200 as well, and logged. A body may have a mebibyte.
     """
     try:
         webhooks.receive(body, request.META.get("HTTP_PSP_SIGNATURE", ""))
@@ -240,7 +242,7 @@ def receive_webhook(request: HttpRequest, *, body: bytes) -> Result:
         log.warning("the payment provider's event cannot be stored: %s", error)
         raise Refusal("malformed", detail="A text contains NUL or is too long.") from None
     except ValueError:
-        log.exception("the payment provider's event cannot be understood: %r", body)
+        log.exception("the payment provider's event cannot be understood: %r", body[:2000])
         raise Refusal("invalid_request") from None
     return 200, schemas.Received()
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from django.db import connection
 
 from shop.money import plain
-from shop.payments.models import Payment
+from shop.payments.keys import is_foreign
+from shop.payments.models import Discrepancy, Payment
 from shop.payments.provider import provider
 
 OF_ITEMS = """ANY(ARRAY(
@@ -82,6 +83,7 @@ class Theirs:
     currency: str = ""
     captured: int = 0
     refunded: int = 0
+    reference: str = ""
 
 
 def unpaid(items: list[int] | None = None) -> list[str]:
@@ -93,6 +95,26 @@ def unpaid(items: list[int] | None = None) -> list[str]:
             f"but {plain(taken, currency)} was taken and is kept"
             for pk, status, currency, worth, taken in cursor.fetchall()
         ]
+
+
+CONTRADICTIONS = (Discrepancy.Kind.MISMATCH, Discrepancy.Kind.REVERSED)
+"""The others are work for an operator."""
+
+
+def discrepancies(items: list[int] | None = None, *, contradictions: bool) -> list[str]:
+    """List what the provider has said and an operator has to decide, oldest first.
+
+    Args:
+        items: ids of items, to look only at their orders; None for all.
+        contradictions: those that contradict the books; otherwise the others.
+    """
+    found = Discrepancy.objects.filter(closed=None).order_by("pk")
+    if items is not None:
+        found = found.filter(payment__order__lines__reservation__item__in=items).distinct()
+    chosen = found.exclude(kind__in=CONTRADICTIONS)
+    if contradictions:
+        chosen = found.filter(kind__in=CONTRADICTIONS)
+    return list(chosen.values_list("text", flat=True))
 
 
 def against_the_provider(items: list[int] | None = None) -> list[str]:
@@ -155,7 +177,8 @@ def _not_here(
     for intent, said in theirs.items():
         one = ours.get(intent)
         if one is None:
-            if unknown_too:
+            # Another shop may use the same account.
+            if unknown_too and not is_foreign(said.reference):
                 # The shop stores a payment's number before it asks for the money.
                 taken = plain(said.captured, said.currency)
                 problems.append(
@@ -190,7 +213,7 @@ def _theirs() -> dict[str, Theirs] | None:
     found: dict[str, Theirs] = defaultdict(Theirs)
     for line in lines:
         one = found[line.intent]
-        one.order, one.currency = line.order, line.currency
+        one.order, one.currency, one.reference = line.order, line.currency, line.reference
         if line.operation == "capture":
             one.captured += line.amount
         else:

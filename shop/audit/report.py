@@ -80,7 +80,8 @@ def examine(items: list[int] | None = None) -> Report:
     """
     books = audit(items)
     report = Report(books.items, [*books.problems, *mismatches(items)])
-    report.overdue = overdue(items)
+    report.overdue = [*overdue(items), *money.discrepancies(items, contradictions=False)]
+    report.problems += money.discrepancies(items, contradictions=True)
     if not settings.PAYMENT_PROVIDER:
         return report
     report.problems += money.unpaid(items)

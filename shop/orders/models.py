@@ -164,6 +164,10 @@ class OrderEvent(models.Model):
         MONEY_OWED = "money_owed", "paid too late or too much: money goes back"
         MONEY_BACK = "money_back", "money given back"
         REFUND_FAILED = "refund_failed", "money could not be given back"
+        REFUND_REOPENED = "refund_reopened", "money that was given back has come back to the shop"
+        PAYMENT_REVERSED = "payment_reversed", "the provider says that the payment failed after all"
+        DISPUTED = "disputed", "the buyer's bank demands the money back"
+        DISPUTE_WON = "dispute_won", "the dispute is won"
 
     order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="events")
     kind = models.CharField(max_length=16, choices=Kind.choices)

@@ -1,7 +1,7 @@
 """The steps between the states of an order; each changes the order, its timeline and the outbox.
 
     awaiting_payment ─→ paid ─→ fulfilled
-        │  │              └──→ refund_pending ─→ refunded
+        │  │              └──→ refund_pending ⇄ refunded     (back if the refund fails later)
         │  └──→ expired ─→ paid     (paid late, with units still left)
         └─────→ cancelled
 
@@ -44,6 +44,7 @@ class Step(Enum):
     CANCEL = "cancelled", Status.AWAITING_PAYMENT, Status.CANCELLED
     RETURN = "returned", Status.PAID, Status.REFUND_PENDING
     REFUND = "refunded", Status.REFUND_PENDING, Status.REFUNDED
+    REOPEN_REFUND = "refund_reopened", Status.REFUNDED, Status.REFUND_PENDING
 
     def __init__(self, event: str, before: Status, after: Status) -> None:
         self.event = event

@@ -55,6 +55,10 @@ LABELS: dict[str, dict[str, Promise]] = {
         "money_owed": _("Paid too late or too much; the excess will be refunded"),
         "money_back": _("Money refunded"),
         "refund_failed": _("The refund failed; we are looking into it"),
+        "refund_reopened": _("The refund came back to us; we are looking into it"),
+        "payment_reversed": _("Your bank reports that the payment failed; we are looking into it"),
+        "disputed": _("Your bank has disputed the payment"),
+        "dispute_won": _("The dispute about the payment is settled"),
     },
 }
 """By subject, then by value: `LABELS["order_status"]["paid"]`."""

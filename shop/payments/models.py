@@ -28,7 +28,9 @@ class Payment(models.Model):
         FAILED = "failed", "failed"
 
     order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="payments")
-    key = models.CharField(max_length=60, unique=True, help_text="idempotency key")
+    key = models.CharField(
+        max_length=100, unique=True, help_text="idempotency key, kept for all repeats"
+    )
     intent = models.CharField(max_length=100, blank=True, help_text="the provider's own id")
     amount = models.BigIntegerField(help_text="in minor units of the order's currency")
     owed_back = models.BigIntegerField(db_default=0, help_text="given back, or on its way back")
@@ -83,7 +85,9 @@ class Refund(models.Model):
         TOO_MUCH = "too_much", "more was paid than was still ordered"
 
     payment = models.ForeignKey(Payment, on_delete=models.PROTECT, related_name="refunds")
-    key = models.CharField(max_length=100, unique=True, help_text="idempotency key")
+    key = models.CharField(
+        max_length=120, unique=True, help_text="idempotency key, kept for all repeats"
+    )
     number = models.CharField(max_length=100, blank=True, help_text="the provider's own id")
     amount = models.BigIntegerField(help_text="in minor units of the order's currency")
     reason = models.CharField(max_length=8, choices=Reason.choices)
@@ -120,6 +124,44 @@ class Refund(models.Model):
     def order(self) -> Order:
         """Return the order whose payment goes back."""
         return self.payment.order
+
+
+class Discrepancy(models.Model):
+    """What the provider says contradicts the books, and only an operator can decide on it.
+
+    The audit reports it, and so raises an alert, until it is closed.
+    """
+
+    class Kind(models.TextChoices):
+        """What kind of contradiction."""
+
+        MISMATCH = "mismatch", "the answer is not about what was asked"
+        REVERSED = "reversed", "failed after it had succeeded"
+        DISPUTE = "dispute", "disputed by the buyer's bank"
+        REVIVED = "revived", "succeeded after it had failed"
+
+    payment = models.ForeignKey(Payment, on_delete=models.PROTECT, related_name="discrepancies")
+    kind = models.CharField(max_length=8, choices=Kind.choices)
+    number = models.CharField(
+        max_length=100, help_text="the provider's id of the payment, refund or dispute"
+    )
+    text = models.TextField(help_text="what the provider says, and what the books say")
+    opened = models.DateTimeField(db_default=Now())
+    closed = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "discrepancies"
+        ordering = ("-pk",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["payment", "kind", "number"],
+                condition=Q(closed__isnull=True),
+                name="shop_discrepancy_one_open",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class WebhookEvent(models.Model):

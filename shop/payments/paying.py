@@ -16,8 +16,10 @@ from inventory.postgresql.base import lend_connections
 from shop.orders.models import Order
 from shop.orders.transitions import ORDER_LOCK, Step, WrongState, take
 from shop.payments import settlement
+from shop.payments.keys import key_of
 from shop.payments.models import Payment
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown, provider
+from shop.payments.verification import is_of_payment
 from shop.refusals import Refusal
 
 Status = Order.Status
@@ -85,11 +87,14 @@ def _payable(order: Order) -> bool:
 
 
 def _write_down(order: Order) -> Payment:
-    """Record an attempt. Its number is in its key, so concurrent ones write the same row."""
+    """Record an attempt with its full key, under which all its calls are made from now on.
+
+    The attempt's number is in the key, so concurrent ones write the same row.
+    """
     attempt = order.payments.filter(state=Payment.State.FAILED).count() + 1
     wanted = Payment(
         order=order,
-        key=f"order-{order.pk}-{attempt}",
+        key=key_of(order, str(attempt)),
         amount=order.amount,
         not_before=Now() + settlement.REQUEST,
     )
@@ -137,6 +142,8 @@ def advance(payment: Payment) -> None:
             if wanted and intent.status == "requires_capture":
                 record_failure(payment)
                 return
+    # A capture's answer too: it may be another amount than was agreed.
+    _require_answer_about(payment, intent)
     record(intent)
 
 
@@ -167,9 +174,18 @@ def _intent(payment: Payment) -> Intent:
         currency=order.currency,
         key=payment.key,
     )
+    _require_answer_about(payment, intent)
     Payment.objects.filter(pk=payment.pk, intent="").update(intent=intent.id)
     payment.intent = intent.id
     return intent
+
+
+def _require_answer_about(payment: Payment, intent: Intent) -> None:
+    """Raise `PaymentUnknown` if the provider answers about something else: nothing is known then,
+    and the discrepancy is reported.
+    """
+    if payment.intent not in {"", intent.id} or not is_of_payment(intent, payment):
+        raise PaymentUnknown(f"{intent.id} is not what was asked for {payment}")
 
 
 def look(payment: Payment) -> Intent:
@@ -177,5 +193,6 @@ def look(payment: Payment) -> Intent:
     lend_connections()
     for intent in provider().find(payment.order_id):
         if intent.id == payment.intent:
+            _require_answer_about(payment, intent)
             return intent
     raise PaymentUnknown(f"the provider has lost {payment.intent}")

@@ -4,7 +4,9 @@ To use a real provider, implement `Provider` and name it in `PAYMENT_PROVIDER`. 
 relies on this:
 
 - Every call that moves money carries an idempotency key. Repeats of a request with its key get the
-  first answer, however many and however late.
+  first answer, however many and however late. A key has letters, digits and hyphens, at most 120.
+- What is answered is compared with what was asked (`shop.payments.verification`), so an adapter
+  returns what its provider says, not what the shop has sent.
 - Only a definite answer is definite. A timeout, a cut connection or a server error is
   `PaymentUnknown`: the request may have succeeded, and repeating it gets the result.
 - Later changes (such as a capture that takes a while) arrive as signed webhooks, at least once
@@ -67,6 +69,8 @@ class Intent:
         status: `requires_capture` (nothing moved yet), `processing` (a webhook will follow),
             `captured`, `failed` or `cancelled`.
         refunded: amount refunded so far.
+        reference: the key under which it was created, if the provider can keep it (Stripe:
+            `metadata`); by that, two shops on one account are told apart. Empty if not.
     """
 
     id: str
@@ -75,6 +79,7 @@ class Intent:
     currency: str
     status: IntentStatus
     refunded: int = 0
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +90,34 @@ class ProviderRefund:
         id: the provider's id.
         intent: the refunded payment.
         amount: in minor units of the payment's currency.
-        status: `pending` (a webhook will follow), `succeeded` or `failed`.
+        status: `pending` (a webhook will follow), `succeeded` or `failed`. One that succeeded may
+            fail later.
+        currency: ISO 4217 code; empty if the provider does not say.
     """
 
     id: str
     intent: str
     amount: int
     status: RefundStatus
+    currency: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """A buyer's bank demands the money of a payment back (a chargeback).
+
+    Attributes:
+        id: the provider's id.
+        intent: the disputed payment.
+        amount: in minor units of the payment's currency.
+        status: `won` if the money stays or is back with the shop; `lost`, `open` or anything else
+            while it is not.
+    """
+
+    id: str
+    intent: str
+    amount: int
+    status: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +130,7 @@ class LedgerLine:
     operation: Literal["capture", "refund"]
     amount: int
     currency: str
+    reference: str = ""
 
 
 class Provider(ABC):
@@ -122,7 +149,8 @@ class Provider(ABC):
             order: id of the order, which the provider repeats in every message on this payment.
             amount: in minor units.
             currency: ISO 4217 code.
-            key: idempotency key.
+            key: idempotency key, and the reference to keep with the payment: it names this
+                database, the order and the attempt.
         """
 
     @abstractmethod

@@ -17,10 +17,12 @@ from shop.orders.cancellation import Part, keeps_units, line_of, note_part, was_
 from shop.orders.models import Order, OrderEvent
 from shop.orders.transitions import ORDER_LOCK, Step, WrongState, lock, take
 from shop.payments import settlement
+from shop.payments.keys import key_of
 from shop.payments.models import Payment, Refund
 from shop.payments.paying import look
-from shop.payments.provider import PaymentDeclined, provider
+from shop.payments.provider import PaymentDeclined, PaymentUnknown, provider
 from shop.payments.settlement import finish, record_refund
+from shop.payments.verification import is_of_refund
 from shop.refusals import Refusal
 
 Kind = OrderEvent.Kind
@@ -102,19 +104,25 @@ def _return_part(order: Order, part: Part) -> None:
         else:
             note_part(order.pk, Kind.PART_RETURNED, part, line)
             if keeps_units(order, released, CONFIRMED):
-                _record_refund(order, line.price * part.quantity, f"order-{order.pk}-{part.key}")
+                _record_refund(order, line.price * part.quantity, str(part.key))
             else:
                 _follow_return(order)
 
 
 def _follow_return(order: Order) -> None:
     take(Step.RETURN, [order.pk])
-    _record_refund(order, None, f"order-{order.pk}-return")
+    _record_refund(order, None, "return")
     finish(Order.objects.get(pk=order.pk))
 
 
-def _record_refund(order: Order, amount: int | None, key: str) -> None:
-    """Record the amount owed; None: everything not refunded yet."""
+def _record_refund(order: Order, amount: int | None, purpose: str) -> None:
+    """Record the amount owed; None: everything not refunded yet.
+
+    Args:
+        order: what is returned.
+        amount: in minor units.
+        purpose: what distinguishes it from other refunds of the order, for its key.
+    """
     # The one that pays for the order: what was taken besides has all gone back.
     taken = Payment.objects.filter(order=order, state=Payment.State.CAPTURED)
     payment = taken.filter(owed_back__lt=F("amount")).first()
@@ -123,7 +131,7 @@ def _record_refund(order: Order, amount: int | None, key: str) -> None:
     left = payment.amount - payment.owed_back
     amount = left if amount is None else min(amount, left)
     if amount:
-        record_refund(payment, amount, Refund.Reason.RETURNED, key)
+        record_refund(payment, amount, Refund.Reason.RETURNED, key_of(order, purpose))
 
 
 def _give_back_money(order: Order) -> None:
@@ -144,6 +152,8 @@ def give_back(refund: Refund) -> None:
         with transaction.atomic():
             settlement.bounced(refund)
         return
+    if not is_of_refund(answer, refund):
+        raise PaymentUnknown(f"{answer.id} is not what was asked for {refund}")
     Refund.objects.filter(pk=refund.pk, number="").update(number=answer.id)
     with transaction.atomic():
         settlement.refunded(answer)

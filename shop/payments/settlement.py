@@ -2,11 +2,16 @@
 transaction.
 
 An event may come twice, late and in any order. One of a payment or refund whose number is not known
-yet raises `NotYet`.
+yet raises `NotYet`. One of another shop on the same account at the provider is logged, and left
+alone.
+
+No state of money is final: what succeeded can fail days later. A refund is then failed again and
+can be retried; for a payment, an operator must decide (`shop.payments.verification.report`).
 """
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
 from django.db import transaction
@@ -15,10 +20,15 @@ from django.db.models.functions import Coalesce, Now
 
 from inventory import services
 from inventory.models import Reservation
+from shop.money import plain
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.orders.transitions import Step, note, take
-from shop.payments.models import Payment, Refund
-from shop.payments.provider import Intent, ProviderRefund
+from shop.payments.keys import key_of
+from shop.payments.models import Discrepancy, Payment, Refund
+from shop.payments.provider import Dispute, Intent, ProviderRefund
+from shop.payments.verification import is_of_payment, is_of_refund, report
+
+log = logging.getLogger(__name__)
 
 Kind = OrderEvent.Kind
 Reason = Refund.Reason
@@ -36,6 +46,8 @@ class NotYet(Exception):
 def captured(intent: Intent) -> None:
     """Record a capture. Runs in the transaction that marks the event as processed."""
     payment = _payment(intent)
+    if payment is None or not is_of_payment(intent, payment):
+        return
     # Including payments recorded as failed: captured money is never overlooked.
     missed = Payment.objects.filter(pk=payment.pk).exclude(state=Payment.State.CAPTURED)
     if missed.update(state=Payment.State.CAPTURED, settled=Now()):
@@ -43,8 +55,24 @@ def captured(intent: Intent) -> None:
 
 
 def failed(intent: Intent) -> None:
-    """Record that a payment failed or was cancelled; nothing was taken."""
-    declined(_payment(intent))
+    """Record that a payment failed or was cancelled; nothing was taken.
+
+    A bank can refuse a debit days after it was reported as taken. The order may have been handed
+    over by then, so that an operator decides what happens.
+    """
+    payment = _payment(intent)
+    if payment is None or not is_of_payment(intent, payment):
+        return
+    if payment.state != Payment.State.CAPTURED:
+        declined(payment)
+        return
+    text = (
+        f"payment {payment.pk} of order {payment.order_id}, "
+        f"{plain(payment.amount, payment.order.currency)}: the provider says that it is "
+        f"{intent.status}, after it had been captured"
+    )
+    if report(payment, Discrepancy.Kind.REVERSED, intent.id, text):
+        note(payment.order_id, Kind.PAYMENT_REVERSED, amount=payment.amount)
 
 
 def declined(payment: Payment) -> None:
@@ -55,25 +83,75 @@ def declined(payment: Payment) -> None:
 
 
 def refunded(refund: ProviderRefund) -> None:
-    """Record that a refund succeeded or failed."""
-    tries = Refund.objects.select_related("payment").filter(payment__intent=refund.intent)
+    """Record that a refund succeeded or failed, also if it had another outcome before."""
+    tries = Refund.objects.select_related("payment__order").filter(payment__intent=refund.intent)
     ours = next((each for each in tries if each.number == refund.id), None)
     if ours is None:
-        awaited = any(each.state == Refund.State.PENDING and not each.number for each in tries)
-        if awaited or not Payment.objects.filter(intent=refund.intent).exists():
+        if any(each.state == Refund.State.PENDING and not each.number for each in tries):
             raise NotYet(refund.id)
-        return  # asked for again since, or given by hand at the provider: the audit tells
+        # Of another shop; or asked for again since, or given by hand at the provider, which the
+        # audit finds in its ledger.
+        message = "refund %s of payment %s is %s at the provider, and not one that is awaited here"
+        log.warning(message, refund.id, refund.intent, refund.status)
+        return
+    if not is_of_refund(refund, ours):
+        return
     if refund.status == "succeeded":
         arrived(ours)
+        _report_success_after_failure(ours)
     elif refund.status == "failed":
         bounced(ours)
+        _reopen_refund(ours)
 
 
-def _payment(intent: Intent) -> Payment:
-    try:
-        return Payment.objects.get(intent=intent.id)
-    except Payment.DoesNotExist:
-        raise NotYet(intent.id) from None
+def disputed(dispute: Dispute) -> None:
+    """Record what became of a dispute: whether the buyer's bank takes the money back."""
+    payment = Payment.objects.select_related("order").filter(intent=dispute.intent).first()
+    if payment is None:
+        message = "dispute %s is about %s, which is not a payment of this shop"
+        log.warning(message, dispute.id, dispute.intent)
+        return
+    # Two events of one dispute come one after the other.
+    Order.objects.select_for_update(no_key=True).get(pk=payment.order_id)
+    kind = Discrepancy.Kind.DISPUTE
+    known = Discrepancy.objects.filter(payment=payment, kind=kind, number=dispute.id)
+    text = (
+        f"payment {payment.pk} of order {payment.order_id}: dispute {dispute.id} over "
+        f"{plain(dispute.amount, payment.order.currency)} is {dispute.status} at the provider"
+    )
+    if dispute.status == "won":
+        if not known.filter(closed=None).update(closed=Now()) and not known.exists():
+            # So that its opening, if it comes later, is known to be over.
+            Discrepancy.objects.create(
+                payment=payment, kind=kind, number=dispute.id, text=text, closed=Now()
+            )
+        note(payment.order_id, Kind.DISPUTE_WON, amount=dispute.amount)
+        return
+    if known.filter(closed=None).update(text=text):
+        return
+    is_news = dispute.status == "lost" or not known.exists()
+    if is_news and report(payment, kind, dispute.id, text):
+        note(payment.order_id, Kind.DISPUTED, amount=dispute.amount)
+
+
+def _payment(intent: Intent) -> Payment | None:
+    """Return the payment that an event is about; None if it is not of this shop.
+
+    Raises:
+        NotYet: it may be one whose number is not written down yet.
+    """
+    payment = Payment.objects.select_related("order").filter(intent=intent.id).first()
+    if payment is not None:
+        return payment
+    # The number of a payment is stored before its capture is asked for, so only these can be meant.
+    begun = Payment.objects.filter(order=intent.order, intent="", state=Payment.State.PENDING)
+    if intent.reference:
+        begun = begun.filter(key=intent.reference)
+    if begun.exists():
+        raise NotYet(intent.id)
+    message = "payment %s of order %s is %s at the provider, and not one of this shop"
+    log.warning(message, intent.id, intent.order, intent.status)
+    return None
 
 
 def accept(payment: Payment) -> None:
@@ -85,13 +163,15 @@ def accept(payment: Payment) -> None:
     if confirm(order, late=True):
         take(Step.PAY, [order.pk])
     elif not _take_again(order.pk):
-        record_refund(payment, payment.amount, Reason.TOO_LATE, f"payment-{payment.pk}-too-late")
+        key = key_of(order, f"payment-{payment.pk}-too-late")
+        record_refund(payment, payment.amount, Reason.TOO_LATE, key)
         return
     # Read after the step has locked the row: a part may have been cancelled during the payment.
     order.refresh_from_db()
     if payment.amount > order.amount:
         excess = payment.amount - order.amount
-        record_refund(payment, excess, Reason.TOO_MUCH, f"payment-{payment.pk}-too-much")
+        key = key_of(order, f"payment-{payment.pk}-too-much")
+        record_refund(payment, excess, Reason.TOO_MUCH, key)
 
 
 def payable(order: int) -> bool:
@@ -150,8 +230,33 @@ def finish(order: Order) -> None:
         take(Step.REFUND, [order.pk])
 
 
+def _report_success_after_failure(refund: Refund) -> None:
+    """Either the two events came in the wrong order, or the provider has paid out after all."""
+    if refund.state != Refund.State.FAILED:  # as it was when the event came
+        return
+    payment = refund.payment
+    text = (
+        f"payment {payment.pk} of order {payment.order_id}: its refund {refund.pk} over "
+        f"{plain(refund.amount, payment.order.currency)} failed, and the provider says that it "
+        f"succeeded; look there before it is tried again"
+    )
+    report(payment, Discrepancy.Kind.REVIVED, refund.number, text)
+
+
+def _reopen_refund(refund: Refund) -> None:
+    """Record that a refund failed after it had succeeded: the buyer's bank sent the money back."""
+    order = Order.objects.select_for_update(no_key=True).get(pk=refund.payment.order_id)
+    done = Refund.objects.filter(pk=refund.pk, state=Refund.State.DONE)
+    if not done.update(state=Refund.State.FAILED, settled=Now()):
+        return
+    Order.objects.filter(pk=order.pk).update(refunded=F("refunded") - refund.amount)
+    note(order.pk, Kind.REFUND_FAILED, amount=refund.amount)
+    if order.status == Status.REFUNDED:
+        take(Step.REOPEN_REFUND, [order.pk])
+
+
 def bounced(refund: Refund) -> None:
-    """Record that a refund failed and needs an operator."""
+    """Record that a pending refund failed and needs an operator."""
     order = Order.objects.select_for_update(no_key=True).get(pk=refund.payment.order_id)
     if _settle(refund, Refund.State.FAILED):
         note(order.pk, Kind.REFUND_FAILED, amount=refund.amount)

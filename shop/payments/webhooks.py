@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import msgspec
@@ -20,11 +22,21 @@ from msgspec import Meta, Struct, convert
 
 from shop.catalogue.sales import database_time
 from shop.payments import settlement
-from shop.payments.provider import Intent, ProviderRefund
+from shop.payments.provider import Dispute, Intent, ProviderRefund
+
+log = logging.getLogger(__name__)
 
 TOLERANCE = 5 * 60
 """Maximum age of a signature in seconds. Bounds how long a recorded webhook could be replayed;
 within that time, the event's id identifies a replay."""
+
+MAX_EVENT = 1024 * 1024
+"""Bytes of an event at most."""
+
+OLD = timedelta(hours=6)
+"""Age after which an event is acknowledged though its payment or refund may not be known yet:
+what began so long ago has been settled by asking the provider. Refused for days, a provider would
+stop sending events at all."""
 
 SIGNATURE = re.compile(r"t=(\d{1,12}),v1=([0-9a-f]{64})")
 
@@ -38,6 +50,9 @@ EFFECTS: Mapping[str, Callable[[Any], None]] = {
     "payment_intent.cancelled": lambda data: settlement.failed(convert(data, Intent)),
     "refund.succeeded": lambda data: settlement.refunded(convert(data, ProviderRefund)),
     "refund.failed": lambda data: settlement.refunded(convert(data, ProviderRefund)),
+    "dispute.created": lambda data: settlement.disputed(convert(data, Dispute)),
+    "dispute.updated": lambda data: settlement.disputed(convert(data, Dispute)),
+    "dispute.closed": lambda data: settlement.disputed(convert(data, Dispute)),
 }
 """Effect by event type. Other types do nothing: providers add new ones."""
 
@@ -54,7 +69,8 @@ class Event(Struct, frozen=True):
         ),
     ]
     type: Annotated[str, Meta(examples=[*EFFECTS], extra_json_schema={"maxLength": 60})]
-    data: Annotated[dict[str, Any], Meta(description="The payment or refund after it.")]
+    data: Annotated[dict[str, Any], Meta(description="The payment, refund or dispute after it.")]
+    created: Annotated[float | None, Meta(description="Seconds since 1970.")] = None
 
 
 class NotFromProvider(Exception):
@@ -72,20 +88,28 @@ def receive(body: bytes, signature: str) -> None:
         NotFromProvider: the signature is wrong or old; nothing was read.
         ValueError: it is signed but cannot be parsed.
         DataError: it is signed but cannot be stored.
-        settlement.NotYet: it is about something unknown here; nothing was written.
+        settlement.NotYet: it is about something that is not known here yet; nothing was written.
     """
-    _verify(body, signature)
+    now = _verify(body, signature)
     try:
         event = msgspec.json.decode(body, type=Event)
     except RecursionError as error:
         raise ValueError("no event") from error
-    with transaction.atomic():
-        # A concurrent repeat waits here until this one's effect is committed or rolled back.
-        if _remember(event.id, event.type) and event.type in EFFECTS:
-            EFFECTS[event.type](event.data)
+    try:
+        with transaction.atomic():
+            # A concurrent repeat waits here until this one's effect is committed or rolled back.
+            if _remember(event.id, event.type) and event.type in EFFECTS:
+                EFFECTS[event.type](event.data)
+    except settlement.NotYet:
+        created = event.created
+        if created is None or created > (now - OLD).timestamp():
+            raise
+        message = "the provider's event %s (%s) is old, and about nothing that is known here"
+        log.warning(message, event.id, event.type)
 
 
-def _verify(body: bytes, signature: str) -> None:
+def _verify(body: bytes, signature: str) -> datetime:
+    """Check signature and age; return the database's time."""
     match = SIGNATURE.fullmatch(signature)
     if not match:
         raise NotFromProvider
@@ -95,8 +119,10 @@ def _verify(body: bytes, signature: str) -> None:
         raise NotFromProvider
     # Only after the signature, so that a forged call costs no query. By the database's clock, as
     # everywhere, because a process's clock may be wrong.
-    if abs(database_time().timestamp() - int(match[1])) > TOLERANCE:
+    now = database_time()
+    if abs(now.timestamp() - int(match[1])) > TOLERANCE:
         raise NotFromProvider
+    return now
 
 
 def _remember(pk: str, kind: str) -> bool:

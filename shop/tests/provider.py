@@ -47,7 +47,7 @@ class FakeProvider(Provider):
         self._lock = threading.RLock()
 
     def create_intent(self, *, order: int, amount: int, currency: str, key: str) -> Intent:
-        return self._once("create", key, lambda: self._create(order, amount, currency))  # type: ignore[no-any-return]
+        return self._once("create", key, lambda: self._create(order, amount, currency, key))  # type: ignore[no-any-return]
 
     def capture(self, intent: str, *, key: str) -> Intent:
         return self._once("capture", key, lambda: self._capture(intent))  # type: ignore[no-any-return]
@@ -92,8 +92,9 @@ class FakeProvider(Provider):
             raise PaymentDeclined(answer.code)
         return answer
 
-    def _create(self, order: int, amount: int, currency: str) -> Intent:
-        intent = Intent(f"pi_{next(self._numbers)}", order, amount, currency, "requires_capture")
+    def _create(self, order: int, amount: int, currency: str, key: str) -> Intent:
+        number = f"pi_{next(self._numbers)}"
+        intent = Intent(number, order, amount, currency, "requires_capture", reference=key)
         self.intents[intent.id] = intent
         return intent
 

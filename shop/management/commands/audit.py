@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from shop.audit import Report, examine
-from shop.background.repair import repair
+from shop.background.repair import Failures, repair
 from shop.catalogue.models import Sale
 
 
@@ -23,7 +24,8 @@ class Command(BaseCommand):
 
     help = (
         "Compare stock, ledger, reservations, limits, orders and payments with each other and with "
-        "the payment provider, and list overdue work. Exit code 1 if there is a contradiction."
+        "the payment provider, and list overdue work. Exit code 1 if there is a contradiction, or "
+        "if a repair failed."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
@@ -42,22 +44,24 @@ class Command(BaseCommand):
             if not items:
                 raise CommandError(f"There is no sale {options['sale']}.")
         repaired = []
+        failures = Failures()
         if options["repair"]:
-            for sentence in repair():
+            for sentence in repair(failures):
                 repaired.append(sentence)
                 if not options["json"]:
                     self.stdout.write(f"• {sentence}")
         report = examine(items)
         if options["json"]:
-            document = {"balanced": report.balanced, **asdict(report), "repaired": repaired}
+            document = {"balanced": report.balanced, **asdict(report)}
+            document |= {"repaired": repaired, "not_repaired": failures.sentences}
             self.stdout.write(json.dumps(document, indent=2))
         else:
-            _show(report)
-        if not report.balanced:
+            _show(report, failures.sentences)
+        if failures.sentences or not report.balanced:
             sys.exit(1)
 
 
-def _show(report: Report) -> None:
+def _show(report: Report, not_repaired: Sequence[str] = ()) -> None:
     console = Console()
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("Item", "Total", "Available", "Held", "Confirmed", "Ledger", "Oversold"):
@@ -66,6 +70,8 @@ def _show(report: Report) -> None:
         style = "red" if book.oversold else None
         table.add_row(*(str(figure) for figure in asdict(book).values()), style=style)
     console.print(table)
+    for sentence in not_repaired:
+        console.print(f"✗ not repaired: {sentence}", style="red", markup=False)
     for problem in report.problems:
         console.print(f"✗ {problem}", style="red", markup=False)
     for sentence in report.overdue:
