@@ -4,10 +4,9 @@ The package needs neither Django nor the rest of this repository; copy the folde
 """
 
 from locking.base import AsyncLock, Lease, Lock
-from locking.exclusive import acquire_all, acquire_all_async, exclusively, run_exclusively
+from locking.exclusive import exclusively, run_exclusively
 from locking.terms import (
     Capabilities,
-    Hooks,
     LockError,
     LockLost,
     LockNotHeld,
@@ -19,7 +18,6 @@ from locking.terms import (
 __all__ = [
     "AsyncLock",
     "Capabilities",
-    "Hooks",
     "Lease",
     "Lock",
     "LockError",
@@ -28,8 +26,6 @@ __all__ = [
     "LockTimeout",
     "LockUnavailable",
     "LockUnsupported",
-    "acquire_all",
-    "acquire_all_async",
     "exclusively",
     "run_exclusively",
 ]

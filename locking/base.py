@@ -61,16 +61,6 @@ class Lease(LeaseState, ABC):
         answer; call `release` again in that case.
         """
 
-    @staticmethod
-    def resume(lock: Lock, ident: str) -> Lease:
-        """Take over the lease whose `id` is `ident`, with its token, for as long as `lock`'s.
-
-        Whoever held it has lost it from then on, so that one id never admits two.  Raises
-        `LockLost` if it has ended or was resumed before, `LockUnavailable`, `LockUnsupported`, and
-        ValueError if it is not the id of a lease of this lock.
-        """
-        return lock.resume(ident)
-
     def __enter__(self) -> Self:
         return self
 
@@ -108,10 +98,6 @@ class Handle:
     """
 
     name: str
-    kind: str = ""
-    """What locks of the same name on the same server exclude each other; by default the class."""
-    strength: int = 1
-    """Of two handles of a lock, the one with more strength excludes all that the other excludes."""
     _address: str = ""
     _held: Held
     _caller: Callable[[], object]
@@ -131,7 +117,7 @@ class Handle:
         the body raised, and returns None.
         """
         lease = self._held.leave(frame, self._caller())
-        if lease is not None and (lease._handed_on or not lease.released):
+        if lease is not None and not lease.released:
             return lease
         with noted_on(error):
             raise self._not_held()
@@ -220,10 +206,6 @@ class Lock(Handle, ABC):
 
     def _evict(self) -> bool:
         raise LockUnsupported(f"{type(self).__name__} cannot revoke a lock")
-
-    def resume(self, ident: str) -> Lease:
-        """See `Lease.resume`."""
-        raise LockUnsupported(f"the leases of a {type(self).__name__} cannot be resumed")
 
 
 class AsyncLock(Handle, ABC):

@@ -1,19 +1,11 @@
-"""Work under a lock: run a function while holding one, and hold several without deadlock.
-
-A deadlock needs a cycle of clients, each of which waits for the next one's lock.  If all clients
-take locks in ascending order of their names, the client that holds the greatest lock of a cycle
-waits for no other in it (Havender, "Avoiding deadlock in multitasking systems", 1968).
-"""
+"""Work under a lock: run a function while holding it, by a call or as a decorator."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from math import inf
-from typing import Any, Generic, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 from locking.backends._waiting import Deadline
 from locking.base import AsyncLock, Handle, Lease, Lock
@@ -117,68 +109,3 @@ def _try_until(lock: Lock, timeout: float | None, clock: Clock) -> Lease:
             if not left:
                 raise
         clock.sleep(min(RETRY_INTERVAL, left))
-
-
-@contextmanager
-def acquire_all(
-    locks: Iterable[Lock], timeout: float | None = None, *, clock: Clock = SYSTEM_CLOCK
-) -> Iterator[Mapping[Any, Lease]]:
-    """Hold all `locks`, of one backend, and yield their leases by name.
-
-    Leases of different locks of one name, such as a lock and a semaphore or locks on two databases,
-    are found by their handles instead.  Several handles of one lock count as one: the write lock of
-    a pair stands for both, and the semaphore that takes the most permits for all of its name.
-
-    `timeout` (seconds) covers all of them.  Raises `LockTimeout` or `LockUnavailable` if one cannot
-    be acquired; none is held then.  Leaving the block releases all in reverse order and raises
-    `LockLost` if one was lost, unless the body raised.
-    """
-    plan = _Plan(Lock, locks, timeout, clock)
-    with ExitStack() as stack:
-        for lock in plan.order:
-            plan.note(lock, stack.enter_context(lock.acquire(plan.left())))
-        yield plan.leases
-
-
-@asynccontextmanager
-async def acquire_all_async(
-    locks: Iterable[AsyncLock], timeout: float | None = None, *, clock: Clock = SYSTEM_CLOCK
-) -> AsyncIterator[Mapping[Any, Any]]:
-    """The asyncio version of `acquire_all`."""
-    plan = _Plan(AsyncLock, locks, timeout, clock)
-    async with AsyncExitStack() as stack:
-        for lock in plan.order:
-            lease = await lock.acquire(plan.left())
-            plan.note(lock, await stack.enter_async_context(lease))
-        yield plan.leases
-
-
-class _Plan(Generic[H]):
-    """Which of several handles to acquire, in which order, and the leases got so far."""
-
-    def __init__(
-        self, kind: type[Handle], locks: Iterable[H], timeout: float | None, clock: Clock
-    ) -> None:
-        self._handles = [_of_kind(kind, lock) for lock in locks]
-        chosen: dict[tuple[str, ...], H] = {}
-        for lock in sorted(self._handles, key=lambda handle: handle.strength):
-            chosen[_identity(lock)] = lock
-        self.order = [chosen[identity] for identity in sorted(chosen)]
-        self._names = Counter(lock.name for lock in self.order)
-        self._deadline = Deadline(timeout, clock)
-        self.leases: dict[Any, Any] = {}
-
-    def left(self) -> float | None:
-        left = self._deadline.left()
-        return None if left == inf else left
-
-    def note(self, lock: H, lease: Any) -> None:
-        if self._names[lock.name] == 1:
-            self.leases[lock.name] = lease
-            return
-        identity = _identity(lock)
-        self.leases |= {each: lease for each in self._handles if _identity(each) == identity}
-
-
-def _identity(lock: Handle) -> tuple[str, ...]:
-    return lock.name, lock.kind or type(lock).__qualname__, lock.server_address()

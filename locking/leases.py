@@ -13,7 +13,7 @@ from numbers import Real
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-from locking.terms import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks, LockLost, LockUnsupported
+from locking.terms import SYSTEM_CLOCK, Clock, LockLost
 
 T = TypeVar("T")
 
@@ -110,8 +110,8 @@ class LeaseState:
     """The client-side state of a lease; the base of the blocking and the asyncio leases."""
 
     __slots__ = (
-        "__weakref__", "_deadline", "_granted_at", "_guard", "_handed_on", "_home", "_lost_reason",
-        "_over", "_released", "_releasing", "acquirer", "clock", "hooks", "name", "token",
+        "__weakref__", "_deadline", "_guard", "_home", "_lost_reason", "_over", "_released",
+        "_releasing", "acquirer", "clock", "name", "token",
     )  # fmt: skip
 
     def __init__(
@@ -122,7 +122,6 @@ class LeaseState:
         seconds: float = inf,
         sent_at: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        hooks: Hooks = NO_HOOKS,
     ) -> None:
         """Create the state of a lease of the lock `name` that the server has just granted.
 
@@ -133,10 +132,8 @@ class LeaseState:
         self.name = name
         self.token = token
         self.clock = clock
-        self.hooks = hooks
-        self._granted_at = clock.monotonic()
-        self._deadline = (self._granted_at if sent_at is None else sent_at) + seconds
-        self._released = self._releasing = self._handed_on = False
+        self._deadline = (clock.monotonic() if sent_at is None else sent_at) + seconds
+        self._released = self._releasing = False
         self._lost_reason = ""
         self._over: threading.Event | None = None
         self._guard = threading.Lock()
@@ -144,7 +141,7 @@ class LeaseState:
         self.acquirer: Callable[[], Any] = nobody
 
     def __del__(self) -> None:
-        if self._releasing or self._home is nobody or self._handed_on or self._lost_reason:
+        if self._releasing or self._home is nobody or self._lost_reason:
             return
         if not sys.is_finalizing():
             warnings.warn(
@@ -157,31 +154,13 @@ class LeaseState:
 
     def __repr__(self) -> str:
         kind, token = type(self).__name__, "" if self.token is None else f", token {self.token}"
-        if self._handed_on:
-            state = "handed on"
-        elif self._is_lost():
+        if self._is_lost():
             state = f"lost: {self._lost_reason}"
         elif self._released:
             state = "released"
         else:
             state = f"held for {self.remaining():.1f} s"
         return f"<{kind} of {self.name!r}{token}, {state}>"
-
-    @property
-    def id(self) -> str:
-        """The text with which `Lease.resume` takes this lease over, in any process."""
-        raise LockUnsupported(f"a {type(self).__name__} cannot be resumed elsewhere")
-
-    def hand_on(self) -> str:
-        """Give the lease up to whoever resumes it by the returned id; send nothing.
-
-        It is no longer renewed, so it must be resumed before it ends; `release` does nothing.
-        """
-        ident = self.id
-        self.check()
-        self._handed_on = True
-        self._end()
-        return ident
 
     @property
     def lost(self) -> LostEvent:
@@ -204,8 +183,7 @@ class LeaseState:
         if self._is_lost():
             raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
         if self._released:
-            how = "handed on" if self._handed_on else "already released"
-            raise LockLost(f"the lease of {self.name!r} was {how}")
+            raise LockLost(f"the lease of {self.name!r} was already released")
 
     def mark_lost(self, reason: str) -> None:
         """Mark the lease as lost, once; for backends and their renewal."""
@@ -216,7 +194,6 @@ class LeaseState:
             over = self._over
         if over is not None:
             over.set()
-        self.hooks.lost(self.name, reason)
 
     def _is_lost(self) -> bool:
         if not self._lost_reason and not self._released:
@@ -251,8 +228,6 @@ class LeaseState:
         if not ours:
             self.mark_lost("the server no longer knows it")
         self._end()
-        if self.hooks is not NO_HOOKS:
-            self.hooks.held(self.name, self.clock.monotonic() - self._granted_at)
         if self._lost_reason:
             raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
 

@@ -154,7 +154,7 @@ class Renewer:
         try:
             return lease.renew()
         except Exception:
-            # A metrics hook that raises must not stop the renewal of every lock on the server.
+            # An unforeseen error of one lease must not stop the renewal of all on the server.
             logger.exception("a lease was not renewed; trying again in %s s", MAX_SLEEP)
             return False, self.clock.monotonic() + MAX_SLEEP
 

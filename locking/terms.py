@@ -1,4 +1,4 @@
-"""The terms of the locks' contract: errors, capabilities, hooks and time.
+"""The terms of the locks' contract: errors, capabilities and time.
 
 A lock must admit exactly one client, become free when its holder crashes, and notify the waiters
 when it is free.  A client gets a *lease*: a lock that expires.  No lease protects against a holder
@@ -69,29 +69,6 @@ class Capabilities:
     counts_waiters: bool = False
     knows_owner: bool = True
     force_release: bool = True
-
-
-class Hooks:
-    """Callbacks for metrics; override the ones you need.  A hook must not block.
-
-    `name` is the lock's name.  A hook runs in the thread of the event; for `renewal_failed` and
-    `lost` that may be the renewal thread.
-    """
-
-    def waited(self, name: str, seconds: float, acquired: bool) -> None:
-        """Record that an `acquire` ended after `seconds`; `acquired` tells whether it succeeded."""
-
-    def held(self, name: str, seconds: float) -> None:
-        """Record that a lease was released, or found lost then, `seconds` after its grant."""
-
-    def renewal_failed(self, name: str, error: Exception) -> None:
-        """Record that a renewal got no answer; the lease stays valid until it expires."""
-
-    def lost(self, name: str, reason: str) -> None:
-        """Record that a lease ended before its release; called once per lease."""
-
-
-NO_HOOKS = Hooks()
 
 
 def _sleep(seconds: float) -> None:

@@ -6,7 +6,7 @@ writer of the lock's key.  It reports only failures that clients would notice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,6 @@ class Attempt:
 
     client: str
     asked_at: int
-    role: str = ""
-    """Its role at a shared lock: "r" reads, "w" writes, "s3x2" takes two of three permits."""
     waits_until: float = inf
     """When it gives up by itself."""
     arrived: int | None = None
@@ -50,16 +48,6 @@ class Attempt:
     def holds(self) -> bool:
         """Return whether it believes so, and nobody has revoked it."""
         return not self.revoked and self.believes()
-
-
-def may_share(roles: Sequence[str]) -> bool:
-    """Return whether holders in these roles may be inside at once."""
-    if len(roles) <= 1:
-        return True
-    if roles[0].startswith("s"):
-        shares = [role[1:].split("x") for role in roles]
-        return sum(int(share[1]) if share[1:] else 1 for share in shares) <= int(shares[0][0])
-    return set(roles) == {"r"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +122,10 @@ class Monitor:
 
     # -- what clients report
 
-    def asks(self, client: str, role: str = "", patience: float = inf) -> None:
+    def asks(self, client: str, patience: float = inf) -> None:
         """Record that the client starts to acquire the lock, for so many seconds at most."""
         until = self.world.now + patience * MICROSECONDS
-        self.waiting[client] = Attempt(client, self.world.now, role, until)
+        self.waiting[client] = Attempt(client, self.world.now, until)
         self.world.processes[client].begin("acquire")
 
     def enters(self, client: str, believes: Callable[[], bool] = lambda: True) -> Attempt:
@@ -246,15 +234,11 @@ class Monitor:
             self.world.stopped = True
 
     def _check_exclusive(self, attempt: Attempt) -> None:
-        def fits(others: Collection[Attempt]) -> bool:
-            return may_share([attempt.role, *(one.role for one in others)])
-
-        awake = [one for one in self.inside.values() if one.holds()]
-        if attempt.holds() and not fits(awake):
-            names = [one.client for one in awake]
+        names = [one.client for one in self.inside.values() if one.holds()]
+        if attempt.holds() and names:
             why = Text(_("%s enters while %s is still inside"), attempt.client, listed(names))
             self.report(Wrong.TWO_HOLDERS, why, *names, attempt.client)
-        elif not fits(self.inside.values()):
+        elif self.inside:
             self.overlaps += 1
 
     def _check_order(self, attempt: Attempt) -> None:

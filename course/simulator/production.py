@@ -123,11 +123,10 @@ class Client:
     """A process that acquires the production lock `rounds` times, as a careful shop would.
 
     It works for `work` seconds, extends the lease to `extension` seconds and works on, unless that
-    is 0, checks its lease, writes with the lease's fencing token, and releases.  With `hands_on`,
-    it hands the lease on after its work and resumes it by its id.
+    is 0, checks its lease, writes with the lease's fencing token, and releases.
 
-    `role` is for the monitor of a lock with several holders; `lease` is in seconds.  A client that
-    `must_enter` comes when all others have ended, and can enter unless the lock is stuck forever.
+    `lease` is in seconds.  A client that `must_enter` comes when all others have ended, and can
+    enter unless the lock is stuck forever.
     """
 
     simulation: Simulation
@@ -135,10 +134,7 @@ class Client:
     name: str
     work: float
     extension: float = 0.0
-    writes: bool = True
     checks: LeaseChecks | None = None
-    hands_on: bool = False
-    role: str = ""
     lease: float = LEASE
     timeout: float | None = LONG_TIMEOUT
     rounds: int = 1
@@ -161,7 +157,7 @@ class Client:
         simulation, name = self.simulation, self.name
         for _round in range(self.rounds):
             patience = inf if self.timeout is None else self.timeout
-            simulation.monitor.asks(name, self.role, patience)
+            simulation.monitor.asks(name, patience)
             faults = simulation.world.processes[name].faults
             try:
                 lease = await result(lock.acquire(self.timeout))
@@ -170,7 +166,7 @@ class Client:
                 simulation.fails(name, problem)
                 self._gave_up(problem, faults)
             else:
-                await self._hold(lease, lock, waits)
+                await self._hold(lease, waits)
 
     def _gave_up(self, problem: BaseException, faults: int) -> None:
         """Check a failed attempt, before which the process had suffered so many faults."""
@@ -183,28 +179,22 @@ class Client:
         if self.checks is not None:
             self.checks.gave_up(name, problem, suffered - faults)
 
-    async def _hold(self, lease: Any, lock: Any, waits: Any) -> None:
-        """Work and release; `lock` is the handle by which it may resume."""
+    async def _hold(self, lease: Any, waits: Any) -> None:
+        """Work and release."""
         attempt = self._enters(lease)
         simulation, name = self.simulation, self.name
         try:
             await self._work(waits)
-            if self.hands_on:
-                ident = lease.hand_on()
-                self._follows(attempt, lease := await result(lock.resume(ident)))
             if self.extension:
                 await result(lease.extend(self.extension))
                 await self._work(waits)
-            if self.writes:
-                lease.check()
-                token = lease.token
-                await waits.call(lambda: simulation.resource.write(name, attempt, token))
+            lease.check()
+            token = lease.token
+            await waits.call(lambda: simulation.resource.write(name, attempt, token))
         except STOPS as problem:
             waits.check_alive()
             simulation.note(name, f"stops: {problem!r}")
         simulation.monitor.leaves(name)
-        if lease.released:
-            return  # handed on, and it is not known whether it was resumed: the lease will end
         over = None if self.checks is None else self.checks.releases(attempt, lease)
         refusal = await _release(lease, waits)
         if over is not None:
@@ -223,11 +213,6 @@ class Client:
         if self.checks is not None:
             self.checks.entered(attempt, lease)
         return attempt
-
-    def _follows(self, attempt: Attempt, lease: RedisLeaseState) -> None:
-        """Tell the monitor that the holder goes on by a lease that it has resumed."""
-        attempt.holder, attempt.remaining = lease.holder.encode(), lease.remaining
-        attempt.believes = lambda: lease.remaining() > 0
 
     async def _work(self, waits: Any) -> None:
         self.simulation.works(self.name, self.work)

@@ -180,7 +180,7 @@ class Exploration:
         )
         idle = (MAX_IDLE, MAX_IDLE_AFTER_FAULT)
         rules = Rules(self.checks, target.fair, *idle, production.owner_in)
-        return Experiment(setup, production.MODULES, rules, self.fenced, target.monitor)
+        return Experiment(setup, production.MODULES, rules, self.fenced)
 
 
 @dataclass(slots=True)

@@ -177,7 +177,6 @@ class Experiment:
     modules: tuple[ModuleType, ...] = ()
     rules: Rules = ANYTHING
     fenced: bool = False
-    monitor: type[Monitor] = Monitor
 
 
 @dataclass(slots=True)
@@ -212,7 +211,7 @@ def run_schedule(what: Experiment, schedule: Iterable[Deviation] = ()) -> Run:
 
 def run_in(what: Experiment, world: World) -> Run:
     """Run an experiment once in an empty world; the caller provides virtual time."""
-    simulation = Simulation(world, what.monitor(world, what.rules), fenced=what.fenced)
+    simulation = Simulation(world, Monitor(world, what.rules), fenced=what.fenced)
     what.setup(simulation)
     world.run()
     return Run(

@@ -6,11 +6,9 @@ import re
 import pytest
 
 from course.simulator.explored_locks import EXPLORED_LOCKS
-from course.simulator.history import Kind, Wrong
-from course.simulator.production import MODULES
+from course.simulator.history import Wrong
 from course.simulator.schedule import Act
-from course.simulator.search import Exploration, explore, run_seed, run_seeds
-from course.simulator.virtual import inside_simulation
+from course.simulator.search import Exploration, explore, run_seeds
 from course.tests.conftest import explore_command as search
 from course.tests.conftest import lesson_command as lesson
 
@@ -77,21 +75,6 @@ def test_no_schedule_of_a_sample_breaks_a_production_lock(lock):
     tally = run_seeds(Exploration(target=EXPLORED_LOCKS[lock]), range(100))
     assert tally.violations == []
     assert tally.overlaps > 0, "no holder was ever late: the search proves nothing"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("lock", ["redis-rw", "redis-semaphore"])
-def test_holders_really_share_in_the_simulation(lock):
-    """Otherwise the search would not test what these locks are for."""
-    most, what = 0, Exploration(acts=frozenset({Act.SWITCH}), target=EXPLORED_LOCKS[lock])
-    with inside_simulation(MODULES):
-        for seed in range(20):
-            run, _ = run_seed(what, seed)
-            inside = 0
-            for event in run.history:
-                inside += (event.kind is Kind.ENTER) - (event.kind is Kind.LEAVE)
-                most = max(most, inside)
-    assert most >= 2
 
 
 @pytest.mark.long

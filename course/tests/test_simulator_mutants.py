@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from course.simulator.explored_locks import ExploredLock, mixed, mutex, read_write, semaphore
+from course.simulator.explored_locks import ExploredLock, mixed, mutex
 from course.simulator.history import Wrong
 from course.simulator.search import Exploration, run_seeds, shortest
 from course.simulator.simulation import run_schedule
 from locking.backends.redis import RedisLock
-from locking.backends.redis_protocol import MUTEX, SHARED, Script, Scripts
-from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
+from locking.backends.redis_protocol import MUTEX, Script, Scripts
 
 pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
@@ -45,15 +44,6 @@ def broken_mutex(fair: Any = True, **edits: list[Edit]) -> ExploredLock:
     return mutex(broken(RedisLock, edited(MUTEX, **edits)), fair=fair)
 
 
-def broken_read_write(**edits: list[Edit]) -> ExploredLock:
-    scripts = edited(SHARED, **edits)
-    return read_write(broken(RedisReadLock, scripts), broken(RedisWriteLock, scripts))
-
-
-def broken_semaphore(**edits: list[Edit]) -> ExploredLock:
-    return semaphore(broken(RedisSemaphore, edited(SHARED, **edits)))
-
-
 def in_both(*edits: Edit) -> dict[str, list[Edit]]:
     """Return changes of the code that an acquire and a release share."""
     return {"acquire": list(edits), "release": list(edits)}
@@ -78,23 +68,6 @@ LOST_IS_RENEWED = (
 NO_EXPIRY = ("ARGV[1], 'PX', ARGV[2], 'NX')", "ARGV[1], 'NX')")
 TAKEN_IS_IGNORED = ("if not value and ARGV[3] == 'u' then", "if ARGV[3] == 'u' then")
 KEPT = ("redis.call('DEL', KEYS[1])\n  return 1", "return 1")
-BESIDE_A_WRITER = (
-    "string.sub(holder, 1, 1) == 'r' and string.sub(inside[1], 1, 1) == 'r'",
-    "string.sub(holder, 1, 1) == 'r'",
-)
-QUEUE_UP = "if ARGV[4] == '1' then"
-PASS_BY = """
-if may_enter(holder) then
-  leave_queue(waiter, holder)
-  return {tonumber(grant(holder, lease_ms))}
-end
-"""
-BLOCKED_STAY = ("admit(nil) -- it may have blocked others", "")
-ONE_PERMIT_TOO_MANY = ("taken <= tonumber(permits)", "taken <= tonumber(permits) + 1")
-PERMIT_LEAKS = (
-    "redis.call('ZREM', KEYS[1], holder) == 1",
-    "redis.call('ZSCORE', KEYS[1], holder)",
-)
 
 
 class ReturnsWhatIsOver(RedisLock):
@@ -137,16 +110,6 @@ BROKEN: dict[str, tuple[ExploredLock, *tuple[Wrong, ...]]] = {
     "ignores that it is taken, unfair": (
         broken_mutex(fair=False, acquire=[TAKEN_IS_IGNORED]), Wrong.MOVED, Wrong.MISTAKEN
     ),
-    "reader next to a writer": (broken_read_write(**in_both(BESIDE_A_WRITER)), Wrong.TWO_HOLDERS),
-    "reader that passes writers": (
-        broken_read_write(acquire=[(QUEUE_UP, PASS_BY + QUEUE_UP)]), Wrong.ORDER
-    ),
-    "reader behind a writer that gave up": (
-        broken_read_write(acquire=[BLOCKED_STAY]), Wrong.ASLEEP
-    ),
-    "one permit too many": (broken_semaphore(**in_both(ONE_PERMIT_TOO_MANY)), Wrong.TWO_HOLDERS),
-    "leaks permits": (broken_semaphore(release=[PERMIT_LEAKS]), Wrong.KEPT),
-    "permits that wake nobody": (broken_semaphore(**in_both(NO_WAKE)), Wrong.ASLEEP),
 }  # fmt: skip
 """By what each does wrong: the lock, and the failures that may be the first that is found."""
 

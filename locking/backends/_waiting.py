@@ -1,4 +1,4 @@
-"""Shared parts of the backends: sockets, threads, deadlines and the measured `acquire`."""
+"""Shared parts of the backends: sockets, threads, deadlines and `acquire`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from typing import Any, ClassVar, TypeVar
 from locking.base import Lease, Lock
 from locking.leases import MAX_LEASE, Held, checked, lease_length, time_limit
 from locking.terms import (
-    NO_HOOKS,
     SYSTEM_CLOCK,
     Clock,
-    Hooks,
     LockTimeout,
     LockUnavailable,
     LockUnsupported,
@@ -102,7 +100,7 @@ class Deadline:
 
 
 class WaitingLock(Lock):
-    """A `Lock` that reports the time of each `acquire`; a backend implements the last methods.
+    """A `Lock` whose `acquire` waits until a deadline; a backend implements the last methods.
 
     `owner` is the name that others see for its holder, by default `host:process:random`.
     `timeout` is that of every acquire without one, in seconds.
@@ -122,13 +120,11 @@ class WaitingLock(Lock):
         *,
         owner: str | None = None,
         timeout: float | None = None,
-        hooks: Hooks = NO_HOOKS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.name = checked("the name", name, str, "text")
         self.timeout = time_limit(timeout, True)
         self.owner_name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-        self.hooks = hooks
         self.clock = clock
         self._held = Held()
 
@@ -144,19 +140,17 @@ class WaitingLock(Lock):
     def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> Lease:
         """See `Lock.acquire`."""
         deadline = Deadline(time_limit(timeout, blocking, self.timeout), self.clock)
-        acquired, thread = False, threading.current_thread()
+        thread = threading.current_thread()
         try:
             with self.asking():
                 lease = self._acquire(deadline)
-            acquired = True
-            self._held.add(thread, lease)
-            return lease
-        except LockTimeout as error:
-            raise LockTimeout(f"lock {self.name!r}: {error}") from error
-        finally:
-            if not acquired:
-                self._held.failed(thread)
-            self.hooks.waited(self.name, deadline.elapsed(), acquired)
+        except BaseException as error:
+            self._held.failed(thread)
+            if isinstance(error, LockTimeout):
+                raise LockTimeout(f"lock {self.name!r}: {error}") from error
+            raise
+        self._held.add(thread, lease)
+        return lease
 
     @abstractmethod
     def _acquire(self, deadline: Deadline) -> Lease:
@@ -218,7 +212,6 @@ class BackendLease(Lease):
             seconds=lock.lease_seconds,
             sent_at=sent_at,
             clock=lock.clock,
-            hooks=lock.hooks,
         )
         self._lock: Any = lock
         self.grant = grant

@@ -104,9 +104,7 @@ class RedisLock(RedisHandle, Lock):
     retries.  `lease` is the time in seconds for which a crashed holder blocks the others.  With
     `renew`, a live holder keeps the lock longer, up to `max_hold` seconds.  `timeout` is that of
     every acquire without one, also of `with lock:`.  Without `fair`, the first client to ask gets a
-    free lock: more throughput, no order.  `owner` is the holder's name for others.  With
-    `replicas`, a grant counts only if that many replicas confirm it within `replica_timeout`
-    seconds.
+    free lock: more throughput, no order.  `owner` is the holder's name for others.
 
     A lease belongs to whoever has it, in any thread.  With `reentrant`, which needs an `owner`, the
     handle may acquire again what it holds, in any thread: it gets the same lease with the same
@@ -137,9 +135,4 @@ class RedisLock(RedisHandle, Lock):
         asked_in = (id(frame), frame.f_code)
         steps = self._acquiring(thread, timeout, acquirer=thread, asked_in=asked_in)
         lease: RedisLease = self.remote.perform(steps)
-        return lease
-
-    def resume(self, ident: str) -> RedisLease:
-        """See `Lease.resume`."""
-        lease: RedisLease = self.remote.perform(self._resuming(ident, threading.current_thread()))
         return lease

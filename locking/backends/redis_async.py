@@ -82,11 +82,6 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
         self._ended = asyncio.Event()
         self._renewal: asyncio.TimerHandle | None = None
 
-    @staticmethod
-    async def resume(lock: AsyncRedisLock, ident: str) -> AsyncRedisLease:
-        """See `Lease.resume`."""
-        return await lock.resume(ident)
-
     if TYPE_CHECKING:
         release, extend = AsyncLease.release, AsyncLease.extend
 
@@ -162,10 +157,6 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
         acquirer = acquirer_in(sys._getframe().f_code)
         return await self.remote.perform(self._acquiring(task, timeout, acquirer=acquirer))
 
-    async def resume(self, ident: str) -> AsyncRedisLease:
-        """See `Lease.resume`."""
-        return await self.remote.perform(self._resuming(ident, asyncio.current_task()))
-
 
 def _renew(reference: weakref.ref[AsyncRedisLease]) -> None:
     if (lease := reference()) is not None:
@@ -176,7 +167,7 @@ async def _renew_and_go_on(lease: AsyncRedisLease) -> None:
     try:
         due = (await lease._remote.perform(lease.renewing()))[1]
     except Exception:
-        # A metrics hook that raises must not stop the renewal.
+        # An unforeseen error must not stop the renewal.
         logger.exception("a lease was not renewed; trying again in %s s", MAX_SLEEP)
         due = lease.clock.monotonic() + MAX_SLEEP
     if due < inf and not lease.released:

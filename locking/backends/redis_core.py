@@ -19,7 +19,6 @@ from locking.backends.redis_protocol import (
     Scripts,
     Step,
     Steps,
-    Wait,
     keys_of,
     ms,
     owners_in,
@@ -27,14 +26,11 @@ from locking.backends.redis_protocol import (
 )
 from locking.backends.redis_status import note_own_lease
 from locking.base import Handle, noted_on
-from locking.leases import Held, checked, lease_length, time_limit
+from locking.leases import Held, lease_length, time_limit
 from locking.terms import (
-    NO_HOOKS,
     SYSTEM_CLOCK,
     Capabilities,
     Clock,
-    Hooks,
-    LockLost,
     LockTimeout,
     LockUnavailable,
 )
@@ -71,9 +67,6 @@ class RedisLockSettings(TypedDict, total=False):
     max_hold: float | None
     owner: str | None
     reentrant: bool
-    replicas: int
-    replica_timeout: float
-    hooks: Hooks
     clock: Clock
 
 
@@ -83,15 +76,7 @@ class RedisHandle(Handle):
     A blocking handle answers questions, an asyncio handle returns what to await.
     """
 
-    kind = "lock"
-    """The prefix of the keys; locks of different kinds may have the same name."""
-    role = ""
-    resumes: tuple[str, ...] = ()
-    """The roles whose leases it can resume, if these are more than its own."""
     scripts: Scripts = MUTEX
-    always_fair = False
-    several = False
-    """Whether one caller may hold several leases of the lock."""
     remote_class: ClassVar[type[Remote]]
     lease_class: ClassVar[type[RedisLeaseState]]
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -110,39 +95,27 @@ class RedisHandle(Handle):
         max_hold: float | None = None,
         owner: str | None = None,
         reentrant: bool = False,
-        replicas: int = 0,
-        replica_timeout: float = 0.1,
-        hooks: Hooks = NO_HOOKS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        if self.always_fair and not fair:
-            raise ValueError(f"{type(self).__name__} has one queue for all: it is always fair")
-        if reentrant and (self.several or not owner):
-            raise ValueError(
-                f"{type(self).__name__} is acquired again by its owner: name one, and no semaphore"
-            )
+        if reentrant and not owner:
+            raise ValueError(f"{type(self).__name__} is acquired again by its owner: name one")
         self.name = name
         longest = inf if max_hold is None else lease_length(max_hold, inf, "max_hold")
         self.lease_seconds = min(lease_length(lease), longest)
         self.timeout = time_limit(timeout, True)
         self.max_hold = max_hold
-        self.hooks = hooks
-        self.remote = self.remote_class(client, name, keys_of(self.kind, name), clock)
-        self.remote.scripts, self.remote.several = self.scripts, self.several
+        self.remote = self.remote_class(client, name, keys_of("lock", name), clock)
+        self.remote.scripts = self.scripts
         self.remote.renewed = renew
         self._mode = "f" if fair else "u"
         self._owner = owner
         self._reentrant = reentrant
         self._request = ms(self.lease_seconds), self._mode
-        self._wait: Wait = None
-        if checked("replicas", replicas, int, "a whole number"):
-            replica_timeout = lease_length(replica_timeout, what="replica_timeout")
-            self._wait = replicas, round(replica_timeout * 1000)
         self._held = Held()
 
     def new_holder(self) -> str:
         """Return the name of one acquisition: a unique token, and the owner for operators."""
-        return f"{self.role}{TOKENS.new()}:{self._owner or TOKENS.process}"
+        return f"{TOKENS.new()}:{self._owner or TOKENS.process}"
 
     def server_address(self) -> str:
         """See `Handle.server_address`."""
@@ -155,10 +128,6 @@ class RedisHandle(Handle):
     def owner(self) -> Any:
         """Return the name of the holder; None if the lock is free."""
         return self.remote.read(self.scripts.owner, lambda held: next(iter(owners_in(held)), None))
-
-    def owners(self) -> Any:
-        """Return the names of all holders: more than one for a shared lock."""
-        return self.remote.read(self.scripts.owner, owners_in)
 
     def waiters(self) -> Any:
         """Return how many live clients wait for the lock."""
@@ -199,25 +168,18 @@ class RedisHandle(Handle):
             if held is not None and held.count_reentry():
                 return held
         lease = self.lease_class(self, self.new_holder(), asked_in)
-        monotonic, hooks = self.remote.clock.monotonic, self.hooks
-        began = monotonic()
         if self.remote.renewed:
-            lease.keep(began + self.lease_seconds / 3)
+            lease.keep(self.remote.clock.monotonic() + self.lease_seconds / 3)
         try:
             grant = yield from self.granting(lease.holder, caller, timeout)
-            if self._wait:
-                grant = yield from self._replicating(lease.holder, grant, self._wait)
         except BaseException as error:
             lease.drop()
             self._held.failed(caller)
-            hooks.waited(self.name, monotonic() - began, False)
             if not isinstance(error, LockUnavailable | LockTimeout | GeneratorExit):
                 yield from self._leaving(lease.holder, error)
             raise
         lease.begin(grant, self.max_hold)
         self._held.add(acquirer, lease)
-        if hooks is not NO_HOOKS:
-            hooks.waited(self.name, monotonic() - began, True)
         return lease
 
     def granting(self, holder: str, caller: object, timeout: float | None) -> Steps[Grant]:
@@ -305,40 +267,8 @@ class RedisHandle(Handle):
         valid = fence > minted and now < since + self.lease_seconds
         return Grant(fence, since) if valid else None
 
-    def _replicating(self, holder: str, grant: Grant, wait: tuple[int, int]) -> Steps[Grant]:
-        """Wait until enough replicas have the grant, so that a failover keeps it."""
-        # WAIT covers only writes of its own connection, and another connection may have written the
-        # grant. So extend the lease on this connection and wait for that write.
-        sent_at = self.remote.clock.monotonic()
-        renewal = (self.scripts.renew, holder, ms(self.lease_seconds), "1")
-        ours, reached = yield from self.remote.ask(*renewal, wait=wait, tries=1)
-        in_time = self.remote.clock.monotonic() < sent_at + self.lease_seconds
-        if ours and reached >= wait[0] and in_time:
-            return Grant(grant.fence, sent_at)
-        yield from self.remote.ask(self.scripts.release, holder, str(grant.fence), "")
-        late = "" if in_time else ", after the lease had expired"
-        raise LockUnavailable(
-            f"{reached} of {wait[0]} replicas have the grant of {self.name!r}{late}"
-        )
-
     def _leaving(self, holder: str, error: BaseException) -> Steps[None]:
         """Leave the queue, or release a lock granted meanwhile, after an interruption."""
         entry = f"{self._mode}{ms(self.lease_seconds)}:{holder}"
         with noted_on(error):
             yield from self.remote.ask(self.scripts.release, holder, "0", entry)
-
-    def _resuming(self, ident: str, caller: object) -> Steps[Any]:
-        """Take over the lease with that id, under the name of a new one; return the new one."""
-        fence, _, holder = checked("a lease's id", ident, str, "text").partition(":")
-        if not (fence.isdigit() and ":" in holder and holder.startswith(self.resumes or self.role)):
-            raise ValueError(f"{ident!r} is not the id of a lease of {self!r}")
-        lease = self.lease_class(self, self.new_holder())
-        sent_at = self.remote.clock.monotonic()
-        args = (holder, lease.holder, ms(self.lease_seconds), fence)
-        if not (yield from self.remote.ask(self.scripts.resume, *args)):
-            raise LockLost(f"the lease {ident!r} of {self.name!r} has ended or was resumed before")
-        lease.begin(Grant(int(fence), sent_at), self.max_hold)
-        if self.remote.renewed:
-            lease.keep(sent_at + self.lease_seconds / 3)
-        self._held.add(caller, lease)
-        return lease

@@ -25,7 +25,6 @@ from locking.backends.redis_protocol import (
     Grant,
     Script,
     Steps,
-    Wait,
     ms,
     unavailable,
 )
@@ -71,7 +70,7 @@ class Remote:
     A lease refers to this and not to its handle, so that both end when the program drops them.
     """
 
-    __slots__ = ("clock", "keys", "name", "renewed", "renewer", "scripts", "several", "transport")
+    __slots__ = ("clock", "keys", "name", "renewed", "renewer", "scripts", "transport")
 
     transport_of: ClassVar[Callable[[Any], Any]]
     perform: Callable[[Steps[Any]], Any]
@@ -85,7 +84,7 @@ class Remote:
         self.transport = type(self).transport_of(client)
         self.clock = clock
         self.renewer: Renewer = RENEWER
-        self.scripts, self.several, self.renewed = MUTEX, False, False
+        self.scripts, self.renewed = MUTEX, False
 
     def sleep(self, seconds: float) -> Any:
         """Sleep, or return what to await for it."""
@@ -96,7 +95,6 @@ class Remote:
         script: Script,
         *args: str,
         give_up: float | None = None,
-        wait: Wait = None,
         tries: int = 2,
     ) -> Steps[Any]:
         """Run one of the lock's scripts; repeat it once if there was no answer.
@@ -109,7 +107,7 @@ class Remote:
         while True:
             patience = give_up and self._patience(give_up)
             try:
-                return (yield self.transport.run, (words, wait, patience, script.name))
+                return (yield self.transport.run, (words, patience, script.name))
             except NoScriptError as unknown:
                 # The error and a frame of redis-py refer to each other, and so to our caller's
                 # lease.
@@ -167,7 +165,7 @@ class RedisLeaseState(LeaseState):
     def __init__(
         self, lock: RedisHandle, holder: str, asked_in: tuple[int, CodeType] | None = None
     ) -> None:
-        super().__init__(lock.name, clock=lock.remote.clock, hooks=lock.hooks)
+        super().__init__(lock.name, clock=lock.remote.clock)
         self._remote: Any = lock.remote
         self.holder = holder
         self.asked_in = asked_in
@@ -188,20 +186,12 @@ class RedisLeaseState(LeaseState):
     def begin(self, grant: Grant, max_hold: float | None) -> None:
         """Start the lease after its grant."""
         self.token = grant.fence
-        self._granted_at = self.clock.monotonic()
         self._deadline = grant.since + self._seconds
         if max_hold is not None:
-            self._max_until = self._granted_at + max_hold
+            self._max_until = self.clock.monotonic() + max_hold
         LEASES[self.holder] = weakref.ref(self)
 
-    @property
-    def id(self) -> str:
-        """See `LeaseState.id`."""
-        return f"{self.token}:{self.holder}"
-
     def _end(self) -> None:
-        if self._handed_on:  # otherwise its release has stopped it before
-            self.drop()
         LEASES.pop(self.holder, None)
         super()._end()
 
@@ -250,8 +240,7 @@ class RedisLeaseState(LeaseState):
             answer = yield from self._remote.ask(
                 self._remote.scripts.renew, self.holder, ms(seconds), "0"
             )
-        except LockError as error:
-            self.hooks.renewal_failed(self.name, error)
+        except LockError:
             return False, min(now + self._seconds / 9, self._deadline)
         if answer == 0:
             # Our own release may have overtaken the renewal; then the lease is not lost.

@@ -173,7 +173,7 @@ class Mailbox:
         with contextlib.suppress(Exception):
             while self._popping and not self._boxes.keys() <= self._popping:
                 ring = ("EVAL", BELL.source, "1", self._bell)
-                await self._transport.run(ring, None, None, BELL.name)
+                await self._transport.run(ring, None, BELL.name)
 
     async def _listen(self, limit: float) -> None:
         try:

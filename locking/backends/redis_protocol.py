@@ -38,9 +38,6 @@ REFUSALS = (
 WRONG_TYPE = re.compile("WRONGTYPE (.*?)(?: script: |$)")
 """The server's error, or a script's own, that a key holds something else, without the place."""
 
-Wait = tuple[int, int] | None
-"""(replicas, ms): the arguments of the WAIT command."""
-
 
 @dataclass(frozen=True, slots=True)
 class Script:
@@ -67,23 +64,21 @@ class Script:
 
 
 class Scripts(NamedTuple):
-    """The scripts of one kind of lock; all kinds take the same keys and return the same answers."""
+    """The scripts of a lock, by what they do."""
 
     acquire: Script
     release: Script
     renew: Script
     evict: Script
     owner: Script
-    resume: Script
 
     @classmethod
-    def load(cls, prefix: str) -> Scripts:
-        """Read the scripts whose names start with `prefix`."""
-        return cls(*(Script.load(f"{prefix}{name}") for name in cls._fields))
+    def load(cls) -> Scripts:
+        """Read the scripts."""
+        return cls(*(Script.load(name) for name in cls._fields))
 
 
-MUTEX = Scripts.load("")
-SHARED = Scripts.load("shared_")
+MUTEX = Scripts.load()
 WAITERS, BELL = Script.load("waiters"), Script.load("bell")
 
 
@@ -103,11 +98,8 @@ Steps = Generator[Step, Any, T]
 def unavailable(name: str, error: RedisError) -> NoReturn:
     """Raise `LockUnavailable` for an error of the server or the connection.
 
-    Raises LockError for a semaphore with another number of permits, and for a key of the lock that
-    holds something else.
+    Raises LockError for a key of the lock that holds something else.
     """
-    if str(error).startswith("PERMITS"):
-        raise LockError(f"semaphore {name!r}: {error}") from error
     if foreign := WRONG_TYPE.search(str(error)):
         raise LockError(
             f"a key of lock {name!r} holds something else ({foreign[1]}): delete it, or choose "

@@ -10,8 +10,8 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, overload
 
 from locking.backends.redis_lease import LEASES, Remote
-from locking.backends.redis_protocol import MUTEX, Script, owners_in, text
-from locking.terms import LockError, LockUnsupported
+from locking.backends.redis_protocol import Script, owners_in, text
+from locking.terms import LockError
 
 if TYPE_CHECKING:
     from locking.backends.redis import RedisLock
@@ -45,11 +45,8 @@ def status_of(lock: Any) -> LockStatus | Awaitable[LockStatus]:
     """Return the state of a lock, read in one command; await it of an asyncio lock.
 
     Raises:
-        LockUnsupported: the lock is shared.
         LockUnavailable: the server does not answer.
     """
-    if lock.scripts is not MUTEX:
-        raise LockUnsupported(f"the status of a {type(lock).__name__} cannot be read")
     status: LockStatus | Awaitable[LockStatus] = lock.remote.read(STATUS, _status_in)
     return status
 
@@ -71,8 +68,6 @@ def note_own_lease(remote: Remote, caller: object, timeout: float | None) -> str
     wait for a lease of its own that others release: only a function that acquires again what it, or
     one that called it, has acquired is certain to wait forever.
     """
-    if remote.several:
-        return None
     for lease in [reference() for reference in list(LEASES.values())]:
         if lease is None or lease.acquirer() is not caller or lease.remaining() <= 0:
             continue

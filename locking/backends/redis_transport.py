@@ -38,7 +38,6 @@ from locking.backends._drivers import (
 )
 from locking.backends._waiting import started, watch
 from locking.backends.redis_lease import TOKENS
-from locking.backends.redis_protocol import Wait
 from locking.redis_client import connect
 
 T = TypeVar("T")
@@ -177,20 +176,16 @@ class NodeTransport(PoolTransport):
         self._process = TOKENS.process
         close_with(pool, "disconnect", self.close)
 
-    def run(self, words: tuple[str, ...], wait: Wait, patience: float | None, script: str) -> Any:
+    def run(self, words: tuple[str, ...], patience: float | None, script: str) -> Any:
         """Send the command once and return its answer; raise one of `NO_ANSWER` or RedisError.
 
-        With `wait`, also send WAIT on the same connection and return (answer, replicas): how many
-        replicas have the command's writes.  `patience` limits the seconds to wait for a connection
-        and for the answer; None: the client's time-out.  `script` is the name of its script.
+        `patience` limits the seconds to wait for a connection and for the answer; None: the
+        client's time-out.  `script` is the name of its script.
         """
         limit = self._limit(patience)
         link = self._take(limit, patience)
         try:
             answer = _ask(link, words, limit)
-            if wait:
-                command = ("WAIT", *map(str, wait))
-                answer = (answer, _ask(link, command, limit + wait[1] / 1000))
         except ResponseError:
             self._give_back(link)  # the server has answered
             raise

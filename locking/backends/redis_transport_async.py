@@ -24,7 +24,6 @@ from locking.backends._drivers import (
     transport_of,
 )
 from locking.backends.redis_line import Line, Mailbox
-from locking.backends.redis_protocol import Wait
 from locking.backends.redis_transport import PoolTransport
 from locking.redis_client import connect_async
 
@@ -70,21 +69,17 @@ class AsyncNodeTransport(PoolTransport):
             if loop.is_running():
                 loop.call_soon_threadsafe(asyncio.ensure_future, its.close())
 
-    async def run(
-        self, words: tuple[str, ...], wait: Wait, patience: float | None, script: str
-    ) -> Any:
+    async def run(self, words: tuple[str, ...], patience: float | None, script: str) -> Any:
         """See `NodeTransport.run`."""
         task = asyncio.current_task()
         assert task is not None
         cancellations = task.cancelling()
         limit = self._limit(patience)
-        # WAIT holds up the commands behind it. A slow renewal must not hold up a release, which
-        # could not tell a loss from a repetition then.
-        use = "replicas" if wait else "renewals" if script.endswith("renew") else ""
+        # A slow renewal must not hold up a release, which could not tell a loss from a repetition
+        # then.
+        use = "renewals" if script == "renew" else ""
         line = await self.line(use, patience)
         answer = await line.ask(words, limit)
-        if wait:
-            answer = (answer, await line.ask(("WAIT", *map(str, wait)), limit + wait[1] / 1000))
         if task.cancelling() > cancellations:
             raise asyncio.CancelledError  # something below has swallowed it
         return answer

@@ -27,7 +27,6 @@ from redis.exceptions import RedisError
 
 from locking.backends._drivers import address_of
 from locking.backends._waiting import BackendLease, PollingLock
-from locking.backends.in_thread import ThreadLock
 from locking.backends.redis_protocol import text
 from locking.base import Lease
 from locking.redis_client import connect
@@ -158,10 +157,3 @@ class RedLock(PollingLock):
             for asked in [threads.submit(ask, *each) for each in enumerate(self.clients)]:
                 asked.result()
         return answers
-
-
-class AsyncRedLock(ThreadLock):
-    """The asyncio version of `RedLock`, on the same blocking clients; both exclude each other."""
-
-    def __init__(self, clients: Sequence[redis.Redis], name: str, **options: Any) -> None:
-        super().__init__(RedLock(clients, name, **options))

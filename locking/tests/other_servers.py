@@ -36,55 +36,6 @@ class Memcached(Server):
         return ("127.0.0.1", self.port)
 
 
-class MariaDB(Server):
-    """MariaDB, for the MySQL family."""
-
-    name = "mariadb"
-    need = programs("MariaDB", "mariadbd", package="mariadb-server", module="pymysql")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.data = self.home / "data"
-        self._as = ["--user=root"] if os.geteuid() == 0 else []
-
-    def prepare(self) -> None:
-        install = [find("mariadb-install-db") or "mariadb-install-db", "--no-defaults", *self._as]
-        install += [f"--datadir={self.data}", "--auth-root-authentication-method=normal"]
-        subprocess.run(
-            [*install, "--skip-test-db"], check=True, cwd=self.home, stdout=subprocess.DEVNULL
-        )
-
-    def command(self) -> list[str]:
-        settings = {
-            "datadir": self.data,
-            "port": self.port,
-            "bind-address": "127.0.0.1",
-            "socket": self.home / "socket",
-            "pid-file": self.home / "pid",
-            "innodb-flush-log-at-trx-commit": 2,  # survives a crash of the process
-            "innodb-buffer-pool-size": "32M",
-            "max-connections": 200,
-        }
-        options = [f"--{key}={value}" for key, value in settings.items()]
-        return [find("mariadbd") or "mariadbd", "--no-defaults", *self._as, *options]
-
-    def ping(self) -> None:
-        import pymysql
-
-        pymysql.connect(**self.endpoint | {"database": None}).close()
-
-    @property
-    def endpoint(self) -> dict[str, Any]:
-        """The arguments of `pymysql.connect`."""
-        return {
-            "database": "locks",
-            "host": "127.0.0.1",
-            "port": self.port,
-            "user": "root",
-            "password": "",
-        }
-
-
 class ZooKeeper(Server):
     """ZooKeeper with a tick short enough that a session can end within a second."""
 

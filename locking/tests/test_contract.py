@@ -1,16 +1,15 @@
-"""The contract itself: lease states, the event of a loss, hooks; on a lease without a server."""
+"""The contract itself: lease states and the event of a loss; on a lease without a server."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from math import inf, nan
-from unittest.mock import Mock, call
 
 import pytest
 
-from locking import Hooks, Lease, LockLost, LockUnavailable, LockUnsupported
+from locking import Lease, LockLost, LockUnavailable, LockUnsupported
 from locking.backends._waiting import BackendLease, Deadline, WaitingLock
-from locking.terms import NO_HOOKS, SYSTEM_CLOCK, Clock
+from locking.terms import SYSTEM_CLOCK, Clock
 from locking.tests.helpers import Task
 
 
@@ -58,16 +57,14 @@ def lease_of(
     *,
     kind: type[WaitingLock] = FakeLock,
     sent_at: float | None = None,
-    hooks: Hooks = NO_HOOKS,
 ) -> FakeLease:
-    lock = kind("phone", clock=time.clock() if time else SYSTEM_CLOCK, hooks=hooks)
+    lock = kind("phone", clock=time.clock() if time else SYSTEM_CLOCK)
     lock.lease_seconds = seconds
     return FakeLease(lock, None, token=7, sent_at=sent_at)
 
 
 def test_a_lease_ends_by_itself_counted_from_when_its_command_was_sent(time):
-    hooks = Mock(Hooks)
-    lease = lease_of(time, sent_at=time.now - 4, hooks=hooks)
+    lease = lease_of(time, sent_at=time.now - 4)
     endless = lease_of(time, seconds=inf)
     assert lease.remaining() == 6
     time.now += 5.9
@@ -76,7 +73,6 @@ def test_a_lease_ends_by_itself_counted_from_when_its_command_was_sent(time):
     assert lease.lost.is_set()
     lease.mark_lost("a second time")
     assert lease.lost.reason == "the lease ran out"
-    assert hooks.mock_calls == [call.lost("phone", "the lease ran out")]
     with pytest.raises(LockLost, match="ran out"):
         lease.check()
     with pytest.raises(LockLost, match="ran out"):
@@ -87,8 +83,7 @@ def test_a_lease_ends_by_itself_counted_from_when_its_command_was_sent(time):
 
 
 def test_a_release_without_an_answer_may_be_repeated_and_its_outcome_is_told_once(time):
-    hooks = Mock(Hooks)
-    lease = lease_of(time, hooks=hooks)
+    lease = lease_of(time)
     lease.silent = True
     with pytest.raises(LockUnavailable):
         lease.release()
@@ -99,7 +94,6 @@ def test_a_release_without_an_answer_may_be_repeated_and_its_outcome_is_told_onc
     assert not lease.lost.is_set()
     lease.ours = False
     lease.release()
-    assert hooks.mock_calls == [call.held("phone", 3)]
     assert lease.remaining() == 0
     with pytest.raises(LockLost, match="released"):
         lease.check()

@@ -18,15 +18,11 @@ from locking import (
     LockNotHeld,
     LockTimeout,
     LockUnavailable,
-    LockUnsupported,
-    acquire_all,
 )
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
-from locking.backends.redis_shared import RedisReadLock, RedisSemaphore
 from locking.backends.redis_status import LockStatus, status_of
 from locking.backends.redlock import RedLock
-from locking.django_cache import RedisCache
 from locking.redis_client import connect, connect_async
 from locking.tests.helpers import Task, eventually, fence
 from locking.tests.servers import Valkey
@@ -93,17 +89,6 @@ def test_owned_asks_the_server(valkey: Redis):
         lock.release()
 
 
-def test_a_thread_that_holds_several_permits_releases_the_latest_first(valkey: Redis):
-    semaphore = RedisSemaphore(valkey, "tills", 2)
-    first, second = semaphore.acquire(), semaphore.acquire()
-    assert semaphore.lease is second
-    semaphore.release()
-    assert second.released
-    assert semaphore.lease is first
-    semaphore.release()
-    assert not semaphore.locked()
-
-
 def test_a_lock_can_be_made_from_a_url(valkey: Redis, valkey_server: Valkey):
     with RedisLock(valkey_server.endpoint, "phone", owner="url"):
         assert RedisLock(valkey, "phone").owner() == "url"
@@ -136,17 +121,11 @@ def test_what_is_no_client_or_no_name_is_refused_at_once(valkey: Redis):
 def test_an_argument_of_another_kind_is_named(valkey: Redis):
     lock: Any = RedisLock(valkey, "phone")
     make: Any = RedisLock
-    hold_all: Any = acquire_all
-    semaphore: Any = RedisSemaphore
     for call, problem in (
         (lambda: make(valkey, "phone", lease=None), "lease must be a number of seconds, not None"),
         (lambda: make(valkey, "phone", timeout="5"), "timeout must be .* or None, not '5'"),
         (lambda: make(valkey, "phone", max_hold="3"), "max_hold must be a number"),
-        (lambda: make(valkey, "phone", replicas="1"), "replicas must be a whole number"),
         (lambda: lock.acquire("5"), "timeout must be"),
-        (lambda: hold_all([lock], timeout="5").__enter__(), "timeout must be"),
-        (lambda: lock.resume(None), "id must be text, not None"),
-        (lambda: semaphore(valkey, "phone", "5"), "permits must be a whole"),
     ):
         with pytest.raises(TypeError, match=problem):
             call()
@@ -268,20 +247,3 @@ def test_the_status_names_the_holder_and_the_live_waiters_in_order_of_arrival(st
     for task in waiting:
         task.result()
     assert status_of(lock) == FREE
-    with pytest.raises(LockUnsupported):
-        status_of(RedisReadLock(store, "phone"))
-
-
-def test_a_cache_makes_locks_of_its_keys_on_its_server(valkey: Redis, valkey_server: Valkey):
-    cache = RedisCache(valkey_server.endpoint, {"KEY_PREFIX": "shop"})
-    cache.set("phone", 7)
-    with cache.lock("phone", owner="till 7", lease=5) as lease:
-        assert RedisLock(valkey, "shop:1:phone").owner() == "till 7"
-        with pytest.raises(LockTimeout):
-            RedisCache(valkey_server.endpoint, {"KEY_PREFIX": "shop"}).lock("phone").acquire(0)
-        cache.lock("phone", version=2).acquire(timeout=0).release()
-        assert lease.token
-    with cache.lock("phone", timeout=0) as later:
-        assert fence(later) > fence(lease)
-    assert cache.get("phone") == 7
-    cache.close()

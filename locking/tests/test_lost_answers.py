@@ -138,7 +138,7 @@ def test_a_late_answer_is_not_read_as_that_of_the_next_command(valkey, valkey_se
     with lock:
         valkey.execute_command("CLIENT", "PAUSE", 700, "ALL")
         with pytest.raises(RedisTimeout):
-            lock.remote.transport.run(("PING",), None, None, "")
+            lock.remote.transport.run(("PING",), None, "")
         assert lock.owner() == "me"
 
 

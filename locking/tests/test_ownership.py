@@ -1,4 +1,4 @@
-"""Whose lease is whose: of a `with` block, of threads, tasks and processes, and by its id."""
+"""Which lease belongs to which `with` block, thread and task."""
 
 from __future__ import annotations
 
@@ -8,23 +8,14 @@ import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from unittest.mock import Mock
 
 import pytest
-import redis
 from redis import Redis
 
 from locking import Lease, LockLost, LockNotHeld, LockTimeout
 from locking.backends.redis import RedisLease, RedisLock
-from locking.backends.redis_async import AsyncRedisLease, AsyncRedisLock
-from locking.backends.redis_shared import (
-    AsyncRedisSemaphore,
-    RedisReadWriteLock,
-    RedisSemaphore,
-)
-from locking.redis_client import connect
-from locking.tests.helpers import Task, before_answer, eventually, fence, process
-from locking.tests.servers import Valkey
+from locking.backends.redis_async import AsyncRedisLock
+from locking.tests.helpers import Task, before_answer, eventually, fence
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
@@ -109,18 +100,18 @@ def test_a_block_that_ends_late_in_another_thread_releases_no_later_block(valkey
 
 
 def test_blocks_of_exit_stacks_in_several_threads_keep_apart(valkey: Redis):
-    semaphore = RedisSemaphore(valkey, "tills", 4)
+    lock = RedisLock(valkey, "phone")
 
     def work() -> None:
         for _ in range(20):
             with ExitStack() as stack:
-                mine = stack.enter_context(semaphore)
+                mine = stack.enter_context(lock)
                 mine.check()
             assert mine.released
 
     for task in [Task(work) for _ in range(4)]:
         task.result(within=60)
-    assert not semaphore.locked()
+    assert not lock.locked()
 
 
 def test_a_caller_that_acquired_in_vain_does_not_release_anothers_lease(valkey: Redis):
@@ -148,18 +139,6 @@ def test_nobody_enters_again_while_the_last_release_is_on_its_way(valkey: Redis)
 
 
 # -- of blocks, and of threads and tasks that end
-
-
-async def test_a_block_releases_its_own_permit_and_not_the_latest(valkey: Redis, valkey_async):
-    semaphore = RedisSemaphore(valkey, "tills", 4)
-    with semaphore as own:
-        kept = semaphore.acquire()
-    tills = AsyncRedisSemaphore(valkey_async, "tills", 4)
-    async with tills as mine:
-        other = await tills.acquire()
-    assert (own.released, kept.released, mine.released, other.released) == (True, False) * 2
-    kept.release()
-    await other.release()
 
 
 async def test_an_early_release_does_not_hide_the_error_of_the_body(valkey: Redis, valkey_async):
@@ -206,96 +185,6 @@ def test_a_thread_may_wait_for_its_own_lease_if_that_ends(valkey: Redis, ends):
         assert fence(second) > fence(first)
     with pytest.raises(LockLost):
         first.release()
-
-
-# -- by id
-
-
-def resume_in_child(endpoint: str, ident: str) -> None:
-    with Lease.resume(RedisLock(connect(endpoint), "phone", lease=0.4), ident) as lease:
-        assert ident.startswith(f"{lease.token}:")
-        assert not lease.lost.wait(1.0)
-
-
-def test_another_process_resumes_a_lease_with_its_token(valkey: Redis, valkey_server: Valkey):
-    lock = RedisLock(valkey, "phone", lease=60)
-    with lock as lease:
-        ident = lease.hand_on()
-        with pytest.raises(LockLost, match="handed on"):
-            lease.check()
-        with process(resume_in_child, valkey_server.endpoint, ident) as child:
-            child.join(20)
-            assert child.exitcode == 0
-    assert not lock.locked()
-    with pytest.raises(LockLost):
-        Lease.resume(lock, ident)
-
-
-def test_an_id_admits_only_one(valkey: Redis):
-    lock = RedisLock(valkey, "phone", owner="one")
-    first = lock.acquire()
-    second = Lease.resume(RedisLock(valkey, "phone", owner="two"), first.id)
-    assert lock.owner() == "two"
-    assert second.token == first.token
-    with pytest.raises(LockLost):
-        first.extend(5)
-    with pytest.raises(LockLost):
-        first.release()
-    with pytest.raises(LockLost):
-        lock.resume(first.id)
-    second.release()
-    with pytest.raises(ValueError, match="not the id"):
-        lock.resume("7")
-
-
-def test_a_resume_whose_answer_was_lost_is_repeated(valkey: Redis):
-    lock = RedisLock(valkey, "phone")
-    first = lock.acquire()
-    heir = RedisLock(valkey, "phone")
-    before_answer(heir, Mock(side_effect=redis.ConnectionError("lost")))
-    heir.resume(first.hand_on()).release()
-    assert not lock.locked()
-
-
-def test_permits_and_read_leases_are_resumed(valkey: Redis):
-    semaphore = RedisSemaphore(valkey, "tills", 2)
-    permit, other = semaphore.acquire(), semaphore.acquire()
-    again = semaphore.resume(permit.hand_on())
-    assert len(semaphore.owners()) == 2
-    again.release()
-    other.release()
-    pair = RedisReadWriteLock(valkey, "catalogue")
-    reading = pair.read.resume(pair.read.acquire().hand_on())
-    with pytest.raises(LockTimeout):
-        pair.write.acquire(timeout=0)
-    reading.release()
-    with pair.read as lease, pytest.raises(ValueError, match="not the id"):
-        pair.write.resume(lease.id)
-
-
-def test_a_write_lease_becomes_a_read_lease_without_a_gap(valkey: Redis):
-    pair = RedisReadWriteLock(valkey, "catalogue")
-    writing = pair.write.acquire()
-    reader = Task(lambda: RedisReadWriteLock(valkey, "catalogue").read.acquire(timeout=20))
-    eventually(lambda: pair.read.waiters() == 1)
-    reading = pair.downgrade(writing)
-    assert reading.token == writing.token
-    reader.result().release()
-    with pytest.raises(LockTimeout):
-        RedisReadWriteLock(valkey, "catalogue").write.acquire(timeout=0)
-    reading.release()
-    assert not pair.read.locked()
-    writing.release()  # was handed on: nothing happens
-
-
-async def test_a_task_resumes_the_lease_of_a_thread(valkey: Redis, valkey_async):
-    ident = RedisLock(valkey, "phone").acquire().hand_on()
-    lock = AsyncRedisLock(valkey_async, "phone")
-    async with await AsyncRedisLease.resume(lock, ident) as lease:
-        assert lock.lease is lease
-        assert lease.id.startswith(f"{lease.token}:")
-    with pytest.raises(LockLost):
-        await lock.resume(ident)
 
 
 def test_what_a_lease_and_a_handle_are_is_told(valkey: Redis):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import types
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import Awaitable
 from functools import partial
 from itertools import count
 from typing import Any
@@ -14,21 +13,12 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from locking import LockError, LockLost, LockTimeout, LockUnavailable, acquire_all_async
-from locking.backends.in_thread import ThreadLock
+from locking import LockLost, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
-from locking.backends.redis_shared import (
-    AsyncRedisReadWriteLock,
-    AsyncRedisSemaphore,
-    AsyncRedisWriteLock,
-    RedisReadWriteLock,
-    RedisSemaphore,
-)
 from locking.backends.redis_status import status_of
-from locking.backends.redlock import AsyncRedLock, RedLock
 from locking.queue import AsyncDelayQueue, DelayQueue
-from locking.redis_client import connect, connect_async
+from locking.redis_client import connect_async
 from locking.tests.helpers import Task, in_loop, until_waiting
 from locking.tests.servers import Valkey
 
@@ -88,28 +78,6 @@ async def test_a_lease_is_extended_until_it_is_taken_away(store_async):
         await lease.release()
 
 
-async def test_tasks_and_threads_share_a_read_write_lock_and_a_semaphore(store, store_async):
-    lock = AsyncRedisReadWriteLock(store_async, "catalogue")
-    threads = RedisReadWriteLock(store, "catalogue")
-    async with lock.read, await asyncio.create_task(lock.read.acquire(timeout=0)):
-        with threads.read.acquire(timeout=0), pytest.raises(LockTimeout):
-            threads.write.acquire(timeout=0)
-        with pytest.raises(LockError, match="itself holds"):
-            await lock.write.acquire()
-    async with lock.write:
-        for half in (threads.read, threads.write):
-            with pytest.raises(LockTimeout):
-                half.acquire(timeout=0)
-    semaphore = AsyncRedisSemaphore(store_async, "pool", 2)
-    async with semaphore, semaphore:
-        with pytest.raises(LockTimeout):
-            RedisSemaphore(store, "pool", 2).acquire(timeout=0)
-        waiting = asyncio.create_task(semaphore.acquire(timeout=20))
-        await until_waiting(semaphore)
-    await (await waiting).release()
-    assert not await semaphore.locked()
-
-
 async def test_a_delay_queue_for_asyncio_is_the_same_queue(store, store_async):
     queue, other = AsyncDelayQueue(store_async, "orders"), DelayQueue(store, "orders")
     assert await queue.enqueue(["a", "b", "c"], -1) == 3
@@ -125,78 +93,6 @@ async def test_a_delay_queue_for_asyncio_is_the_same_queue(store, store_async):
     assert await queue.next_due() is None
     assert await queue.pop() == []
     assert not await store_async.keys()
-
-
-async def test_tasks_hold_all_locks_or_none(valkey: Redis, valkey_async):
-    lock, permits = AsyncRedisLock(valkey_async, "x"), AsyncRedisSemaphore(valkey_async, "x", 1)
-    async with acquire_all_async([permits, lock]) as leases:
-        assert leases == {lock: lock.lease, permits: permits.lease}
-    assert not await lock.locked()
-    with RedisSemaphore(valkey, "x", 1), pytest.raises(LockTimeout):
-        async with acquire_all_async([permits, lock], timeout=0.1):
-            pytest.fail("the body must not run")
-    assert not await lock.locked()
-
-
-async def test_a_grant_that_no_replica_has_is_given_back(valkey_async):
-    lock = AsyncRedisLock(valkey_async, "phone", replicas=1, replica_timeout=0.05)
-    with pytest.raises(LockUnavailable, match="0 of 1 replicas"):
-        await lock.acquire()
-    assert not await lock.locked()
-
-
-async def test_redlock_for_tasks_and_for_threads_exclude_each_other():
-    with ExitStack() as stack:
-        servers = [stack.enter_context(Valkey()) for _ in range(3)]
-        clients: list[Any] = [connect(server.endpoint, timeout=5) for server in servers]
-        threads = RedLock(clients, "phone", lease=5)
-        lock = AsyncRedLock(clients, "phone", lease=5)
-        async with lock as lease:
-            await lease.extend(9)
-            assert lease.remaining() > 8
-            assert await lock.owner() == lease.inner.grant.rpartition("|")[0] == threads.owner()
-            with pytest.raises(LockTimeout):
-                threads.acquire(timeout=0)
-            with pytest.raises(LockTimeout, match="'phone'"):
-                await AsyncRedLock(clients, "phone").acquire(timeout=0.05)
-        assert not threads.locked()
-        with threads:
-            waiting = asyncio.create_task(lock.acquire())
-            await asyncio.sleep(0.1)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-        lease = await asyncio.wait_for(lock.acquire(), 5)
-        servers[0].kill()
-        await lease.release()
-        servers[1].kill()
-        with pytest.raises(LockUnavailable):
-            await lock.acquire(timeout=0)
-
-
-async def test_any_lock_serves_tasks_through_threads(valkey: Redis):
-    lock = ThreadLock(RedisLock(valkey, "phone", lease=0.4))
-    async with lock as lease:
-        assert lock.lease is lease
-        assert "held for" in repr(lease)
-        assert await lock.locked()
-        assert await asyncio.to_thread(lease.lost.wait, 0.8) is False  # it is renewed
-        await lease.extend(30)
-        with pytest.raises(LockTimeout):
-            await ThreadLock(RedisLock(valkey, "phone")).acquire(timeout=0.05)
-        waiting = asyncio.create_task(ThreadLock(RedisLock(valkey, "phone")).acquire())
-        await until_waiting(lock)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-    # What the cancelled one got is given back, and not left until its lease ends.
-    async with asyncio.timeout(5):
-        while await lock.owner() is not None:
-            await asyncio.sleep(0.01)
-    lost = await lock.acquire()
-    assert await lock.force_release("the test wants it")
-    with pytest.raises(LockLost):
-        await lost.release()
 
 
 def test_loops_in_several_threads_wait_and_acquire_at_once(valkey: Redis, valkey_server: Valkey):
@@ -230,14 +126,6 @@ WHILE_IT_WAITS = "while it waits"
 AS_THE_ANSWER_ARRIVES = "as the answer arrives"
 TWICE = "twice"
 
-Make = Callable[[Any], AsyncRedisLock]
-
-KINDS: dict[str, Make] = {
-    "mutex": lambda client: AsyncRedisLock(client, "phone", lease=60),
-    "write": lambda client: AsyncRedisWriteLock(client, "phone", lease=60),
-    "semaphore": lambda client: AsyncRedisSemaphore(client, "phone", 1, lease=60),
-}
-
 
 @types.coroutine
 def cancelled_at(point: int, when: str, awaitable: Awaitable[None], seen: list[object]) -> Any:
@@ -269,12 +157,16 @@ def cancelled_at(point: int, when: str, awaitable: Awaitable[None], seen: list[o
             step = partial(inner.send, value)
 
 
-async def enter(client: Any, make: Make) -> None:
+def make(client: Any) -> AsyncRedisLock:
+    return AsyncRedisLock(client, "phone", lease=60)
+
+
+async def enter(client: Any) -> None:
     async with make(client) as lease:
         await lease.extend(50)
 
 
-async def wait_and_enter(client: Any, make: Make) -> None:
+async def wait_and_enter(client: Any) -> None:
     """Another task holds the lock, and releases it as soon as this one waits for it."""
 
     async def hold() -> None:
@@ -292,12 +184,12 @@ async def wait_and_enter(client: Any, make: Make) -> None:
         holding.cancel()
 
 
-async def cancel_one(url: str, make: Make, operation: Any, when: str, point: int) -> bool:
+async def cancel_one(url: str, operation: Any, when: str, point: int) -> bool:
     """Return whether the operation was over before the point."""
     client, probe, seen = connect_async(url), connect_async(url), list[object]()
 
     async def run() -> None:
-        await cancelled_at(point, when, operation(client, make), seen)
+        await cancelled_at(point, when, operation(client), seen)
 
     task = asyncio.create_task(run())
     await asyncio.wait([task], timeout=30)
@@ -308,7 +200,7 @@ async def cancel_one(url: str, make: Make, operation: Any, when: str, point: int
     lock = make(probe)
     await (await lock.acquire(timeout=10)).release()
     async with asyncio.timeout(10):
-        while await lock.waiters() or await probe.keys("*:wake:*") or await lock.owners():
+        while await lock.waiters() or await probe.keys("*:wake:*") or await lock.owner():
             await asyncio.sleep(0.01)
     # The connections are in step: each answer belongs to its command.
     again = make(client)
@@ -321,16 +213,15 @@ async def cancel_one(url: str, make: Make, operation: Any, when: str, point: int
     return not reached
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("operation", [enter, wait_and_enter])
 @pytest.mark.parametrize("when", [WHILE_IT_WAITS, AS_THE_ANSWER_ARRIVES, TWICE])
 # A lease whose release was cancelled may be dropped; so may a connection that is closing.
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.usefixtures("valkey")
 async def test_a_cancellation_is_never_swallowed_and_leaves_nothing(
-    valkey_server: Valkey, kind: str, operation: Any, when: str
+    valkey_server: Valkey, operation: Any, when: str
 ):
     for point in count(1):
-        if await cancel_one(valkey_server.endpoint, KINDS[kind], operation, when, point):
+        if await cancel_one(valkey_server.endpoint, operation, when, point):
             assert point > 3
             return

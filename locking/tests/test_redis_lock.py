@@ -10,7 +10,6 @@ import pytest
 
 from locking import LockError, LockLost, LockTimeout
 from locking.backends.redis import RedisLock
-from locking.backends.redis_shared import RedisWriteLock
 from locking.backends.redis_status import LockStatus, status_of
 from locking.tests.helpers import (
     Task,
@@ -53,11 +52,8 @@ def test_a_hand_over_costs_the_next_holder_no_command(store):
     assert store.keys() == [b"lock:{phone}:fence"]
 
 
-@pytest.mark.parametrize("kind", [RedisLock, RedisWriteLock])
-def test_the_fence_grows_also_when_the_server_lost_everything_or_its_clock_stepped_back(
-    store, kind
-):
-    lock = kind(store, "phone")
+def test_the_fence_grows_also_when_the_server_lost_everything_or_its_clock_stepped_back(store):
+    lock = RedisLock(store, "phone")
     with lock as first:
         pass
     store.flushall()
@@ -97,7 +93,7 @@ def test_only_one_of_many_threads_is_inside_whatever_their_modes(store, modes):
     assert store.keys() == [b"lock:{phone}:fence"]
 
 
-@pytest.mark.parametrize("kind", [RedisLock, partial(RedisLock, fair=False), RedisWriteLock])
+@pytest.mark.parametrize("kind", [RedisLock, partial(RedisLock, fair=False)])
 @pytest.mark.parametrize("timeout", [0, 0.2])
 def test_a_foreign_key_at_the_locks_name_is_not_overwritten(store, kind, timeout):
     lock = kind(store, "phone")
@@ -112,9 +108,8 @@ def test_a_foreign_key_at_the_locks_name_is_not_overwritten(store, kind, timeout
     lock.acquire(timeout=0).release()
 
 
-@pytest.mark.parametrize("kind", [RedisLock, RedisWriteLock])
-def test_a_foreign_value_in_place_of_the_fence_is_named(store, kind):
-    lock = kind(store, "phone")
+def test_a_foreign_value_in_place_of_the_fence_is_named(store):
+    lock = RedisLock(store, "phone")
     lease = lock.acquire()
     fence = lock.remote.keys[1]
     store.set(fence, "abc")
@@ -200,10 +195,9 @@ def test_a_grant_that_came_too_late_is_released(valkey):
     assert lock.owner() is None
 
 
-@pytest.mark.parametrize("kind", [RedisLock, RedisWriteLock])
-def test_a_grant_that_is_asked_for_again_restarts_its_lease(valkey, kind):
+def test_a_grant_that_is_asked_for_again_restarts_its_lease(valkey):
     """The client counts it from the second request, because the first had no answer."""
-    lock = kind(valkey, "phone")
+    lock = RedisLock(valkey, "phone")
     request = (lock.new_holder(), "10000", "f", "1")
     ask(lock, lock.scripts.acquire, *request)
     valkey.pexpire(lock.remote.keys[0], 1000)

@@ -10,15 +10,7 @@ from redis import Redis
 
 from locking import Lease, LockLost, LockTimeout
 from locking.backends.redis import RedisLock
-from locking.backends.redis_shared import RedisSemaphore, RedisWriteLock
 from locking.tests.helpers import Interrupted, Task, ask, eventually, on_pop
-
-KINDS = {
-    "mutex": RedisLock,
-    "write": RedisWriteLock,
-    "semaphore": lambda client, name: RedisSemaphore(client, name, 1),
-}
-each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
 def die_waiting(lock: RedisLock) -> None:
@@ -27,14 +19,13 @@ def die_waiting(lock: RedisLock) -> None:
     assert not answer[0]
 
 
-@each_kind
 @pytest.mark.parametrize("dead", [1, 60])
-def test_a_living_waiter_behind_dead_ones_enters_long_before_their_leases_end(valkey, kind, dead):
-    holder = kind(valkey, "phone").acquire()
+def test_a_living_waiter_behind_dead_ones_enters_long_before_their_leases_end(valkey, dead):
+    holder = RedisLock(valkey, "phone").acquire()
     for _ in range(dead):
-        die_waiting(kind(valkey, "phone"))
-    heir = Task(lambda: kind(valkey, "phone").acquire(timeout=30))
-    eventually(lambda: kind(valkey, "phone").waiters() == dead + 1)
+        die_waiting(RedisLock(valkey, "phone"))
+    heir = Task(lambda: RedisLock(valkey, "phone").acquire(timeout=30))
+    eventually(lambda: RedisLock(valkey, "phone").waiters() == dead + 1)
     holder.release()
     heir.result(within=5).release()  # each of them has a lease of ten seconds
 
@@ -51,11 +42,10 @@ def test_redisson_3004_and_6150_ghosts_stay_in_the_fair_queue(valkey: Redis):
     assert valkey.keys() == [b"lock:{phone}:fence"]
 
 
-@each_kind
-def test_an_heir_that_was_passed_over_neither_enters_nor_loses_its_place(valkey: Redis, kind):
+def test_an_heir_that_was_passed_over_neither_enters_nor_loses_its_place(valkey: Redis):
     """It is paused before it reads its grant; meanwhile the next one gets the lock."""
-    holder = kind(valkey, "phone").acquire()
-    slow, woken = kind(valkey, "phone"), threading.Event()
+    holder = RedisLock(valkey, "phone").acquire()
+    slow, woken = RedisLock(valkey, "phone"), threading.Event()
 
     @on_pop(slow)
     def wait_for_the_test(pop, key, seconds):
@@ -63,7 +53,7 @@ def test_an_heir_that_was_passed_over_neither_enters_nor_loses_its_place(valkey:
 
     paused = Task(lambda: slow.acquire(timeout=60))
     eventually(lambda: slow.waiters() == 1)
-    others = [Task(lambda: kind(valkey, "phone").acquire(timeout=60)) for _ in range(2)]
+    others = [Task(lambda: RedisLock(valkey, "phone").acquire(timeout=60)) for _ in range(2)]
     eventually(lambda: slow.waiters() == 3)
     holder.release()
     eventually(lambda: any(not each.is_alive() for each in others))
@@ -80,11 +70,10 @@ def test_an_heir_that_was_passed_over_neither_enters_nor_loses_its_place(valkey:
     third.result().release()
 
 
-@each_kind
 @pytest.mark.parametrize("read", [False, True], ids=["unread", "read before"])
-def test_an_evicted_heir_does_not_enter_by_an_old_message(valkey: Redis, kind, read: bool):
+def test_an_evicted_heir_does_not_enter_by_an_old_message(valkey: Redis, read: bool):
     """It is revoked before it looks at its grant, asks, is told no, and then looks."""
-    holder, heir = kind(valkey, "phone").acquire(), kind(valkey, "phone")
+    holder, heir = RedisLock(valkey, "phone").acquire(), RedisLock(valkey, "phone")
     others, messages = list[Lease](), list[bytes | None]()
 
     @on_pop(heir)
@@ -96,7 +85,7 @@ def test_an_evicted_heir_does_not_enter_by_an_old_message(valkey: Redis, kind, r
             messages.append(pop(key, seconds))
         heir.force_release("the test wants it")
         assert not valkey.exists(key)
-        others.append(kind(valkey, "phone").acquire(timeout=5))
+        others.append(RedisLock(valkey, "phone").acquire(timeout=5))
         return None  # the slice is over, and it asks again
 
     with pytest.raises(LockTimeout):
@@ -104,9 +93,8 @@ def test_an_evicted_heir_does_not_enter_by_an_old_message(valkey: Redis, kind, r
     others[0].release()
 
 
-@pytest.mark.parametrize("kind", [RedisLock, RedisWriteLock])
-def test_a_revoked_lock_is_the_next_waiters_at_once(valkey: Redis, kind):
-    lock = kind(valkey, "phone")
+def test_a_revoked_lock_is_the_next_waiters_at_once(valkey: Redis):
+    lock = RedisLock(valkey, "phone")
     lease = lock.acquire()
     die_waiting(lock)
     assert lock.waiters() == 1
@@ -116,10 +104,9 @@ def test_a_revoked_lock_is_the_next_waiters_at_once(valkey: Redis, kind):
         lease.release()
 
 
-@pytest.mark.parametrize("kind", [RedisLock, RedisWriteLock])
-def test_a_queue_in_which_an_heir_was_put_back_expires(valkey: Redis, kind):
+def test_a_queue_in_which_an_heir_was_put_back_expires(valkey: Redis):
     """Even if it is the only one in it, and nobody comes again."""
-    lock = kind(valkey, "phone")
+    lock = RedisLock(valkey, "phone")
     lease = lock.acquire()
     die_waiting(lock)
     lease.release()
@@ -127,7 +114,7 @@ def test_a_queue_in_which_an_heir_was_put_back_expires(valkey: Redis, kind):
 
     def put_back() -> bool:
         with pytest.raises(LockTimeout):
-            kind(valkey, "phone").acquire(timeout=0)
+            RedisLock(valkey, "phone").acquire(timeout=0)
         return bool(valkey.exists(queue))
 
     eventually(put_back)

@@ -1,7 +1,7 @@
--- Functions shared by the scripts of all locks.  A script inserts them with `-- @common` after its
+-- Functions shared by the lock's scripts.  A script inserts them with `-- @common` after its
 -- uncontended path, so that this path does not pay for them.
 --
--- KEYS[1] lock   the holder or holders; the format depends on the kind of lock
+-- KEYS[1] lock   the holder; see mutex.lua
 -- KEYS[2] fence  string, the last fencing token minted
 -- KEYS[3] queue  list of waiters, the next holder first
 -- KEYS[4] alive  sorted set, waiter -> server time in ms until which it counts as alive

@@ -125,8 +125,6 @@ class PostgresAdvisory(Backend):
         WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' AND state <> 'idle'
         UNION ALL
         SELECT locktype FROM pg_locks WHERE locktype = 'advisory'
-        UNION ALL
-        SELECT name FROM lock_lease WHERE name = %s
     """
 
     def connect(self) -> Any:
@@ -134,15 +132,14 @@ class PostgresAdvisory(Backend):
 
     @classmethod
     def prepare(cls, endpoints: Sequence[Any]) -> None:
-        from locking.backends import database, database_lease
+        from locking.backends import database
 
         with psycopg.connect(endpoints[0], autocommit=True) as connection:
             connection.execute(database.SCHEMA)
-            connection.execute(database_lease.SCHEMA)
 
     def traces(self, name: str) -> list[str]:
         with psycopg.connect(self.endpoints[0], autocommit=True) as connection:
-            return [row[0] for row in connection.execute(self.activity, (name,))]
+            return [row[0] for row in connection.execute(self.activity)]
 
 
 class PostgresTransaction(PostgresAdvisory):
@@ -151,55 +148,6 @@ class PostgresTransaction(PostgresAdvisory):
 
 class PostgresRow(PostgresAdvisory):
     lock_class = "database:RowLock"
-
-
-class PostgresLease(PostgresAdvisory):
-    lock_class = "database_lease:LeaseRowLock"
-    leased = True
-
-
-class MariaDB(Backend):
-    servers = (other_servers.MariaDB,)
-    lock_class = "mysql:MySQLLock"
-    leased = False
-    heavy = True
-
-    def connect(self) -> Any:
-        return self.module().mysql_sessions(**self.endpoints[0])
-
-    @classmethod
-    def prepare(cls, endpoints: Sequence[Any]) -> None:
-        import pymysql
-
-        connection = pymysql.connect(**endpoints[0] | {"database": None})
-        with connection, connection.cursor() as cursor:
-            cursor.execute("CREATE DATABASE locks")
-            cursor.execute("USE locks")
-            for statement in cls.module().SCHEMA:
-                cursor.execute(statement)
-            connection.commit()
-
-    def _rows(self, query: str, *arguments: object) -> list[Any]:
-        import pymysql
-
-        connection = pymysql.connect(**self.endpoints[0])
-        with connection, connection.cursor() as cursor:
-            cursor.execute(query, arguments or None)
-            return [row[0] for row in cursor.fetchall()]
-
-    def _processes(self, condition: str) -> list[str]:
-        return self._rows(
-            "SELECT info FROM information_schema.processlist "
-            f"WHERE id <> connection_id() AND {condition}"
-        )
-
-    def in_line(self, lock: Lock) -> int:
-        return len(self._processes("state = 'User lock'"))
-
-    def traces(self, name: str) -> list[str]:
-        holders = self._rows("SELECT IS_USED_LOCK(%s)", hashed_key("lock", name))
-        held = [f"held by connection {holder}" for holder in holders if holder]
-        return held + self._processes("info LIKE '%GET_LOCK%'")
 
 
 class Memcached(Backend):
@@ -281,9 +229,7 @@ ALL: tuple[type[Backend], ...] = (
     PostgresAdvisory,
     PostgresTransaction,
     PostgresRow,
-    PostgresLease,
     RedisOnRedis,
-    MariaDB,
     Memcached,
     ZooKeeper,
     Etcd,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from typing import Any
-from unittest.mock import ANY, Mock, call
 
 import pytest
 
-from locking.terms import Hooks, LockLost, LockTimeout, LockUnavailable, LockUnsupported
+from locking.terms import LockLost, LockTimeout, LockUnavailable, LockUnsupported
 from locking.tests.conformance.clients import ANSWER_TIMEOUT
 from locking.tests.conformance.conftest import when_up
 from locking.tests.helpers import eventually
@@ -66,20 +65,6 @@ def test_a_lost_lease_cannot_be_extended(deployment, lock, client):
     assert lease.remaining() == 0.0
     # The extension has not re-created the lost lock.
     client().call("acquire", 5)
-
-
-def test_hooks_hear_of_waits_holds_and_losses(deployment, name):
-    hooks = Mock(Hooks)
-    lock = deployment.here.lock(name, hooks=hooks)
-    with lock.acquire(5), pytest.raises(LockTimeout):
-        lock.acquire(0)
-    waited, held = call.waited, call.held(name, ANY)
-    assert hooks.mock_calls == [waited(name, ANY, True), waited(name, ANY, False), held]
-    if deployment.capabilities.force_release:
-        hooks.reset_mock()
-        with pytest.raises(LockLost), lock.acquire(0):
-            assert lock.force_release("for the test")
-        assert sorted(called for called, *_ in hooks.mock_calls) == ["held", "lost", "waited"]
 
 
 def test_the_same_handle_enters_twice_only_if_it_was_made_to(deployment, lock, client):
