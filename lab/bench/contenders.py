@@ -9,14 +9,13 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-import hiredis
 import redis
 import redis.asyncio
 
 from locking.backends._waiting import watch
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
-from locking.backends.redis_transport import Spinner
+from locking.backends.redis_transport import Spinner, encode_command
 from locking.redis_client import connect, connect_async
 
 BATON_WAIT = 0.5  # s; after which a process checks whether the time is over
@@ -111,7 +110,6 @@ class Ceiling:
         address = urlsplit(url)
         self._socket = socket.create_connection((address.hostname or "", address.port or 6379))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._reader = hiredis.Reader()
         self._spinner = Spinner(watch(self._socket.fileno()))
         self._blocks = of > 1
         self._first: tuple[str, ...] = ("SET", name, "1")
@@ -121,11 +119,13 @@ class Ceiling:
             self._second = ("RPUSH", f"{name}:{(place + 1) % of}", "1")
 
     def _ask(self, command: tuple[Any, ...]) -> Any:
-        self._socket.sendall(hiredis.pack_command(command))
+        self._socket.sendall(encode_command(command))
         self._spinner.spin()
-        while (answer := self._reader.gets()) is False:
-            self._reader.feed(self._socket.recv(65536))
-        return answer
+        answer = self._socket.recv(65536)
+        # A popped list and its element are an array of two words: five lines.
+        while answer.count(b"\r\n") < (5 if answer.startswith(b"*2") else 1):
+            answer += self._socket.recv(65536)
+        return None if answer == b"*-1\r\n" else answer
 
     def acquire(self) -> bool:
         """See `Contender`; return False if a stopped process has the baton."""

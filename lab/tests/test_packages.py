@@ -105,7 +105,6 @@ BACKENDS = {
     "redis": "redis*",
     "valkey": "redis*",
     "postgresql": "database*",
-    "mysql": "mysql",
     "memcached": "memcached",
     "zookeeper": "zookeeper",
     "etcd": "etcd",
@@ -116,7 +115,6 @@ CLIENTS = {
     "redis": "redis",
     "valkey": "valkey",
     "psycopg": "psycopg",
-    "PyMySQL": "pymysql",
     "pymemcache": "pymemcache",
     "kazoo": "kazoo",
     "etcd3gw": "etcd3gw",
@@ -223,3 +221,13 @@ def test_nothing_is_released_twice_or_without_a_change_or_with_a_dirty_tree(repo
     (repository / "CHANGELOG.md").write_text("## [Unreleased]\n\n- More.\n")
     assert "not committed" in release(repository, "7.2.0").stderr
     assert git(repository, "tag") == "v7.1.0"
+
+
+PINNED = [environment.PROJECT / "requirements.txt"]
+PINNED += sorted((environment.PROJECT / "requirements").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", PINNED, ids=lambda path: path.name)
+def test_requirements_leave_hiredis_out(path: Path):
+    """It crashes the interpreter after exceptions from signals; see docs/dependencies.md."""
+    assert "hiredis" not in path.read_text()

@@ -22,11 +22,6 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
-try:
-    import hiredis
-except ImportError:  # optional, encodes ten times as fast
-    hiredis = None  # type: ignore[assignment]
-
 from locking.backends._drivers import (
     DEFAULT_TIMEOUT,
     UNREACHABLE,
@@ -54,17 +49,13 @@ MAX_SKIPPED = 128
 each further one doubles the number, so the thread hardly ever spins for a server on a network."""
 
 
-def _encode(command: tuple[str, ...]) -> bytes:
+def encode_command(command: tuple[str, ...]) -> bytes:
+    """Encode a command for the Redis protocol."""
     parts = [b"*%d\r\n" % len(command)]
     for argument in command:
         data = argument.encode()
         parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
     return b"".join(parts)
-
-
-encode_command: Callable[[tuple[str, ...]], bytes]
-encode_command = _encode if hiredis is None else hiredis.pack_command  # type: ignore[assignment]
-"""Encode a command for the Redis protocol."""
 
 
 def within(seconds: float, function: Callable[[], T]) -> T:
