@@ -1,4 +1,10 @@
-"""Amounts in minor units of a currency, and their conversion and display."""
+"""Amounts in minor units of a currency, and their conversion and display.
+
+Three tables say how many decimal places a currency has, and they differ. The books, the API and
+whatever operators type follow ISO 4217, whose RSD has two. What buyers see follows CLDR, which
+leaves out places that people do not use: 500 RSD. A payment provider has a table of its own
+(`shop.payments.provider.Provider.decimals`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,11 @@ from typing import Annotated
 from babel.numbers import format_currency, get_currency_precision, is_currency
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from iso4217 import Currency
 from msgspec import Meta, Struct
+
+DECIMALS = {each.code: each.exponent for each in Currency if each.exponent is not None}
+"""Decimal places by currency, of ISO 4217. It has codes without any: metals, units of account."""
 
 
 class Money(Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,8 +38,17 @@ def default_currency() -> str:
 
 
 def is_money(code: str) -> bool:
-    """Return whether a code is that of a currency; ISO 4217 has codes for none and for tests."""
-    return is_currency(code) and code not in {"XXX", "XTS"}
+    """Return whether a code is that of a currency that has a minor unit and can be shown."""
+    return code in DECIMALS and is_currency(code)
+
+
+def decimals(currency: str) -> int:
+    """Return how many decimal places the books have for a currency: those of ISO 4217.
+
+    A currency that ISO 4217 has withdrawn, in an old order, has those of CLDR.
+    """
+    found = DECIMALS.get(currency)
+    return get_currency_precision(currency) if found is None else found
 
 
 def check_currency(code: str) -> None:
@@ -48,7 +67,7 @@ def to_minor(amount: Decimal, currency: str) -> int:
     Raises:
         ValueError: it has more decimal places than the currency.
     """
-    units = amount.scaleb(get_currency_precision(currency))
+    units = amount.scaleb(decimals(currency))
     if units != units.to_integral_value():
         raise ValueError(f"{currency} has no amount of {amount}")
     return int(units)
@@ -56,7 +75,7 @@ def to_minor(amount: Decimal, currency: str) -> int:
 
 def to_major(amount: int, currency: str) -> Decimal:
     """Convert minor units, such as 950, to major units, such as 9.50."""
-    return Decimal(amount).scaleb(-get_currency_precision(currency))
+    return Decimal(amount).scaleb(-decimals(currency))
 
 
 def plain(amount: int, currency: str) -> str:
@@ -72,4 +91,10 @@ def display(amount: int, currency: str, locale: str) -> str:
         currency: ISO 4217 code.
         locale: of Babel, such as `zh_Hans`.
     """
-    return format_currency(to_major(amount, currency), currency, locale=locale)
+    major = to_major(amount, currency)
+    usual = get_currency_precision(currency)
+    # An amount is never rounded for display: it is what the buyer pays.
+    is_usual = major == round(major, usual)
+    if is_usual:
+        return format_currency(major, currency, locale=locale)
+    return format_currency(major, currency, locale=locale, decimal_quantization=False)

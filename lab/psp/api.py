@@ -16,12 +16,13 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
-from babel.numbers import format_currency, get_currency_precision
+from babel.numbers import format_currency
 from django.template import Context, Engine
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from lab.psp.books import Answer, Behaviour, Books, NoSuchIntent, refusal
+from shop.money import to_major
 
 MAX_KEY = 255
 BODY = "psp.body"
@@ -226,4 +227,6 @@ def page(books: Books) -> str:
 
 
 def _money(amount: int, currency: str) -> str:
-    return format_currency(amount / 10 ** get_currency_precision(currency), currency, locale="en")
+    return format_currency(
+        to_major(amount, currency), currency, locale="en", decimal_quantization=False
+    )

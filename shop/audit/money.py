@@ -11,7 +11,7 @@ from django.db import connection
 from shop.money import plain
 from shop.payments.keys import is_foreign
 from shop.payments.models import Discrepancy, Payment
-from shop.payments.provider import provider
+from shop.payments.provider import from_provider, provider
 
 OF_ITEMS = """ANY(ARRAY(
     SELECT line.order_id FROM shop_orderline AS line
@@ -214,8 +214,9 @@ def _theirs() -> dict[str, Theirs] | None:
     for line in lines:
         one = found[line.intent]
         one.order, one.currency, one.reference = line.order, line.currency, line.reference
+        amount = from_provider(line.amount, line.currency)
         if line.operation == "capture":
-            one.captured += line.amount
+            one.captured += amount
         else:
-            one.refunded += line.amount
+            one.refunded += amount
     return dict(found)

@@ -18,7 +18,7 @@ from shop.orders.transitions import ORDER_LOCK, Step, WrongState, take
 from shop.payments import settlement
 from shop.payments.keys import key_of
 from shop.payments.models import Payment
-from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown, provider
+from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown, provider, to_provider
 from shop.payments.verification import is_of_payment
 from shop.refusals import Refusal
 
@@ -170,7 +170,7 @@ def _intent(payment: Payment) -> Intent:
     lend_connections()
     intent = provider().create_intent(
         order=order.pk,
-        amount=payment.amount,
+        amount=to_provider(payment.amount, order.currency),
         currency=order.currency,
         key=payment.key,
     )

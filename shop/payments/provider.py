@@ -24,6 +24,7 @@ from typing import Literal
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from shop import money
 from shop.refusals import Refusal
 
 IntentStatus = Literal["requires_capture", "processing", "captured", "failed", "cancelled"]
@@ -64,11 +65,11 @@ class Intent:
     Attributes:
         id: the provider's id.
         order: the shop's order id.
-        amount: to be captured, or captured; in minor units.
+        amount: to be captured, or captured; in the provider's minor units.
         currency: ISO 4217 code.
         status: `requires_capture` (nothing moved yet), `processing` (a webhook will follow),
             `captured`, `failed` or `cancelled`.
-        refunded: amount refunded so far.
+        refunded: amount refunded so far, likewise.
         reference: the key under which it was created, if the provider can keep it (Stripe:
             `metadata`); by that, two shops on one account are told apart. Empty if not.
     """
@@ -89,7 +90,7 @@ class ProviderRefund:
     Attributes:
         id: the provider's id.
         intent: the refunded payment.
-        amount: in minor units of the payment's currency.
+        amount: in the provider's minor units of the payment's currency.
         status: `pending` (a webhook will follow), `succeeded` or `failed`. One that succeeded may
             fail later.
         currency: ISO 4217 code; empty if the provider does not say.
@@ -109,7 +110,7 @@ class Dispute:
     Attributes:
         id: the provider's id.
         intent: the disputed payment.
-        amount: in minor units of the payment's currency.
+        amount: in the provider's minor units of the payment's currency.
         status: `won` if the money stays or is back with the shop; `lost`, `open` or anything else
             while it is not.
     """
@@ -122,7 +123,7 @@ class Dispute:
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """Money that the provider moved: a capture or a refund, in minor units of the currency."""
+    """Money that the provider moved: a capture or a refund, in its minor units."""
 
     id: int
     order: int
@@ -136,10 +137,20 @@ class LedgerLine:
 class Provider(ABC):
     """What a payment provider does for the shop.
 
+    All its amounts, in calls and in answers, are in the provider's own minor units: see `decimals`.
+
     Every method may raise `PaymentUnknown`, and those that move money
     `PaymentDeclined`. They are never called inside a database transaction, which would make
     others wait for the provider.
     """
+
+    def decimals(self, currency: str) -> int:
+        """Return how many decimal places the provider counts a currency's amounts in.
+
+        ISO 4217's, unless an adapter says otherwise. Stripe, for example, counts MGA without
+        decimal places, where ISO 4217 has two, and ISK and UGX with two, where it has none.
+        """
+        return money.decimals(currency)
 
     @abstractmethod
     def create_intent(self, *, order: int, amount: int, currency: str, key: str) -> Intent:
@@ -147,7 +158,7 @@ class Provider(ABC):
 
         Args:
             order: id of the order, which the provider repeats in every message on this payment.
-            amount: in minor units.
+            amount: in the provider's minor units.
             currency: ISO 4217 code.
             key: idempotency key, and the reference to keep with the payment: it names this
                 database, the order and the attempt.
@@ -167,7 +178,7 @@ class Provider(ABC):
 
         Args:
             intent: the payment.
-            amount: in minor units of the payment's currency.
+            amount: in the provider's minor units of the payment's currency.
             key: idempotency key.
         """
 
@@ -181,6 +192,33 @@ class Provider(ABC):
         None if the provider lists none; then the audit compares nothing with it.
         """
         return None
+
+
+def to_provider(amount: int, currency: str) -> int:
+    """Convert an amount of the books to the provider's minor units.
+
+    Raises:
+        PaymentDeclined: the provider cannot express it.
+    """
+    finer, coarser = _factors(currency)
+    units, rest = divmod(amount * finer, coarser)
+    if rest:
+        raise PaymentDeclined("amount_not_expressible")
+    return units
+
+
+def from_provider(amount: int, currency: str) -> int:
+    """Convert an amount of the provider to the books' minor units; a fraction is rounded up, so
+    that it differs from whatever the books say.
+    """
+    finer, coarser = _factors(currency)
+    return -(-amount * coarser // finer)
+
+
+def _factors(currency: str) -> tuple[int, int]:
+    """Return by what to multiply, and by what to divide, an amount of the books."""
+    places: int = provider().decimals(currency) - money.decimals(currency)
+    return int(10 ** max(places, 0)), int(10 ** max(-places, 0))
 
 
 @cache

@@ -20,7 +20,7 @@ from shop.payments import settlement
 from shop.payments.keys import key_of
 from shop.payments.models import Payment, Refund
 from shop.payments.paying import look
-from shop.payments.provider import PaymentDeclined, PaymentUnknown, provider
+from shop.payments.provider import PaymentDeclined, PaymentUnknown, provider, to_provider
 from shop.payments.settlement import finish, record_refund
 from shop.payments.verification import is_of_refund
 from shop.refusals import Refusal
@@ -143,10 +143,13 @@ def _give_back_money(order: Order) -> None:
 def give_back(refund: Refund) -> None:
     """Refund money, or get the result of an earlier attempt."""
     payment = refund.payment
+    currency = payment.order.currency
     lend_connections()  # as for every call of the provider: see `paying`
     try:
         answer = provider().refund(
-            payment.intent, amount=refund.amount, key=f"{refund.key}-{refund.tries}"
+            payment.intent,
+            amount=to_provider(refund.amount, currency),
+            key=f"{refund.key}-{refund.tries}",
         )
     except PaymentDeclined:
         with transaction.atomic():
@@ -166,6 +169,6 @@ def _look_for(refund: Refund) -> None:
     first answer.
     """
     payment = Payment.objects.get(pk=refund.payment_id)
-    if look(payment).refunded == payment.owed_back:
+    if look(payment).refunded == to_provider(payment.owed_back, payment.order.currency):
         with transaction.atomic():
             settlement.arrived(refund)

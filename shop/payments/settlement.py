@@ -25,7 +25,7 @@ from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.orders.transitions import Step, note, take
 from shop.payments.keys import key_of
 from shop.payments.models import Discrepancy, Payment, Refund
-from shop.payments.provider import Dispute, Intent, ProviderRefund
+from shop.payments.provider import Dispute, Intent, ProviderRefund, from_provider
 from shop.payments.verification import is_of_payment, is_of_refund, report
 
 log = logging.getLogger(__name__)
@@ -115,9 +115,11 @@ def disputed(dispute: Dispute) -> None:
     Order.objects.select_for_update(no_key=True).get(pk=payment.order_id)
     kind = Discrepancy.Kind.DISPUTE
     known = Discrepancy.objects.filter(payment=payment, kind=kind, number=dispute.id)
+    currency = payment.order.currency
+    amount = from_provider(dispute.amount, currency)
     text = (
         f"payment {payment.pk} of order {payment.order_id}: dispute {dispute.id} over "
-        f"{plain(dispute.amount, payment.order.currency)} is {dispute.status} at the provider"
+        f"{plain(amount, currency)} is {dispute.status} at the provider"
     )
     if dispute.status == "won":
         if not known.filter(closed=None).update(closed=Now()) and not known.exists():
@@ -125,13 +127,13 @@ def disputed(dispute: Dispute) -> None:
             Discrepancy.objects.create(
                 payment=payment, kind=kind, number=dispute.id, text=text, closed=Now()
             )
-        note(payment.order_id, Kind.DISPUTE_WON, amount=dispute.amount)
+        note(payment.order_id, Kind.DISPUTE_WON, amount=amount)
         return
     if known.filter(closed=None).update(text=text):
         return
     is_news = dispute.status == "lost" or not known.exists()
     if is_news and report(payment, kind, dispute.id, text):
-        note(payment.order_id, Kind.DISPUTED, amount=dispute.amount)
+        note(payment.order_id, Kind.DISPUTED, amount=amount)
 
 
 def _payment(intent: Intent) -> Payment | None:

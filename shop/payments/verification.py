@@ -11,7 +11,7 @@ import logging
 
 from shop.money import plain
 from shop.payments.models import Discrepancy, Payment, Refund
-from shop.payments.provider import Intent, ProviderRefund
+from shop.payments.provider import Intent, ProviderRefund, from_provider, to_provider
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +44,15 @@ def is_of_payment(intent: Intent, payment: Payment) -> bool:
     that were sent.
     """
     currency = payment.order.currency
-    wanted = (payment.order_id, payment.amount, currency)
+    wanted = (payment.order_id, to_provider(payment.amount, currency), currency)
     told = (intent.order, intent.amount, intent.currency)
     if wanted == told and intent.reference in {"", payment.key}:
         return True
+    amount = plain(from_provider(intent.amount, intent.currency), intent.currency)
     text = (
         f"payment {payment.pk} of order {payment.order_id}, {plain(payment.amount, currency)}: "
-        f"the provider answers with {intent.id} of order {intent.order}, "
-        f"{plain(intent.amount, intent.currency)}, reference {intent.reference or 'unknown'}"
+        f"the provider answers with {intent.id} of order {intent.order}, {amount}, "
+        f"reference {intent.reference or 'unknown'}"
     )
     report(payment, Kind.MISMATCH, intent.id, text)
     return False
@@ -61,13 +62,14 @@ def is_of_refund(answer: ProviderRefund, refund: Refund) -> bool:
     """Return whether the provider's refund is the one that was asked for; report it if not."""
     payment = refund.payment
     currency = payment.order.currency
-    wanted = (payment.intent, refund.amount)
+    wanted = (payment.intent, to_provider(refund.amount, currency))
     if wanted == (answer.intent, answer.amount) and answer.currency in {"", currency}:
         return True
+    told = answer.currency or currency
     text = (
         f"payment {payment.pk} of order {payment.order_id}: its refund {refund.pk} is over "
         f"{plain(refund.amount, currency)}; the provider answers with {answer.id} of "
-        f"{answer.intent}, {plain(answer.amount, answer.currency or currency)}"
+        f"{answer.intent}, {plain(from_provider(answer.amount, told), told)}"
     )
     report(payment, Kind.MISMATCH, answer.id, text)
     return False
