@@ -9,7 +9,8 @@ from django.db import migrations, models
 
 def make_first(apps: Any, schema_editor: Any) -> None:
     """Give the database its first identity."""
-    apps.get_model("shop", "Identity").objects.create(value=shop.identity.new_identity())
+    identities = apps.get_model("shop", "Identity").objects
+    identities.using(schema_editor.connection.alias).create(value=shop.identity.new_identity())
 
 
 class Migration(migrations.Migration):
