@@ -44,6 +44,19 @@ class NoEffect(Exception):
     """A handler that is called at most once failed before it took effect; the cause says why."""
 
 
+class Later(Exception):
+    """A handler found that its message is not to be handled yet. It is no failure: nothing is
+    counted, and the message becomes due again after the pause.
+
+    Args:
+        pause: from now on.
+    """
+
+    def __init__(self, pause: timedelta) -> None:
+        super().__init__(f"not before {pause} have passed")
+        self.pause = pause
+
+
 FIRST_PAUSE = timedelta(seconds=2)
 MAX_PAUSE = timedelta(minutes=10)
 JITTER = 0.25
@@ -95,7 +108,8 @@ def deliver(
     """Handle the messages that are due; other workers may do so at the same time.
 
     Args:
-        handlers: by topic. A message whose topic has no handler counts as failed.
+        handlers: by topic. A message whose topic has no handler counts as failed. A handler that
+            raises `Later` has its message put off without counting a failure.
         at_most_once: further handlers, called after the commit that marks the message done, outside
             any transaction. If one raises `NoEffect`, its message is put off like others that
             failed. After another error or a crash, it may have taken effect, and it is not
@@ -135,6 +149,29 @@ def retry(messages: QuerySet[OutboxMessage]) -> int:
     return undone.update(dead=None, attempts=0, not_before=Now())
 
 
+def take_along(topic: str, keys: Iterable[str]) -> list[Any]:
+    """Mark further messages done in a handler's transaction, which takes their effect with its own.
+
+    Messages that another worker is handling are left to it. Those that were put off, or are due
+    later, are taken.
+
+    Args:
+        topic: of the messages.
+        keys: which of them.
+
+    Returns:
+        Their payloads, in the order in which they were written.
+    """
+    undone = OutboxMessage.objects.filter(
+        topic=topic, key__in=list(keys), done__isnull=True, dead__isnull=True
+    )
+    taken = list(undone.exclude(key="").select_for_update(skip_locked=True).order_by("pk"))
+    OutboxMessage.objects.filter(pk__in=[message.pk for message in taken]).update(
+        done=Now(), error=""
+    )
+    return [message.payload for message in taken]
+
+
 def pending() -> int:
     """Return the number of messages that are not done, dead ones included."""
     return OutboxMessage.objects.filter(done__isnull=True).count()
@@ -156,6 +193,13 @@ def _deliver_one(
             OutboxMessage.objects.filter(pk=message.pk).update(
                 done=Now(), attempts=F("attempts") + 1, error=""
             )
+    except Later as later:
+        if message is None:
+            raise
+        OutboxMessage.objects.filter(pk=message.pk, done__isnull=True).update(
+            not_before=Now() + later.pause
+        )
+        return 0
     except Exception as error:
         if message is None:
             raise
