@@ -78,6 +78,7 @@ VARIABLES = (
     Variable("EMAIL_HOST_USER", "", "user at the mail server"),
     Variable("EMAIL_HOST_PASSWORD", "", "password at the mail server"),
     Variable("DEFAULT_FROM_EMAIL", "shop@localhost", "sender of the shop's mails"),
+    Variable("MAIL_INTERVAL", "300", "seconds between mails of one kind about orders, per address"),
     Variable("METRICS_FOLDER", "", "folder that all processes write metrics to; unset: none"),
     Variable("METRICS_PORT", "9101", "port of `manage.py export_metrics`"),
     Variable("LOG_FORMAT", "", "`json` or `line`; unset: `json`, in the demo `line`"),

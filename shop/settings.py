@@ -141,6 +141,9 @@ EMAIL_HOST_USER = environment.text("EMAIL_HOST_USER")
 EMAIL_HOST_PASSWORD = environment.text("EMAIL_HOST_PASSWORD")
 EMAIL_USE_TLS = bool(EMAIL_HOST_USER)
 EMAIL_TIMEOUT = 10
+# Mails about orders, of one kind to one address: those that follow within this many seconds are
+# sent as one when they are over; 0 sends each by itself.
+SHOP_MAIL_INTERVAL = environment.number("MAIL_INTERVAL")
 EMAIL_BACKEND = "django.core.mail.backends." + (
     "smtp.EmailBackend" if EMAIL_HOST else "console.EmailBackend"
 )

@@ -53,6 +53,7 @@ pages = [
     path("sign-up/", accounts.SignUp.as_view(), name="sign-up"),
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
     path("account/", accounts.account, name="account"),
+    path("account/address/", accounts.change_address, name="change-address"),
     path("language/", set_language, name="language"),
     *documentation,
 ]
@@ -66,6 +67,7 @@ if settings.PUBLIC_URL:
     done = PasswordResetCompleteView.as_view(extra_context={"said": "done"}, **page)
     choose = accounts.Choose.as_view(**page)
     pages += [
+        path("confirm-address/<token>/", accounts.confirm_address, name="confirm-address"),
         path("password-reset/", ask, name="password_reset"),
         path("password-reset/sent/", sent, name="password_reset_done"),
         path("password-reset/done/", done, name="password_reset_complete"),

@@ -72,9 +72,9 @@ FROM shop_orderevent AS event
 LEFT JOIN shop_orderline AS line ON line.reservation_id = event.line_id
 WHERE event.order_id IN (SELECT order_id FROM shop_orderline WHERE sale_id = ANY(%s))
 """
-# The address is the one that the shop falls back to where a buyer has none.
+# A buyer without an address gets no mail.
 BUYERS = """
-SELECT id::text, COALESCE(NULLIF(email, ''), username || '@localhost')
+SELECT id::text, email
 FROM accounts_user
 WHERE id IN (SELECT buyer_id FROM shop_order JOIN shop_orderline ON order_id = shop_order.id
               WHERE sale_id = ANY(%s))

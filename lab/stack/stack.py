@@ -162,6 +162,8 @@ class Stack:
             "EMAIL_HOST": "127.0.0.1",
             "EMAIL_PORT": str(self.mail_port),
             "EMAIL_HOST_USER": "",
+            # A proof looks for each mail by itself.
+            "MAIL_INTERVAL": os.environ.get("MAIL_INTERVAL", "0"),
             "PYTHONUNBUFFERED": "1",
             **self.extra,
         }

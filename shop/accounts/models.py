@@ -1,4 +1,5 @@
-"""Users with the normal form of their names, and the generations of their tokens.
+"""Users with the normal form of their names, their e-mail addresses, and the generations of their
+tokens.
 
 `Jessica`, `jessica` and `JEẞICA` in full-width letters look alike or are typed for one another, so
 they are one account. Accounts are stored under the normal form (the database checks it), and every
@@ -12,6 +13,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
+from django.db.models.functions import Now, Upper
 
 
 def normal(name: str) -> str:
@@ -28,7 +30,14 @@ class User(AbstractUser):
     """An account of a buyer or an operator. A project adds its fields here.
 
     The name is stored in its normal form, which the database checks.
+
+    `email` is a confirmed address: mails go to it. What a buyer types is a `PendingAddress` until
+    the link in a mail is opened; what an operator or a program writes here counts as confirmed.
     """
+
+    class Meta(AbstractUser.Meta):  # type: ignore[name-defined,misc]
+        # The lookup of a password reset and of a mail's repeats: by address, in any case.
+        indexes = (models.Index(Upper("email"), name="accounts_user_email_upper"),)
 
     @classmethod
     def normalize_username(cls, username: Any) -> Any:
@@ -50,3 +59,38 @@ class TokenGeneration(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number} of user {self.buyer}"
+
+
+class PendingAddress(models.Model):
+    """An address that a buyer typed and has not confirmed. Only the mail that asks for the
+    confirmation goes to it. See `shop.accounts.addresses`.
+    """
+
+    user = models.OneToOneField(
+        User, on_delete=models.CASCADE, primary_key=True, related_name="pending_address"
+    )
+    address = models.EmailField()
+    since = models.DateTimeField(db_default=Now(), db_index=True)
+
+    class Meta:
+        verbose_name_plural = "pending addresses"
+
+    def __str__(self) -> str:
+        return f"pending address of user {self.user_id}"
+
+
+class AddressMails(models.Model):
+    """How many mails of one kind an address got since a moment.
+
+    The address is stored as a keyed hash. The daily clean-up deletes old rows.
+    """
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    since = models.DateTimeField(db_index=True)
+    number = models.PositiveIntegerField()
+
+    class Meta:
+        verbose_name_plural = "address mails"
+
+    def __str__(self) -> str:
+        return f"{self.number} mails since {self.since}"

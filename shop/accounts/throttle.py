@@ -1,5 +1,5 @@
 """Slow down password guessing: a few failed attempts per user name and time, in all processes.
-Likewise the mails that let someone choose a new password.
+Mails are limited in `shop.accounts.addresses`.
 
 Counted per user name and not per address, because behind a proxy all buyers may share one, and
 guessers have many. The price: anyone can keep a buyer from signing in for some minutes.
@@ -30,12 +30,6 @@ ATTEMPTS = 10
 WINDOW = 5 * 60
 """Seconds from the first failed attempt until all are forgotten."""
 
-RESETS = 3
-"""Mails per address and hour that let someone choose a new password."""
-
-RESET_WINDOW = 3600
-"""Seconds."""
-
 CODE = "login_throttled"
 """Code of the refusal."""
 
@@ -48,18 +42,13 @@ return count
 no count is left without an end."""
 
 
-def _key(username: str, kind: str = "login") -> str:
+def _key(username: str) -> str:
     # Hashed, since people type passwords into this field.
-    return f"{kind}:{hashlib.sha256(normal(username).encode()).hexdigest()}"
+    return f"login:{hashlib.sha256(normal(username).encode()).hexdigest()}"
 
 
 def _attempts(key: str, window: int) -> int:
     return circuit().ask(lambda: int(client().eval(COUNT, 1, key, window)), otherwise=0)
-
-
-def allows_reset(address: str) -> bool:
-    """Count a request for a new password; return whether a mail may be sent."""
-    return _attempts(_key(address, "reset"), RESET_WINDOW) <= RESETS
 
 
 def forget(username: str) -> None:

@@ -6,6 +6,8 @@ would cost each purchase a query.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from email.utils import parseaddr
 from typing import Any
 
 from django.conf import settings
@@ -13,12 +15,13 @@ from django.core.mail import EmailMultiAlternatives
 from django.db.models import TextChoices
 from django.template.loader import render_to_string
 from django.utils.functional import Promise
-from django.utils.text import slugify
 from django.utils.translation import gettext, override
 from django.utils.translation import gettext_lazy as _
 
+from shop.accounts.addresses import is_mailable
+from shop.identity import identity
 from shop.orders.details import labelled
-from shop.orders.models import Order
+from shop.orders.models import Order, OrderEvent
 
 
 class Kind(TextChoices):
@@ -82,16 +85,38 @@ WITHOUT_PAYMENTS: dict[Kind, tuple[Promise, Promise]] = {
 """Those that differ in a shop that takes no payments."""
 
 
-def message(kind: Kind, order: Order) -> EmailMultiAlternatives:
+Event = OrderEvent.Kind
+
+OCCASIONS: dict[str, Kind] = {
+    Event.PAID: Kind.PAID,
+    Event.PAID_LATE: Kind.PAID,
+    Event.EXPIRED: Kind.EXPIRED,
+    Event.REFUNDED: Kind.REFUNDED,
+    Event.MONEY_OWED: Kind.TOO_LATE,
+}
+"""The mail about an event, by the event's kind. The first mail, of the opening, has no event."""
+
+
+def message(kind: Kind, order: Order, others: Sequence[Order] = ()) -> EmailMultiAlternatives:
     """Write a mail from the current state of its order.
 
-    Its Message-ID derives from its kind and order, so that mail programs show it once even if it is
-    sent twice.
+    Its Message-ID derives from its kind, its order and the database's identity, so that mail
+    programs show it once even if it is sent twice, and never take it for another shop's.
+
+    Args:
+        kind: the occasion.
+        order: with its lines and its buyer.
+        others: further orders of the same address with the same occasion, newest first, which
+            this mail lists too.
+
+    Returns:
+        The mail, which has no recipient if the buyer has no address that mails can go to.
     """
     texts = [_texts(code, kind, order) for code, _name in settings.LANGUAGES]
     context = {
         "order": order,
         "lines": order.lines.all(),
+        "others": others,
         # What the total leaves out: a part that was cancelled before the payment.
         "cancelled": sum(line.amount for line in order.lines.all()) - order.amount,
         "texts": texts,
@@ -109,26 +134,61 @@ def message(kind: Kind, order: Order) -> EmailMultiAlternatives:
         " ".join(" / ".join(each["heading"] for each in texts).split()),
         text,
         settings.DEFAULT_FROM_EMAIL,
-        [order.buyer.email or f"{order.buyer.username}@localhost"],
-        headers={"Message-ID": f"<{kind}.{order.pk}@{slugify(settings.SHOP_NAME)}>"},
+        [order.buyer.email] if is_mailable(order.buyer.email) else [],
+        headers={"Message-ID": message_id(f"{kind}.{order.pk}")},
     )
     ready.attach_alternative(html, "text/html")
     return ready
 
 
-def _texts(language: str, kind: Kind, order: Order) -> dict[str, Any]:
+def message_id(name: str) -> str:
+    """Return the Message-ID of a mail that has a name in this database: `confirmation.17`.
+
+    The domain is the database's identity below the domain of the shop's sender, or below one of no
+    host if that cannot be written in a header.
+    """
+    domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2]
+    try:
+        domain = domain.encode("idna").decode("ascii")
+    except UnicodeError:
+        domain = ""
+    return f"<{name}@{identity()}.{domain or 'invalid'}>"
+
+
+def notices(order: Order) -> list[tuple[str, str]]:
+    """Return what the mails about an order say so far, in the current language.
+
+    Args:
+        order: with its lines and its events.
+
+    Returns:
+        Heading and text of each, in the order of their events.
+    """
+    kinds = [Kind.CONFIRMATION] if settings.PAYMENT_PROVIDER else []
+    kinds += [OCCASIONS[event.kind] for event in order.events.all() if event.kind in OCCASIONS]
+    return [_sentences(kind, order) for kind in dict.fromkeys(kinds)]
+
+
+def _sentences(kind: Kind, order: Order) -> tuple[str, str]:
+    """Return heading and text of a mail in the current language."""
     others = {} if settings.PAYMENT_PROVIDER else WITHOUT_PAYMENTS
     heading, body = others.get(kind, TEXTS[kind])
+    values = {
+        "number": order.pk,
+        "contents": order.contents,
+        "deadline": _deadline(order),
+    }
+    return str(heading) % values, str(body) % values
+
+
+def _texts(language: str, kind: Kind, order: Order) -> dict[str, Any]:
     with override(language):
-        values = {
-            "number": order.pk,
-            "contents": order.contents,
-            "deadline": _deadline(order),
-        }
+        heading, body = _sentences(kind, order)
         return {
             "language": language,
-            "heading": str(heading) % values,
-            "body": str(body) % values,
+            "heading": heading,
+            "body": body,
+            "others": gettext("Also about these orders"),
             "shop": gettext(settings.SHOP_NAME),
             "order": gettext("Order"),
             "cancelled": gettext("Cancelled"),

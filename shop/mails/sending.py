@@ -3,21 +3,28 @@
 A mail about an order is one message per order and kind. It is done once the mail server has taken
 the mail; after a crash in between, the mail is sent twice with the same Message-ID.
 
-A request for a new password only leaves a message with the user's id, so it takes equally long
-whether the address is known or not, and a mail server that hangs delays no page. The link's token
-is made when the mail is sent and is stored nowhere. That mail is sent at most once: a second link
-that nobody asked for looks like an attack. If the mail server does not say whether it took the
-mail, or the worker is killed meanwhile, it is not repeated, and the user may ask for another one.
+An order's mail goes only to a confirmed address (`shop.accounts.addresses`); without one the
+message is done, and the order's page says what the mail would have said. Mails of one kind to one
+address within `SHOP_MAIL_INTERVAL` are sent as one, when that time is over.
+
+A request for a new password, or for the confirmation of an address, only leaves a message with
+users' ids: a mail server that hangs delays no page, and the answer takes about as long whether the
+address is known or not. The link's token is made when the mail is sent and is stored nowhere. Such
+a mail is sent at most once: a second link that nobody asked for looks like an attack. If the mail
+server does not say whether it took the mail, or the worker is killed meanwhile, it is not repeated,
+and the user may ask for another one.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from smtplib import SMTPException, SMTPRecipientsRefused, SMTPResponseException
 from typing import Any
+from uuid import uuid4
 
 from django.conf import settings
 from django.contrib.auth.tokens import default_token_generator
@@ -33,17 +40,21 @@ from django.utils.translation import gettext, override
 from inventory import outbox
 from inventory.metrics import metrics
 from inventory.outbox import NoEffect
-from shop.accounts.models import User
+from shop.accounts import addresses
+from shop.accounts.models import PendingAddress, User
 from shop.mails import rendering
 from shop.mails.rendering import Kind
 from shop.orders.models import Order
 
 log = logging.getLogger(__name__)
 
-QUEUE = "mail"
+QUEUE = addresses.QUEUE
 
 MAX_MAILS = 50
 """Mails per connection: those that fail when it breaks."""
+
+MAX_TOGETHER = 50
+"""Orders of an address, the newest, whose mails of one kind are sent as one."""
 
 MAX_SENDING = "5min"
 """For one mail, at a server that hardly answers (EMAIL_TIMEOUT is per answer)."""
@@ -80,7 +91,7 @@ def send_mails(seconds: float = math.inf) -> int:
     try:
         return outbox.deliver(
             {topic(kind): partial(_send, server, orders, kind) for kind in Kind},
-            at_most_once={RESET: send_reset},
+            at_most_once={RESET: send_reset, addresses.CONFIRM: send_confirmation},
             queue=QUEUE,
             limit=MAX_MAILS,
             seconds=seconds,
@@ -95,34 +106,78 @@ def _read(orders: Iterable[int]) -> dict[int, Order]:
 
 def _send(server: BaseEmailBackend, orders: Mapping[int, Order], kind: Kind, payload: Any) -> None:
     # The server would end a transaction that is idle for longer, and the mail would be sent again.
-    # This one has locked only the mail's message.
+    # This one has locked only the mail's message, and those of the orders that it lists too.
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{MAX_SENDING}'")
     about = payload["order"]
     order = orders.get(about) or _read([about])[about]  # it became due meanwhile
+    if not addresses.is_mailable(order.buyer.email):
+        metrics.count("mails", "without_address")
+        return
+    mail = rendering.message(kind, order, _gather(kind, order))
     try:
-        server.send_messages([rendering.message(kind, order)])
+        server.send_messages([mail])
     except Exception:
         metrics.count("mails", "failed")
         raise
     metrics.count("mails", "sent")
 
 
+def _gather(kind: Kind, order: Order) -> list[Order]:
+    """Return the other orders that a mail is about, and mark their messages done.
+
+    Raises:
+        Later: a mail of this kind went to the address a short time ago.
+    """
+    interval = timedelta(seconds=settings.SHOP_MAIL_INTERVAL)
+    if not interval:
+        return []
+    pause = addresses.claim(order.buyer.email, f"order {kind}", interval)
+    if pause:
+        raise outbox.Later(pause)
+    same = Order.objects.filter(buyer__email__iexact=order.buyer.email).exclude(pk=order.pk)
+    latest = same.order_by("-pk").values_list("pk", flat=True)[:MAX_TOGETHER]
+    taken = outbox.take_along(topic(kind), map(str, latest))
+    return sorted(_read(each["order"] for each in taken).values(), key=lambda found: -found.pk)
+
+
 RESET = "accounts.password_reset"
+
+MAX_ACCOUNTS = 10
+"""Accounts of one address that a mail for a new password lists."""
 
 
 def send_reset(payload: Any) -> None:
-    """Send a mail with a link that sets a new password; the handler of the outbox's messages.
+    """Send a mail with links that set new passwords; the handler of the outbox's messages.
+
+    Args:
+        payload: `{"users": [ids]}`, all of one address; earlier versions wrote `{"user": id}`.
 
     Raises:
         NoEffect: the mail server did not take it; the message is tried again.
     """
+    wanted = payload.get("users") or [payload["user"]]
+    _send_once(lambda: _reset_mail(wanted))
+
+
+def send_confirmation(payload: Any) -> None:
+    """Send a mail whose link confirms a typed address; the handler of the outbox's messages.
+
+    Args:
+        payload: `{"user": id}`.
+
+    Raises:
+        NoEffect: the mail server did not take it; the message is tried again.
+    """
+    _send_once(lambda: _confirmation_mail(payload["user"]))
+
+
+def _send_once(write: Callable[[], EmailMessage | None]) -> None:
     server = get_connection()
     try:
-        user = User.objects.filter(pk=payload["user"], is_active=True).exclude(email="").first()
-        if user is None:
+        mail = write()
+        if mail is None:
             return
-        mail = _reset_mail(user)
         server.open()
     except Exception as error:
         raise NoEffect from error
@@ -134,25 +189,67 @@ def send_reset(payload: Any) -> None:
         server.close()
 
 
-def _reset_mail(user: User) -> EmailMessage:
+def _reset_mail(wanted: Sequence[int]) -> EmailMessage | None:
+    users = User.objects.filter(pk__in=wanted, is_active=True).order_by("pk")
+    found = [user for user in users if addresses.is_mailable(user.email)]
+    # An account whose address changed meanwhile is not that of the others any more.
+    found = [user for user in found if user.email.casefold() == found[0].email.casefold()]
+    if not found:
+        return None
+    links = [(user.get_username(), _reset_link(user)) for user in found]
+    languages = [_reset_texts(language) for language, _name in settings.LANGUAGES]
+    return _mail_with_links(found[0].email, languages, links)
+
+
+def _reset_link(user: User) -> str:
     uid = urlsafe_base64_encode(force_bytes(user.pk))
     token = default_token_generator.make_token(user)
-    link = settings.PUBLIC_URL + reverse("password_reset_confirm", args=[uid, token])
-    languages = [_reset_texts(language, user) for language, _name in settings.LANGUAGES]
-    subject = " / ".join(each["subject"] for each in languages)
-    text = render_to_string("mail/password_reset.txt", {"languages": languages, "link": link})
-    return EmailMessage(subject, text, settings.DEFAULT_FROM_EMAIL, [user.email])
+    return settings.PUBLIC_URL + reverse("password_reset_confirm", args=[uid, token])
 
 
-def _reset_texts(language: str, user: User) -> dict[str, str]:
+def _reset_texts(language: str) -> dict[str, str]:
     hours = settings.PASSWORD_RESET_TIMEOUT // 3600
     with override(language):
         return {
             "subject": gettext("Choose a new password"),
             "body": gettext(
-                "We were asked for a new password for your account %(name)s. The link below "
-                "works once, for %(hours)s hours. If it was not you, ignore this mail: your "
-                "password stays as it is."
+                "We were asked for a new password for the account of this address. The link below "
+                "its name works once, for %(hours)s hours. If it was not you, ignore this mail: "
+                "your password stays as it is."
             )
-            % {"name": user.get_username(), "hours": hours},
+            % {"hours": hours},
         }
+
+
+def _confirmation_mail(user: int) -> EmailMessage | None:
+    waiting = PendingAddress.objects.filter(user=user, user__is_active=True).first()
+    if waiting is None or not addresses.is_mailable(waiting.address):
+        return None
+    token = addresses.make_link_token(user, waiting.address)
+    # Without the account's name: anybody may choose one, and it would be read by a stranger.
+    links = [("", settings.PUBLIC_URL + reverse("confirm-address", args=[token]))]
+    languages = [_confirmation_texts(language) for language, _name in settings.LANGUAGES]
+    return _mail_with_links(waiting.address, languages, links)
+
+
+def _confirmation_texts(language: str) -> dict[str, str]:
+    with override(language):
+        return {
+            "subject": gettext("Confirm your email address"),
+            "body": gettext(
+                "This address was given for an account at %(shop)s. Open the link below to get "
+                "mails about your orders. It works for %(days)s days. If it was not you, ignore "
+                "this mail: you will get no others."
+            )
+            % {"shop": gettext(settings.SHOP_NAME), "days": addresses.LINK_VALID.days},
+        }
+
+
+def _mail_with_links(
+    address: str, languages: Sequence[dict[str, str]], links: Sequence[tuple[str, str]]
+) -> EmailMessage:
+    """Write a mail: what it says in each language, then the links, each below its name."""
+    subject = " ".join(" / ".join(each["subject"] for each in languages).split())
+    text = render_to_string("mail/links.txt", {"languages": languages, "links": links})
+    headers = {"Message-ID": rendering.message_id(f"link.{uuid4().hex}")}
+    return EmailMessage(subject, text, settings.DEFAULT_FROM_EMAIL, [address], headers=headers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 from uuid import uuid4
 
 from django.conf import settings
@@ -18,7 +19,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from shop import orders, payments
+from shop.accounts.addresses import is_mailable
+from shop.accounts.models import User
 from shop.catalogue.sales import database_time
+from shop.mails import rendering
 from shop.orders import Part
 from shop.orders.details import labelled
 from shop.orders.models import Order
@@ -51,6 +55,7 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
     if status == Order.Status.AWAITING_PAYMENT and found.pay_before <= now:
         status = Order.Status.EXPIRED  # as paying would say, before the sweep has run
     pays = bool(settings.PAYMENT_PROVIDER)
+    gets_mails = is_mailable(cast("User", request.user).email)
     under_way = not pays or found.payments.filter(state=Payment.State.PENDING).exists()
     context = {
         "order": found,
@@ -60,6 +65,7 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
         "under_way": status == Order.Status.AWAITING_PAYMENT and under_way,
         "pays": pays,
         "key": uuid4(),
+        "notices": [] if gets_mails else rendering.notices(found),
     }
     return render(request, "shop/order.html", context)
 

@@ -44,8 +44,9 @@ def a_sold_out_sale() -> Sale:
 
 
 def a_buyer(password: str | None = None) -> User:
-    """A buyer; hashing a password takes a fifth of a second."""
-    return User.objects.create_user(f"buyer-{uuid4().hex[:8]}", password=password)
+    """A buyer with an address; hashing a password takes a fifth of a second."""
+    name = f"buyer-{uuid4().hex[:8]}"
+    return User.objects.create_user(name, f"{name}@example.com", password)
 
 
 def an_order(sale: Sale, buyer: User | None = None, quantity: int = 1) -> Order:

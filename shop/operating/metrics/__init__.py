@@ -14,7 +14,10 @@ def declare() -> None:
     """Declare them, and say how the gauges are read."""
     about_calls = "calls of the API by operation and status, from the request to its answer"
     about_provider = "calls of the payment provider by outcome: answered, declined, unknown"
-    about_mails = "mails sent and failed; postponed counts when the mail server did not answer"
+    about_mails = (
+        "mails sent and failed, and orders whose buyer has no address that mails can go to; "
+        "postponed counts when the mail server did not answer"
+    )
     metrics.declare(
         of_shop("api_seconds", "histogram", about_calls, ("operation", "status")),
         of_shop("order_events", "counter", "events of orders by kind", ("kind",)),
