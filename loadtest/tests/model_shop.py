@@ -19,7 +19,7 @@ from shop.tests.model import AWAITING, Line, Money, Order, Part, Refused, Sale, 
 EPOCH = 1_700_000_000_000_000
 CURRENCY = "CNY"
 FIRST_TOKEN = 1_000
-MOODS = {"payment": ("answers", "works", "declines"), "refund": ("answers", "works")}
+MODES = {"payment": ("answers", "works", "declines"), "refund": ("answers", "works")}
 """What the payment provider may do when it is asked."""
 SUBJECTS = {each.name: each.subject for each in LIFECYCLE if isinstance(each, s.Mail)}
 STATUS = {"invalid_quantity": 422, "idempotency_key_reused": 422, "ended": 410}
@@ -96,7 +96,7 @@ class ModelShop(Shop):
         found = self.find(order)
         if found is None or found.buyer != buyer:
             return Reply(404, "not_found")
-        self.mood = self.random.choice(MOODS.get(op, ("answers",)))
+        self.mode = self.random.choice(MODES.get(op, ("answers",)))
         try:
             match op:
                 case "payment":
@@ -142,8 +142,8 @@ class ModelShop(Shop):
 
     def arrive(self, order: Order, money: Money) -> None:
         """Let money reach the shop, or the buyer."""
-        money.there = "done"
-        self.hear(order, money, "done")
+        money.at_provider = "done"
+        self.record(order, money, "done")
         self.keep_books()
 
     def expire(self) -> None:
@@ -182,7 +182,7 @@ class ModelShop(Shop):
 
     def _keep_ledger(self, order: Order) -> None:
         for money in (*order.payments, *order.refunds):
-            if money.there == "done" and money not in self._moved:
+            if money.at_provider == "done" and money not in self._moved:
                 self._moved.add(money)
                 op = "refund" if money.payment else "capture"
                 number, owner = f"m{len(self._moved)}", self.id_of(order)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import pytest
 from django.test import Client
 from pytest_django import DjangoDbBlocker
 
+from inventory import redis
 from inventory.models import BuyerQuota, OutboxMessage, Reservation, StockMovement
 from shop.accounts.models import User
+from shop.background import tasks
 from shop.orders.models import Order
+from shop.tests import still_clock
 from shop.tests.catalogue import a_buyer
 from shop.tests.processes import web_server
 
@@ -60,3 +64,18 @@ def writes_nothing(db: None) -> Iterator[None]:
     for table in (Reservation, Order, BuyerQuota, OutboxMessage):
         assert not table.objects.exists()
     assert not StockMovement.objects.exclude(reason="restock").exists()
+
+
+@pytest.fixture
+def still_shop(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, transactional_db: None
+) -> Iterator[None]:
+    """A shop whose clock stands still, and whose servers may be as slow as they like."""
+    monkeypatch.setattr(tasks, "_ask_for", lambda task: None)
+    monkeypatch.setattr(tasks, "SLICE", 600.0)
+    for name in ("TIMEOUT", "CONNECT_TIMEOUT"):
+        monkeypatch.setattr(redis, name, 60.0)
+    settings.INVENTORY_MAX_WAIT = 600
+    settings.REDIS_URL = settings.REDIS_URL  # makes clients anew, now and in the end
+    with still_clock.stands_still():
+        yield

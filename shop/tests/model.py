@@ -25,7 +25,7 @@ class Refused(Exception):
 
 @dataclass(eq=False)
 class Sale:
-    """Units of a product at a price (minor units), in a window (seconds of the story's clock), with
+    """Units of a product at a price (minor units), in a window (seconds of the test's clock), with
     a limit per buyer. `total` counts what was stocked and not written off."""
 
     name: str
@@ -51,14 +51,14 @@ class Sale:
 @dataclass(eq=False)
 class Money:
     """A payment, or a refund of one for a reason: pending, done or failed, as the shop knows;
-    `there`, the provider has nothing, or it is working, done, declined, cancelled or failed."""
+    `at_provider`, nothing is known of it, or it is working, done, declined, cancelled or failed."""
 
     amount: int
     begun: int
     payment: Money | None = None
     reason: str = ""
     state: str = "pending"
-    there: str = "nothing"
+    at_provider: str = "nothing"
     acknowledged: bool = False
 
 
@@ -102,7 +102,7 @@ class Order:
     refunds: list[Money] = field(default_factory=list)
     parts: dict[Hashable, tuple[str, Line, int]] = field(default_factory=dict)
     timeline: list[Event] = field(default_factory=list)
-    news: list[str] = field(default_factory=lambda: ["opened"])  # not followed up yet
+    pending_events: list[str] = field(default_factory=lambda: ["opened"])  # not followed up yet
     mails: dict[str, bool] = field(default_factory=dict)  # by kind: is it sent?
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ class Order:
         """Return the units of a line that the buyer has or may still get."""
         return line.kept if self.status in (AWAITING, "paid", "fulfilled") else 0
 
-    def owed_back(self, payment: Money) -> int:
+    def to_give_back(self, payment: Money) -> int:
         """Return how much of a payment went back, or is to."""
         return sum(refund.amount for refund in self.refunds if refund.payment is payment)
 
@@ -129,7 +129,7 @@ class Order:
     def note(self, *event: Any) -> None:
         """Write a line of its history."""
         self.timeline.append(Event(*event))
-        self.news.append(event[0])
+        self.pending_events.append(event[0])
 
     def step(self, kind: str, status: str) -> None:
         """Take a step."""
@@ -198,9 +198,8 @@ class Shop:
     or `mute`: it does it, and its answer is lost. Without `payments`, orders just are confirmed."""
 
     def __init__(self, sales: list[Sale], *, payments: bool = True) -> None:
-        self.sales, self.now, self.mood, self.payments = sales, 0, "answers", payments
+        self.sales, self.now, self.mode, self.payments = sales, 0, "answers", payments
         self.orders: list[Order] = []
-        self.carts: dict[str, dict[Sale, int]] = {}  # by browser: units by sale
 
     def of(self, buyer: str) -> list[Order]:
         """Return a buyer's orders, which nobody else sees."""
@@ -260,31 +259,6 @@ class Shop:
         if units > free:
             raise sold_out
 
-    def put_into_cart(self, browser: str, sale: Sale, units: int) -> None:
-        """Set what a cart holds of a sale; none removes it. A cart has one currency."""
-        if not 0 <= units <= 1000:
-            raise Refused("invalid_quantity")
-        cart = self.carts.setdefault(browser, {})
-        if units and any(each.currency != sale.currency for each in cart):
-            raise Refused("invalid_cart")
-        cart.pop(sale, None)
-        cart |= {sale: units} if units else {}
-
-    def check_out(self, browser: str, key: Hashable, sent: Mapping[Sale, int]) -> Order | None:
-        """Buy the cart that was sent; if there is another, or no key, change it and buy nothing."""
-        cart = self.carts.get(browser, {})
-        wanted = {sale: sent.get(sale, units) for sale, units in cart.items()}
-        if not all(0 <= units <= 1000 for units in wanted.values()):
-            raise Refused("invalid_quantity")
-        if key is None or (cart and sent != cart):
-            self.carts[browser] = {sale: units for sale, units in wanted.items() if units}
-            return None
-        if not cart:
-            return next((order for order in self.of(browser) if order.key == key), None)
-        order, _ = self.buy(browser, key, cart, cart=True)
-        cart.clear()
-        return order
-
     def pay(self, order: Order) -> None:
         """Pay an order. Paying again changes nothing."""
         if order.status in ("paid", "fulfilled"):
@@ -307,25 +281,31 @@ class Shop:
 
     def ask(self, order: Order, money: Money) -> None:
         """Have the provider move money, or say what became of it; an ended order is not charged."""
-        if self.mood == "silent":
+        if self.mode == "silent":
             raise Refused("outcome_unknown")
-        if money.there == "nothing" and not money.payment and order.shown(self.now) != AWAITING:
-            money.there = "cancelled"
-        elif money.there == "nothing" or money.payment:
-            if money.there == "nothing":
-                money.there = {"works": "working", "declines": "declined"}.get(self.mood, "done")
-            if self.mood == "mute":
+        if (
+            money.at_provider == "nothing"
+            and not money.payment
+            and order.shown(self.now) != AWAITING
+        ):
+            money.at_provider = "cancelled"
+        elif money.at_provider == "nothing" or money.payment:
+            if money.at_provider == "nothing":
+                money.at_provider = {"works": "working", "declines": "declined"}.get(
+                    self.mode, "done"
+                )
+            if self.mode == "mute":
                 raise Refused("outcome_unknown")
         others = [each for each in order.refunds if each.payment is money.payment]
-        if money.acknowledged and any(each.there != "done" for each in others):
+        if money.acknowledged and any(each.at_provider != "done" for each in others):
             return  # it only says how much of the payment went back in all
-        money.acknowledged = bool(money.payment) and money.there != "declined"
-        if money.there != "working":
-            self.hear(order, money, money.there)
+        money.acknowledged = bool(money.payment) and money.at_provider != "declined"
+        if money.at_provider != "working":
+            self.record(order, money, money.at_provider)
 
-    def hear(self, order: Order, money: Money, news: str) -> None:
-        """Take the provider's news. Money that was taken is never overlooked, and counts once."""
-        before, done = money.state, news == "done"
+    def record(self, order: Order, money: Money, outcome: str) -> None:
+        """Record what the provider says. Money that was taken is not overlooked; it counts once."""
+        before, done = money.state, outcome == "done"
         if before == "done" or (before == "failed" and (money.payment or not done)):
             return
         money.state = "done" if done else "failed"
@@ -336,9 +316,9 @@ class Shop:
             order.note("payment_failed", None, money.amount)
         elif order.status == AWAITING or (order.status == "expired" and self._can_have(order)):
             order.step("paid" if order.status == AWAITING else "paid_late", "paid")
-            self._owe(order, money, money.amount - order.amount, "too_much")
+            self._give_back(order, money, money.amount - order.amount, "too_much")
         else:
-            self._owe(order, money, money.amount, "too_late")
+            self._give_back(order, money, money.amount, "too_late")
 
     def _can_have(self, order: Order) -> bool:
         """Tell whether there are units again for all of an expired order."""
@@ -347,7 +327,7 @@ class Shop:
             for line in order.lines
         )
 
-    def _owe(self, order: Order, payment: Money, amount: int, reason: str) -> None:
+    def _give_back(self, order: Order, payment: Money, amount: int, reason: str) -> None:
         if amount > 0:
             order.refunds.append(Money(amount, self.now, payment, reason))
             if reason != "returned":
@@ -362,8 +342,8 @@ class Shop:
         elif not part and order.status not in ("refund_pending", "refunded"):
             raise Refused(f"order_{order.status}")
         for payment in [each for each in order.payments if each.state == "done"]:
-            left = payment.amount - order.owed_back(payment)
-            self._owe(order, payment, min(worth, left), "returned")
+            left = payment.amount - order.to_give_back(payment)
+            self._give_back(order, payment, min(worth, left), "returned")
         self._finish(order)
         for pending in [each for each in order.refunds if each.state == "pending"]:
             self.ask(order, pending)
@@ -374,7 +354,7 @@ class Shop:
 
     def retry(self, refund: Money) -> None:
         """Make a refund pending again that the provider refused, as an operator may."""
-        refund.state, refund.there, refund.acknowledged = "pending", "nothing", False
+        refund.state, refund.at_provider, refund.acknowledged = "pending", "nothing", False
 
     def settle(self) -> None:
         """Ask the provider about all that has no answer yet: payments, then refunds."""
@@ -385,11 +365,11 @@ class Shop:
                     self.ask(order, money)
 
     def follow_up(self) -> None:
-        """Owe the mails that follow what happened, or confirm orders that need no payment."""
+        """Note the mails that follow what happened, or confirm orders that need no payment."""
         for order in self.orders:
-            for kind in order.news:  # which grows
+            for kind in order.pending_events:  # which grows
                 if kind in MAILS and (self.payments or kind != "opened"):
                     order.mails.setdefault(MAILS[kind], False)
                 elif kind == "opened" and order.shown(self.now) == AWAITING:
                     order.step("paid", "paid")
-            order.news.clear()
+            order.pending_events.clear()
