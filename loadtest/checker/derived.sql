@@ -29,13 +29,22 @@ CREATE TABLE pair AS
 SELECT DISTINCT purchase.buyer AS client, o.buyer AS shop FROM purchase
 JOIN "order" AS o ON o.snapshot = 0 AND o.key = purchase.key;
 
+-- When each buyer asked for something before the last step that the shop did not refuse. Some shops
+-- hold a unit from the cart on, others from the checkout on.
+CREATE TABLE reached AS
+SELECT buyer, sale, min(start) AS start FROM call
+WHERE op IN ('cart', 'prepare') AND outcome <> 'fail' GROUP BY buyer, sale;
+
+CREATE INDEX reached_buyer ON reached (buyer, sale);
+
 -- What every key took out of the stock: promised to a client, or found in the final snapshot,
 -- also if it came back since. `start` is the earliest and `answered` the latest moment at which it
 -- can have happened.
 CREATE TABLE taken AS
 SELECT
     found.key, max(found.item) AS item, max(found.quantity) AS quantity,
-    coalesce(max(purchase.start), 0) AS start,
+    coalesce(min(max(purchase.start), coalesce(max(reached.start), max(purchase.start))), 0)
+        AS start,
     coalesce(max(purchase.answered), 9223372036854775807) AS answered,
     max(found.order_id) AS order_id, max(found.back) AS back
 FROM (
@@ -48,6 +57,7 @@ FROM (
     JOIN sale ON sale.snapshot = 0 AND sale.id = purchase.sale WHERE purchase.outcome = 'ok'
 ) AS found
 LEFT JOIN purchase ON purchase.key = found.key
+LEFT JOIN reached ON reached.buyer = purchase.buyer AND reached.sale = purchase.sale
 GROUP BY found.key;
 
 -- When stock came back: between `earliest` and `latest`, as the history tells. A whole order that

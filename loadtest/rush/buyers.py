@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import NamedTuple, cast
 
 from loadtest.address import RunImpossible
@@ -52,10 +54,11 @@ DOUBLE = 3
 
 
 class Asked(NamedTuple):
-    """Who asked for an order: the key of the purchase and the buyer."""
+    """Who asked for an order: the key of the purchase, the buyer, and the units answered."""
 
     key: str
     buyer: str
+    units: int = 1
 
 
 @dataclass(slots=True)
@@ -65,6 +68,8 @@ class Buyers:
     Attributes:
         last: each buyer's last outcome.
         repeats: how often buyers asked again.
+        unknown: the answers to the last step that say neither, with how often they came.
+        cancelled: the orders that buyers gave back, unless each of their tries was refused.
     """
 
     shop: Shop
@@ -75,12 +80,17 @@ class Buyers:
     observer: Observer
     last: list[Outcome] = field(default_factory=list)
     repeats: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+    cancelled: set[str] = field(default_factory=set)
     _sold: dict[str, Asked] = field(default_factory=dict)
     _open: dict[str, Asked] = field(default_factory=dict)
+    _added: Counter[int] = field(default_factory=Counter)
+    _reached: dict[int, str] = field(default_factory=dict)
+    _turned_away: set[int] = field(default_factory=set)
     _voucher: str = ""
-    _calls: int = 0
+    _calls: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def run(self) -> None:
+    def buy(self) -> None:
         """Bring the buyers through both meeting points, until every answer is known."""
         self.last = [Unknown("never asked")] * len(self.buyers)
         self._meet("add to cart", "cart", self.shop.add_to_cart)
@@ -98,60 +108,107 @@ class Buyers:
                 self.repeats += len(asking)
                 time.sleep(PAUSE)
             self._buy(asking, attempt)
-        if self.plan.scene is Level.CANCEL:
-            self._cancel()
 
-    def rows(self, books: Books) -> Iterator[snapshot.Row]:
+    def rows(self, bought: Books, books: Books) -> Iterator[snapshot.Row]:
         """Yield the shop's own books, with who asked for each order, as the checker reads them.
+
+        Args:
+            bought: the books when every buyer had been answered.
+            books: the books at the end, when orders may have been cancelled.
 
         Raises:
             RunImpossible: the books use other ids than the answers.
         """
-        cancelled = self.plan.scene is Level.CANCEL
-        if self._sold and not cancelled and not self._sold.keys() & books.orders.keys():
+        if self._sold and not self._sold.keys() & bought.orders.keys():
             raise RunImpossible(
                 f"none of the {len(self._sold)} orders that buyers were answered with is in the "
-                f"books, which name {len(books.orders)}: does the adapter read the same ids?"
+                f"books, which name {len(bought.orders)}: does the adapter read the same ids?"
             )
-        sale, sold = self.sale, sum(books.orders.values())
-        # Without a figure of its own for what is left, the shop says nothing that could disagree.
-        available = books.total - sold if books.available is None else books.available
-        yield snapshot.Sale(sale, sale, 0)
-        yield snapshot.Item(sale, books.total, available, 0, sold, available)
+        yield snapshot.Sale(self.sale, self.sale, 0)
+        yield self.item(books)
         unanswered = iter(self._open.values())
-        for number, (order, units) in enumerate(books.orders.items()):
+        units_of = {**books.orders, **bought.orders}  # what was ordered, cancelled or not
+        for number, (order, units) in enumerate(units_of.items()):
+            if order not in books.orders and order not in self.cancelled:
+                continue  # gone, although nobody gave it back
             # An order that no answer names may be that of any purchase without an answer.
             asked = self._sold.get(order) or next(unanswered, None)
-            key, buyer = asked or Asked(f"not asked for {number}", "nobody")
-            held, confirmed = str(number), snapshot.CONFIRMED
-            yield snapshot.Reservation(held, sale, buyer, key, units, state=confirmed)
-            yield snapshot.Order(order, held, sale, sale, buyer, key, units)
+            asked = asked or Asked(f"not asked for {number}", "nobody", units)
+            kept = books.orders.get(order, 0)
+            yield snapshot.Reservation(
+                str(number),
+                *(self.sale, asked.buyer, asked.key, units),
+                state=snapshot.CONFIRMED if order in books.orders else snapshot.RELEASED,
+                returned=max(0, units - kept) if order in books.orders else 0,
+            )
+            # An answer need not say whether the unit that was added meanwhile is in the order;
+            # what the order holds is compared with what was paid for.
+            said = asked.units if self.plan.scene is Level.CARTS else units
+            about = self.sale, self.sale, asked.buyer, asked.key
+            yield snapshot.Order(order, str(number), *about, said)
         if self.plan.scene is Level.VOUCHERS:
-            read = partial(cast(Vouchers, self.shop).redeemed, sale, self._voucher)
+            read = partial(cast(Vouchers, self.shop).redeemed, self.sale, self._voucher)
             uses = within(STEP, "reading the voucher's uses", lambda: valid(int, read()))
             yield snapshot.Voucher(self._voucher, self.plan.units, uses)
         if self.plan.scene is Level.CARTS:
-            read_bills = partial(cast(Carts, self.shop).bills, sale)
+            read_bills = partial(cast(Carts, self.shop).bills, self.sale)
             step = "reading the bills"
             bills = within(STEP, step, lambda: valid(dict[str, Bill], read_bills()))
             for order, bill in bills.items():
                 yield snapshot.Bill(order, bill.paid, bill.worth)
 
-    def _prepare(self) -> None:
-        ask = partial(send, self.plan.address, timeout=STEP)
+    def item(self, books: Books) -> snapshot.Item:
+        """Return what the books say of the stock.
 
-        def prepare(buyer: Buyer) -> str | None:
+        Units that carts may hold are not counted. Without a figure of its own for what is left, the
+        shop says nothing that could disagree.
+        """
+        sold = sum(books.orders.values())
+        promised = sum(each.units for key, each in self._sold.items() if key not in self.cancelled)
+        # A total that has grown is no excuse for more promises than there were units on sale.
+        total = books.total if promised <= self.plan.stock else min(books.total, self.plan.stock)
+        unaccounted = max(0, total - sold - (books.available or 0))
+        total -= min(unaccounted, self._may_hold(books.orders))
+        available = total - sold if books.available is None else books.available
+        return snapshot.Item(self.sale, total, available, 0, sold, available)
+
+    def _may_hold(self, orders: Mapping[str, int]) -> int:
+        """Return how many units the buyers' carts may hold that are in no order.
+
+        Whoever was refused at the last step holds nothing.
+        """
+        ordered: Counter[str] = Counter()
+        for order, asked in self._sold.items():
+            ordered[asked.buyer] += max(orders.get(order, 0), asked.units)
+        return sum(
+            max(0, self._added[number] - ordered[f"b{number}"])
+            for number, outcome in enumerate(self.last)
+            if not isinstance(outcome, Refused) or number in self._turned_away
+        )
+
+    def _prepare(self) -> None:
+        def prepare(number: int) -> str | None:
+            def ask(request: Request) -> Response:
+                if number not in self._reached:
+                    self._reached[number] = self._invoke("prepare", number, "", 1)
+                return send(self.plan.address, request, timeout=STEP)
+
             try:
-                self.shop.prepare(self.sale, buyer, ask)
+                self.shop.prepare(self.sale, self.buyers[number], ask)
             except Declined as refusal:
                 return str(refusal)
             return None
 
         self.observer.step(f"taking {counted(len(self.buyers), 'buyer')} to the last step")
-        seconds = STEP + EACH * len(self.buyers)
-        declined = each_within(seconds, "preparing the buyers", self.buyers, prepare)
+        seconds, everybody = STEP + EACH * len(self.buyers), range(len(self.buyers))
+        declined = each_within(seconds, "preparing the buyers", everybody, prepare)
+        for call in self._reached.values():
+            self.recorder.complete(call, OK)
+        for number in self._reached:
+            self._added[number] = max(1, self._added[number])
         for number, reason in enumerate(declined):
             if reason is not None:
+                self._turned_away.add(number)
                 self.last[number] = Refused(reason)
                 call = self._invoke("order", number, f"b{number}", 1)
                 self.recorder.complete(call, REFUSED, code=reason)
@@ -165,7 +222,13 @@ class Buyers:
         calls = [(n, each) for n, each in enumerate(asked) if each is not None]
         if calls:
             self.observer.step(f"{step}: {len(calls):,} requests at one moment")
-            self._send(op, calls)
+            outcomes = self._send(op, calls)
+            if op == "cart":
+                self._added.update(
+                    number
+                    for (number, _), outcome in zip(calls, outcomes, strict=True)
+                    if not isinstance(outcome, Refused)
+                )
 
     def _buy(self, asking: Sequence[int], attempt: int) -> None:
         again = f", attempt {attempt} of those without an answer" if attempt > 1 else ""
@@ -189,6 +252,8 @@ class Buyers:
             number, companion = divmod(index, each)
             if not companion:
                 self._hear(clicks[number], keys[number], names[number], reply)
+            elif not isinstance(_by_status(reply), Refused):
+                self._added[clicks[number]] += 1
 
         self._together(requests, ended)
 
@@ -200,7 +265,7 @@ class Buyers:
             lambda: valid(list[Request], [request(self.sale, self.buyers[n]) for n in numbers]),
         )
 
-    def _cancel(self) -> None:
+    def cancel(self) -> None:
         """Cancel every order twice at one moment; what it held must come back once."""
         cancel, sold = cast(Cancels, self.shop).cancel, enumerate(self.last)
         twice = [(n, each.order) for n, each in sold if isinstance(each, Sold) for _ in range(2)]
@@ -212,30 +277,41 @@ class Buyers:
                 [(n, cancel(self.sale, self.buyers[n], order)) for n, order in twice],
             ),
         )
-        if not self._send("cancel", calls) and twice:
+        outcomes = self._send("cancel", calls, [order for _, order in twice])
+        if twice and not any(isinstance(each, Sold) for each in outcomes):
             raise RunImpossible("the shop cancelled none of its orders")
+        for (_, order), outcome in zip(twice, outcomes, strict=True):
+            if not isinstance(outcome, Refused):
+                self.cancelled.add(order)
 
-    def _send(self, op: str, calls: Sequence[tuple[int, Request]]) -> int:
-        """Send buyers' requests that are no purchases at one moment: how many were granted."""
-        names = [self._invoke(op, number, "", 1) for number, _ in calls]
-        granted = []
+    def _send(
+        self, op: str, calls: Sequence[tuple[int, Request]], orders: Sequence[str] = ()
+    ) -> list[Outcome]:
+        """Send buyers' requests that are no purchases at one moment, and return what came of them.
+
+        `orders` are those that the requests are about, one each.
+        """
+        about = orders or [""] * len(calls)
+        names = [
+            self._invoke(op, number, "", 1, order)
+            for (number, _), order in zip(calls, about, strict=True)
+        ]
+        outcomes: list[Outcome] = [Unknown("no answer")] * len(calls)
 
         def ended(index: int, reply: Reply) -> None:
-            outcome = _by_status(reply)
-            self._complete(names[index], op, reply, outcome)
-            granted.extend([index] if isinstance(outcome, Sold) else [])
+            outcomes[index] = _by_status(reply)
+            self._complete(names[index], op, reply, outcomes[index], about[index])
 
         self._together([request for _, request in calls], ended)
-        return len(granted)
+        return outcomes
 
     def _together(self, requests: Sequence[Request], ended: Callable[[int, Reply], None]) -> None:
         address, release = self.plan.address, self.plan.release
         together(address, requests, release=release, timeout=ANSWERS, ended=ended)
 
-    def _invoke(self, op: str, number: int, key: str, attempt: int) -> str:
-        self._calls += 1
-        call, buyer = f"b{number}#{self._calls}", f"b{number}"
-        about = key, attempt, self.sale, self.sale, 1 if op == "order" else 0
+    def _invoke(self, op: str, number: int, key: str, attempt: int, order: str = "") -> str:
+        call, buyer = f"b{number}#{next(self._calls)}", f"b{number}"
+        about = key, attempt, self.sale, self.sale, 1 if op == "order" else 0, order or None
         self.recorder.invoke(Operation(0, call, op, buyer, buyer, *about))
         return call
 
@@ -243,15 +319,19 @@ class Buyers:
         """Take in the answer to a last step."""
         outcome, asked = self._outcome(number, reply), Asked(key, f"b{number}")
         self._complete(call, "order", reply, outcome)
+        if isinstance(outcome, Unknown):
+            self.unknown[_described(reply, outcome)] += 1
         if isinstance(outcome, Sold):
-            self._sold.setdefault(outcome.order, asked)
+            self._sold.setdefault(outcome.order, asked._replace(units=outcome.units))
             self._open.pop(key, None)
-        elif isinstance(outcome, Unknown) and asked not in self._sold.values():
+        elif isinstance(outcome, Unknown) and key not in {each.key for each in self._sold.values()}:
             self._open[key] = asked
         if not isinstance(self.last[number], Sold):
             self.last[number] = outcome
 
-    def _complete(self, call: str, op: str, reply: Reply, outcome: Outcome) -> None:
+    def _complete(
+        self, call: str, op: str, reply: Reply, outcome: Outcome, order: str = ""
+    ) -> None:
         """Record an answer, and tell the observer."""
         answer = reply.response
         status = answer.status if answer else 0
@@ -264,7 +344,7 @@ class Buyers:
                 said, kind = outcome.detail, INFO
         sold = outcome if isinstance(outcome, Sold) else Sold("", 0)
         record = partial(self.recorder.complete, call, kind, status=status, code=said)
-        record(order=sold.order or None, quantity=sold.units)
+        record(order=sold.order or order or None, quantity=sold.units)
         self.observer.call(
             Finished(
                 op,
@@ -288,6 +368,17 @@ class Buyers:
         if not isinstance(outcome, Outcome):
             raise TypeError(f"{outcome!r} is none of Sold, Refused and Unknown")
         return valid(type(outcome), outcome)
+
+
+def _described(reply: Reply, outcome: Unknown) -> str:
+    """Say what an answer was: its status, where it leads, and the adapter's word for it."""
+    answer = reply.response
+    if answer is None:
+        return reply.problem
+    told = f"status {answer.status}"
+    if target := answer.headers.get("location"):
+        told += f", redirect to {target}"
+    return told if outcome.detail in ("", told) else f"{told} ({outcome.detail})"
 
 
 def _by_status(reply: Reply) -> Outcome:

@@ -19,17 +19,34 @@ SCENES = (Level.STOCK, Level.VOUCHERS, Level.CARTS, Level.CANCEL)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A round: `units` are of the stock, or how often the voucher may be used."""
+    """A round.
+
+    Attributes:
+        address: of the shop.
+        scene: what the buyers fight for, or give back.
+        units: of the stock, or how often the voucher may be used.
+        buyers: how many meet.
+        release: how their requests are sent together.
+        enough: whether there is a unit for every buyer, so that nobody may be told “sold out”.
+    """
 
     address: Address
     scene: Level
     units: int
     buyers: int
     release: Release = Release.LAST_BYTE
+    enough: bool = False
+
+    @property
+    def tried(self) -> str:
+        """What the round tries, in a word."""
+        return "enough" if self.enough else self.scene.value
 
     @property
     def stock(self) -> int:
         """The units of the sale; where they are not fought for, there are plenty."""
+        if self.enough:
+            return self.buyers
         return self.units if self.scene in (Level.STOCK, Level.CANCEL) else 2 * self.buyers + 1
 
 

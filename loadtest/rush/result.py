@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from loadtest.checker import EXIT_CODES, FAIL, PASS, PROPERTIES, UNKNOWN, Verdict
 from loadtest.checker.verdict import overall
+from loadtest.history import FAIL as REFUSED
 from loadtest.history import NEVER, OK, Operation
 from loadtest.report.headline import SUMMARIES, counted
 from loadtest.rush.plan import Observer
@@ -79,6 +80,30 @@ class RushResult:
                 reasons[identity] = [each for each in why if each][-1]
         return Verdict(findings, not_judged=reasons)
 
+    @property
+    def not_seen(self) -> Iterator[str]:
+        """Yield what these rounds could not have seen, although they judged it.
+
+        Of what happens once in N times, N trials miss it in 37 of 100 cases and 3 N trials in 5.
+        """
+        served = [each.count(Sold) for each in self.rounds]
+        if any(served):
+            yield f"an answered order that is lost less often than once in {_rarest(sum(served))}"
+        offering = [each for each in self.rounds if each.plan.enough]
+        offers = sum(each.count(Sold) + each.count(Refused) for each in offering)
+        if offers:
+            yield (
+                f"an untrue “sold out” less often than once in {_rarest(offers)}: there was enough "
+                f"for {counted(offers, 'buyer')}"
+            )
+        elif self.rounds:
+            yield "an untrue “sold out”, unless units were left at the end"
+        if any(each.waited_for_carts for each in self.rounds):
+            yield (
+                "a “sold out” that came too early while few units were left: a cart or a checkout "
+                "may have held them"
+            )
+
     def to_json(self) -> dict[str, Any]:
         """Return the result for programs."""
         judged = self.judged.to_json()
@@ -93,6 +118,7 @@ class RushResult:
             "properties": judged["properties"],
             "not_judged": judged["not_judged"],
             "levels_not_tried": dict.fromkeys(self.untried, NOT_TRIED),
+            "not_seen": list(self.not_seen),
             "smallest": list(history(self.smallest)) if self.smallest else [],
             "repeat": self.repeat,
         }
@@ -117,6 +143,10 @@ class RushResult:
         if self.untried:
             text = f"Levels not tried: {', '.join(self.untried)}: {NOT_TRIED}."
             yield from _wrapped(text, width, 2)
+        if unknown := next((each.unknown for each in self.rounds if each.unknown), ""):
+            yield from _wrapped(f"Answers that say neither: {unknown}.", width, 2)
+        for text in self.not_seen:
+            yield from _wrapped(f"Not seen: {text}.", width, 2)
         if self.smallest is not None:
             plan = self.smallest.plan
             size = f"{counted(plan.buyers, 'buyer')}, {counted(plan.units, 'unit')}"
@@ -127,6 +157,11 @@ class RushResult:
             yield f"Again: {self.repeat}"
 
 
+def _rarest(trials: int) -> int:
+    """Return N, where what happens once in N trials is seen in 95 of 100 cases."""
+    return max(1, trials // 3)
+
+
 def _table(rounds: Sequence[Round], width: int) -> Iterator[str]:
     """Yield a line per round, under two lines of headings."""
     yield f"{'':15}{'the shop’s books':^25}   {'buyers were answered':^20}"
@@ -134,12 +169,12 @@ def _table(rounds: Sequence[Round], width: int) -> Iterator[str]:
     row = "{:>5} {:<8} {:>6} {:>5} {:>6} {:>6}   {:>5} {:>7} {:>7}  {}".format
     yield row("round", "tried", *headings, "broken")
     for number, each in enumerate(rounds, start=1):
-        books = each.final
+        books = each.bought
         left = "–" if books.available is None else books.available
         units = (each.sold, books.total, len(books.orders), left)
         answers = (each.count(kind) for kind in (Sold, Refused, Unknown))
         broken = " ".join(each.broken) or each.outcome
-        yield from _wrapped(row(number, each.plan.scene, *units, *answers, broken), width, 66)
+        yield from _wrapped(row(number, each.plan.tried, *units, *answers, broken), width, 66)
 
 
 def _wrapped(text: str, width: int, indent: int) -> list[str]:
@@ -161,8 +196,8 @@ def summary(played: Round) -> str:
     """Return a round in one line."""
     books = "no figure" if played.final.available is None else f"{played.final.available} left"
     text = (
-        f"{played.plan.scene}, {counted(played.sold, 'unit')} of {played.final.total} in "
-        f"{counted(len(played.final.orders), 'order')} ({books} by the shop's books); of "
+        f"{played.plan.tried}, {counted(played.sold, 'unit')} of {played.final.total} in "
+        f"{counted(len(played.bought.orders), 'order')} ({books} by the shop's books); of "
         f"{counted(played.plan.buyers, 'buyer')} {played.count(Sold)} were answered sold, "
         f"{played.count(Refused)} refused, {played.count(Unknown)} unknown"
     )
@@ -175,7 +210,11 @@ def history(played: Round) -> Iterator[str]:
     """Yield the purchases of a round; of many, those at the same time as the first too many."""
     calls = [each for each in played.calls if each.op == "order"]
     accepted = [each for each in calls if each.outcome == OK]
-    if len(calls) > CALLS:
+    if len(calls) > CALLS and played.plan.enough:
+        refused = [each for each in calls if each.outcome == REFUSED]
+        yield f"{counted(len(accepted), 'purchase')} accepted; there was a unit for every buyer:"
+        calls = (refused or accepted)[:CALLS]
+    elif len(calls) > CALLS:
         # What was promised before the first promise too many matters by its number only.
         beyond = accepted[min(played.final.total, len(accepted) - 1)] if accepted else calls[-1]
         overlapping = [each for each in accepted if each.end >= beyond.start]
@@ -188,7 +227,7 @@ def history(played: Round) -> Iterator[str]:
     left = "?" if played.final.available is None else played.final.available
     yield (
         f"The books: {counted(played.sold, 'unit')} of {played.final.total} sold in "
-        f"{counted(len(played.final.orders), 'order')}, {left} left"
+        f"{counted(len(played.bought.orders), 'order')}, {left} left"
     )
 
 
@@ -201,13 +240,14 @@ def _line(call: Operation, begin: int) -> str:
 def _document(played: Round) -> dict[str, Any]:
     return {
         "scene": played.plan.scene.value,
+        "enough": played.plan.enough,
         "units": played.final.total,
         "buyers": played.plan.buyers,
         "verdict": played.outcome,
         "reason": played.verdict.reason,
         "broken": played.broken,
         "sold": played.sold,
-        "orders": len(played.final.orders),
+        "orders": len(played.bought.orders),
         "available": played.final.available,
         "answered_sold": played.count(Sold),
         "refused": played.count(Refused),
@@ -256,7 +296,7 @@ class Terminal:
         number, last = len(result.rounds), result.rounds[-1]
         outcome = ", ".join(last.broken) or last.outcome
         units = f"{counted(last.sold, 'unit')} of {last.final.total} sold"
-        self.line(f"round {number}: {last.plan.scene}, {units}; {outcome}")
+        self.line(f"round {number}: {last.plan.tried}, {units}; {outcome}")
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

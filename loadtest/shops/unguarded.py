@@ -3,6 +3,10 @@
 It also lets a voucher be used too often, and reads the cart once for its total and once for the
 order's lines, as the shops of ACIDRain did. `python -m loadtest.shops.unguarded PORT` serves it;
 with `--guarded` each request is one transaction, which is the whole cure.
+
+Shops differ in when they take a unit out of the stock: `--reserve` says whether this one does so
+when it enters the cart, at the checkout, or when it is paid. All three are right if each request is
+one transaction. `--fault` plants one thing that a correct shop would not do.
 """
 
 from __future__ import annotations
@@ -12,17 +16,22 @@ import sqlite3
 import sys
 import tempfile
 import time
+from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from loadtest.address import address_of
 from loadtest.rush.release import send
 from loadtest.shop import (
+    SOLD_OUT,
     Bill,
     Books,
+    Declined,
     Level,
     Outcome,
     Refused,
@@ -39,10 +48,39 @@ ROUND_TRIP = 0.0005
 SCHEMA = """
     PRAGMA journal_mode = WAL;
     CREATE TABLE sale (id INTEGER PRIMARY KEY, total INTEGER, left INTEGER, uses INTEGER);
-    CREATE TABLE cart (buyer TEXT PRIMARY KEY, sale INTEGER, units INTEGER, voucher INTEGER);
+    CREATE TABLE cart (buyer TEXT PRIMARY KEY, sale INTEGER, units INTEGER DEFAULT 0,
+        held INTEGER DEFAULT 0, voucher INTEGER DEFAULT 0);
     CREATE TABLE bought
         (id INTEGER PRIMARY KEY, sale INTEGER, units INTEGER, paid INTEGER, voucher INTEGER);
 """
+
+
+class Reserve(StrEnum):
+    """When a unit leaves the stock."""
+
+    CART = "cart"
+    CHECKOUT = "checkout"
+    PAYMENT = "payment"
+
+
+class Fault(StrEnum):
+    """What a shop does wrong, however it is guarded."""
+
+    NONE = ""
+    CANCELS_NOTHING = "cancels-nothing"
+    """A cancellation is granted, and the order stays."""
+    CANCELS_FOR_GOOD = "cancels-for-good"
+    """A cancelled order's units never come back."""
+    CANCELS_TWICE = "cancels-twice"
+    """A cancelled order's units come back with each request to cancel it."""
+    LOSES_ORDERS = "loses-orders"
+    """Every eighth order is answered and not written."""
+    SELLS_TOO_MANY = "sells-too-many"
+    """The stock is not looked at."""
+    REFUSES_SOME = "refuses-some"
+    """Every thirtieth buyer is told “sold out”, whatever is left."""
+    REFUSES_AND_SELLS = "refuses-and-sells"
+    """Every eighth order is written and refused."""
 
 
 class Server(ThreadingHTTPServer):
@@ -51,10 +89,20 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 512
 
-    def __init__(self, port: int, folder: Path, *, guarded: bool = False) -> None:
+    def __init__(
+        self,
+        port: int,
+        folder: Path,
+        *,
+        guarded: bool = False,
+        reserve: Reserve = Reserve.PAYMENT,
+        fault: Fault = Fault.NONE,
+    ) -> None:
         """Serve on this port of this machine, 0 for any; the database is in the folder."""
         super().__init__(("127.0.0.1", port), _Handler)
         self.path, self.guarded = folder / "shop.sqlite", guarded
+        self.reserve, self.fault = reserve, fault
+        self.asked = count(1)
         with closing(self.connect()) as database:
             database.executescript(SCHEMA)
 
@@ -87,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if self.server.guarded:
                 database.execute("BEGIN IMMEDIATE")
-            status, said = _ACTIONS[self.path](database, asked)
+            status, said = _ACTIONS[self.path](self.server, database, asked)
             if self.server.guarded:
                 database.execute("COMMIT")
         finally:
@@ -97,28 +145,44 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(said).encode())
 
 
-def _open(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
+Asked = dict[str, Any]
+
+
+def _open(_: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
     row = database.execute(
         "INSERT INTO sale (total, left, uses) VALUES (?, ?, 0)", (asked["units"], asked["units"])
     )
     return 201, {"sale": row.lastrowid}
 
 
-def _voucher(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
+def _voucher(_: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
     database.execute("UPDATE sale SET uses = ? WHERE id = ?", (asked["uses"], asked["sale"]))
     return 201, {}
 
 
-def _add(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
-    database.execute(
-        """INSERT INTO cart VALUES (?, ?, 1, 0) ON CONFLICT (buyer) DO UPDATE
-        SET units = units + 1""",
-        (asked["buyer"], asked["sale"]),
-    )
+def _add(server: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
+    buyer = (asked["buyer"],)
+    insert = "INSERT INTO cart (buyer, sale) VALUES (?, ?) ON CONFLICT DO NOTHING"
+    database.execute(insert, (*buyer, asked["sale"]))
+    if server.reserve is Reserve.CART:
+        if not _take(server, database, asked["sale"], 1):
+            return 409, {"error": SOLD_OUT}
+        database.execute("UPDATE cart SET held = held + 1 WHERE buyer = ?", buyer)
+    database.execute("UPDATE cart SET units = units + 1 WHERE buyer = ?", buyer)
     return 200, {}
 
 
-def _redeem(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
+def _take(server: Server, database: sqlite3.Connection, sale: int, units: int) -> bool:
+    """Take units out of the stock; return whether there were enough."""
+    (left,) = database.execute("SELECT left FROM sale WHERE id = ?", (sale,)).fetchone()
+    time.sleep(ROUND_TRIP)
+    if left < units and server.fault is not Fault.SELLS_TOO_MANY:
+        return False
+    database.execute("UPDATE sale SET left = ? WHERE id = ?", (left - units, sale))
+    return True
+
+
+def _redeem(_: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
     (left,) = database.execute(
         """SELECT uses - (SELECT count(*) FROM cart WHERE cart.sale = sale.id AND voucher)
         FROM sale WHERE id = ?""",
@@ -131,34 +195,62 @@ def _redeem(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, A
     return 200, {}
 
 
-def _buy(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
-    of_cart = "SELECT units, voucher FROM cart WHERE buyer = ?"
-    units, voucher = database.execute(of_cart, (asked["buyer"],)).fetchone()
-    (left,) = database.execute("SELECT left FROM sale WHERE id = ?", (asked["sale"],)).fetchone()
-    time.sleep(ROUND_TRIP)
-    if left < units:
-        return 409, {"error": "sold out"}
-    database.execute("UPDATE sale SET left = ? WHERE id = ?", (left - units, asked["sale"]))
-    held, _ = database.execute(of_cart, (asked["buyer"],)).fetchone()
-    row = database.execute(
-        "INSERT INTO bought (sale, units, paid, voucher) VALUES (?, ?, ?, ?)",
-        (asked["sale"], held, units * PRICE, voucher),
-    )
-    return 201, {"order": row.lastrowid, "units": held}
-
-
-def _cancel(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
-    order = (asked["order"],)
-    row = database.execute("SELECT units, sale FROM bought WHERE id = ?", order).fetchone()
-    time.sleep(ROUND_TRIP)
-    if row is None:
-        return 409, {"error": "no such order"}
-    database.execute("DELETE FROM bought WHERE id = ?", order)
-    database.execute("UPDATE sale SET left = left + ? WHERE id = ?", row)
+def _checkout(server: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
+    """Hold what is in the cart and not held yet."""
+    buyer = (asked["buyer"],)
+    query = "SELECT units - held FROM cart WHERE buyer = ?"
+    found = database.execute(query, buyer).fetchone()
+    if found is None or not _take(server, database, asked["sale"], found[0]):
+        return 409, {"error": SOLD_OUT}
+    database.execute("UPDATE cart SET held = held + ? WHERE buyer = ?", (*found, *buyer))
     return 200, {}
 
 
-def _books(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
+def _buy(server: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
+    buyer, number = (asked["buyer"],), next(server.asked)
+    of_cart = "SELECT units, held, voucher FROM cart WHERE buyer = ?"
+    units, held, voucher = database.execute(of_cart, buyer).fetchone()
+    if server.fault is Fault.REFUSES_SOME and number % 30 == 0:
+        return 409, {"error": SOLD_OUT}
+    if server.reserve is not Reserve.PAYMENT:
+        units = held  # nothing else is paid for
+    if units == 0 or not _take(server, database, asked["sale"], units - held):
+        return 409, {"error": SOLD_OUT}
+    if server.reserve is Reserve.PAYMENT:
+        in_order, _, _ = database.execute(of_cart, buyer).fetchone()
+    else:
+        in_order = held
+        keep = "UPDATE cart SET units = units - ?, held = held - ? WHERE buyer = ?"
+        database.execute(keep, (held, held, *buyer))
+    if server.fault is Fault.LOSES_ORDERS and number % 8 == 0:
+        return 201, {"order": 1_000_000 + number, "units": in_order}
+    row = database.execute(
+        "INSERT INTO bought (sale, units, paid, voucher) VALUES (?, ?, ?, ?)",
+        (asked["sale"], in_order, units * PRICE, voucher),
+    )
+    if server.fault is Fault.REFUSES_AND_SELLS and number % 8 == 0:
+        return 409, {"error": "payment_declined"}
+    return 201, {"order": row.lastrowid, "units": in_order}
+
+
+def _cancel(server: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
+    order = (asked["order"],)
+    row = database.execute("SELECT units, sale FROM bought WHERE id = ?", order).fetchone()
+    time.sleep(ROUND_TRIP)
+    if server.fault is Fault.CANCELS_NOTHING:
+        return 200, {}
+    if row is None and server.fault is Fault.CANCELS_TWICE:
+        database.execute("UPDATE sale SET left = left + 1 WHERE id = ?", (asked["sale"],))
+        return 200, {}
+    if row is None:
+        return 409, {"error": "no such order"}
+    database.execute("DELETE FROM bought WHERE id = ?", order)
+    if server.fault is not Fault.CANCELS_FOR_GOOD:
+        database.execute("UPDATE sale SET left = left + ? WHERE id = ?", row)
+    return 200, {}
+
+
+def _books(_: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
     sale = (asked["sale"],)
     total, left = database.execute("SELECT total, left FROM sale WHERE id = ?", sale).fetchone()
     rows = database.execute("SELECT id, units, paid, voucher FROM bought WHERE sale = ?", sale)
@@ -170,6 +262,7 @@ _ACTIONS = {
     "/voucher": _voucher,
     "/cart": _add,
     "/redeem": _redeem,
+    "/checkout": _checkout,
     "/buy": _buy,
     "/cancel": _cancel,
     "/books": _books,
@@ -213,7 +306,7 @@ class Adapter:
 
     def cancel(self, sale: str, buyer: str, order: str) -> Request:
         """Give an order back."""
-        return _request("/cancel", order=int(order))
+        return _request("/cancel", order=int(order), sale=sale)
 
     def books(self, sale: str) -> Books:
         """Read the books."""
@@ -246,12 +339,27 @@ class Adapter:
         return json.loads(send(self._address, _request(path, **asked)).body)
 
 
+class AtCheckout(Adapter):
+    """The shop whose checkout comes before the last step."""
+
+    def prepare(self, sale: str, buyer: str, send: Send) -> None:
+        """Check out what is in the cart."""
+        answer = send(_request("/checkout", sale=sale, buyer=buyer))
+        if answer.status == 409:
+            raise Declined(SOLD_OUT)
+
+
 def _request(path: str, **asked: Any) -> Request:
     return Request("POST", path, {"Content-Type": "application/json"}, json.dumps(asked).encode())
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        guarded = "--guarded" in sys.argv
-        with Server(int(sys.argv[1]), Path(folder), guarded=guarded) as server:
+        parser = ArgumentParser(description="Serve a shop that oversells, on this machine.")
+        parser.add_argument("port", type=int)
+        parser.add_argument("--guarded", action="store_true", help="one transaction a request")
+        parser.add_argument("--reserve", type=Reserve, choices=[*Reserve], default=Reserve.PAYMENT)
+        parser.add_argument("--fault", type=Fault, choices=[*Fault], default=Fault.NONE)
+        said = vars(parser.parse_args())
+        with Server(said.pop("port"), Path(folder), **said) as server:
             server.serve_forever()

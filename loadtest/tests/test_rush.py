@@ -18,6 +18,7 @@ from loadtest.rush import buyers as rush_buyers
 from loadtest.rush import round as rush_round
 from loadtest.rush.__main__ import command, main
 from loadtest.rush.result import CLEAR, Terminal
+from loadtest.rush.run import MOST_OFFERING
 from loadtest.shop import (
     SOLD_OUT,
     Books,
@@ -32,8 +33,8 @@ from loadtest.shop import (
     Sold,
     Unknown,
 )
-from loadtest.shops.unguarded import Adapter, Server
-from loadtest.tests.trivial_server import OVERLAP, ROUND_TRIP, in_thread
+from loadtest.shops.unguarded import Adapter, AtCheckout, Fault, Reserve, Server
+from loadtest.tests.trivial_server import OVERLAP, ROUND_TRIP, answering, in_thread, response
 
 OFFERED = "loadtest.shops.unguarded:Adapter"
 
@@ -57,8 +58,16 @@ def broken(unguarded: str) -> RushResult:
         return rush(Adapter(unguarded), unguarded)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def looks_often() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rush_round, "LOOK", 0.05)
+        yield
+
+
 def rush(shop: Shop, url: str, **more: Any) -> RushResult:
-    size = {"units": 5, "buyers": 30, "rounds": 1} | more
+    """Rush with few units; with `enough=True`, also with enough for every buyer."""
+    size = {"units": 5, "buyers": 30, "rounds": 1, "enough": False} | more
     return rush_shop(shop, host=url, **size)
 
 
@@ -81,7 +90,9 @@ def test_an_unguarded_shop_is_broken_in_stock_vouchers_carts_and_cancellations(
     assert sum(each.op == "order" for each in stock.calls) == 30
     text = "\n".join(broken.lines())
     assert text.startswith("BROKEN in 4 of 4 rounds · unguarded 1\n")
-    assert broken.rounds[-1].broken == ["P2"], "cancelled units came back twice"
+    cancelled = broken.rounds[-1]
+    assert {"P1", "P2"} <= {*cancelled.broken}, "oversold, and cancelled units came back twice"
+    assert cancelled.sold > cancelled.final.total
     assert "Not judged: P5: the shop does not offer repeats; " in text
 
 
@@ -140,8 +151,9 @@ def test_the_command_prints_the_result_and_its_exit_code_says_it(
     assert "1 units" not in printed
     document = json.loads((tmp_path / "out.json").read_text())
     assert document["verdict"] == "fail"
-    scenes = [each["scene"] for each in document["rounds"]]
-    assert scenes == ["stock", "vouchers", "carts", "cancel"]
+    rounds = [(each["scene"], each["enough"]) for each in document["rounds"]]
+    few = [("stock", False), ("vouchers", False), ("carts", False), ("cancel", False)]
+    assert rounds == [few[0], *[("stock", True)] * MOST_OFFERING, *few[1:]]
     assert main([*arguments, "--measure", "--rounds", "0"]) == 2, "nothing is no measurement"
     assert main([*arguments, "--measure"]) == 0
     assert "| last-byte |" in capsys.readouterr().out
@@ -379,3 +391,119 @@ def test_an_adapter_that_is_none_is_refused_with_exit_code_2(
 ) -> None:
     assert main(["--shop", name, "--host", "http://127.0.0.1:1"]) == 2
     assert reason in capsys.readouterr().err
+
+
+def fails_in(result: RushResult) -> dict[str, set[str]]:
+    """Return the properties that are broken, by what the rounds tried."""
+    return {each.plan.tried: {*each.broken} for each in result.rounds if each.broken}
+
+
+@pytest.mark.parametrize("reserve", list(Reserve))
+def test_rush_holds_a_shop_that_reserves_early_or_late(reserve: Reserve, tmp_path: Path) -> None:
+    adapter = AtCheckout if reserve is Reserve.CHECKOUT else Adapter
+    with in_thread(Server(0, tmp_path, guarded=True, reserve=reserve)) as server:
+        result = rush(adapter(server.url), server.url, enough=True)
+    assert (result.verdict, fails_in(result)) == ("pass", {})
+    assert {"P1", "P3", "P4", "P6", "P7", "P8"} <= judged(result).keys()
+
+
+class TurnsAwayWhoHasACart(Adapter):
+    """A buyer who may not buy leaves a cart that still holds a unit."""
+
+    levels = frozenset({Level.STOCK})
+
+    def prepare(self, sale: str, buyer: str, send: Send) -> None:
+        if int(buyer.partition("/")[2]) % 2:
+            raise Declined("no delivery there")
+
+
+@pytest.mark.parametrize("has_figure", [True, False])
+def test_rush_allows_units_in_carts_of_no_order(has_figure: bool, tmp_path: Path) -> None:
+    adapter = TurnsAwayWhoHasACart if has_figure else WithoutFigure
+    with in_thread(Server(0, tmp_path, guarded=True, reserve=Reserve.CART)) as server:
+        result = rush(adapter(server.url), server.url)
+    assert result.verdict == "pass", result.judged
+    assert result.rounds[0].sold < 5
+
+
+class WithoutFigure(TurnsAwayWhoHasACart):
+    def books(self, sale: str) -> Books:
+        return replace(super().books(sale), available=None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "tried", "broken"),
+    [
+        (Fault.CANCELS_NOTHING, "cancel", {"P3"}),
+        (Fault.CANCELS_FOR_GOOD, "cancel", {"P2"}),
+        (Fault.CANCELS_TWICE, "cancel", {"P2", "P7"}),
+        (Fault.SELLS_TOO_MANY, "cancel", {"P1"}),
+        (Fault.SELLS_TOO_MANY, "stock", {"P1"}),
+        (Fault.LOSES_ORDERS, "carts", {"P3", "P6"}),
+        (Fault.LOSES_ORDERS, "vouchers", {"P3", "P6"}),
+        (Fault.LOSES_ORDERS, "enough", {"P3", "P6"}),
+        (Fault.REFUSES_AND_SELLS, "carts", {"P4", "P6"}),
+        (Fault.REFUSES_SOME, "enough", {"P7"}),
+    ],
+)
+def test_rush_finds_the_fault_of_each_scene(
+    fault: Fault, tried: str, broken: set[str], tmp_path: Path
+) -> None:
+    scene = Level.STOCK if tried == "enough" else Level(tried)
+    with in_thread(Server(0, tmp_path, guarded=True, fault=fault)) as server:
+        size = {"levels": [scene], "enough": tried == "enough", "shrink": False}
+        result = rush(Adapter(server.url), server.url, **size)
+    assert result.exit_code == 1
+    assert fails_in(result)[tried] >= broken
+
+
+def test_rush_counts_cancelled_orders_with_those_sold(tmp_path: Path) -> None:
+    with in_thread(Server(0, tmp_path, guarded=True)) as server:
+        [played] = rush(Adapter(server.url), server.url, levels=[Level.CANCEL]).rounds
+    assert (played.sold, played.final.orders, played.final.available) == (5, {}, 5)
+
+
+def test_rush_shrinks_no_round_with_enough_for_all(tmp_path: Path) -> None:
+    with in_thread(Server(0, tmp_path, guarded=True, fault=Fault.REFUSES_SOME)) as server:
+        result = rush(StockOnly(server.url), server.url, enough=True)
+    assert result.smallest is not None
+    assert result.smallest.plan.enough
+    assert "there was a unit for every buyer:" in "\n".join(result.lines())
+    assert "sold_out" in "\n".join(result.lines())
+
+
+def test_rush_says_what_it_could_not_have_seen(tmp_path: Path) -> None:
+    with in_thread(Server(0, tmp_path, guarded=True)) as server:
+        result = rush(StockOnly(server.url), server.url, enough=True)
+        few = rush(StockOnly(server.url), server.url)
+    lost, untrue, early = result.not_seen
+    assert lost == "an answered order that is lost less often than once in 51"
+    assert untrue.endswith("once in 50: there was enough for 150 buyers")
+    assert "a cart or a checkout may have held them" in early
+    assert "an untrue “sold out”, unless units were left at the end" in few.not_seen
+    assert result.to_json()["not_seen"] == list(result.not_seen)
+
+
+class Misunderstood(StockOnly):
+    """An adapter whose last step leads to the shop's sign-in."""
+
+    def open(self, units: int) -> str:
+        return "1"
+
+    def add_to_cart(self, sale: str, buyer: str) -> None:  # type: ignore[override]
+        """Return nothing: there is no cart."""
+
+    def books(self, sale: str) -> Books:
+        return Books(5, 5, {})
+
+
+def test_rush_says_why_no_answer_was_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rush_buyers, "PAUSE", 0.01)
+    leads = response("302 Found", b"", "Location: /login?next=/buy\r\nConnection: close\r\n")
+    with answering(lambda *_: leads) as port:
+        url = f"http://127.0.0.1:{port}"
+        result = rush(Misunderstood(url), url)
+    assert result.exit_code == 2
+    why = "120 × status 302, redirect to /login?next=/buy (status 302)"
+    assert f"no answer to the last step says sold or refused: {why}" in result.reason
+    assert "too few" not in "\n".join(result.lines())

@@ -108,7 +108,7 @@ class RushRun:
             "available": worst.final.available or 0,
             "confirmed": worst.sold,
             "oversold": max(0, worst.sold - worst.final.total),
-            "purchases": len(worst.final.orders),
+            "purchases": len(worst.bought.orders),
         }
 
     def start(self, run: str, report: Report) -> None:

@@ -80,7 +80,8 @@ class Command(BaseCommand):
 
     help = (
         "Run a sale for synthetic buyers who record every answer, then compare all answers with "
-        "the database. Exit code: 0 proved, 1 a property is broken, 2 could not be judged."
+        "the database. Exit code: 0 proved, 1 a property is broken, 2 could not be judged "
+        "(make ends with 2 for both)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102

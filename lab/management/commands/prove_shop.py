@@ -34,7 +34,7 @@ class Command(BaseCommand):
 
     help = (
         "Install a real shop on this machine, rush it and judge it by its own books. Exit code: "
-        "0 it holds, 1 a property is broken, 2 it could not be judged."
+        "0 it holds, 1 a property is broken, 2 it could not be judged (make ends with 2 for both)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
@@ -98,7 +98,7 @@ def sold_per_second(result: RushResult) -> list[float]:
     """Return, of each round of stock that sold, the purchases accepted per second."""
     rates = []
     for played in result.rounds:
-        if played.plan.scene is not Level.STOCK:
+        if played.plan.scene is not Level.STOCK or played.plan.enough:
             continue
         sold = [call for call in played.calls if call.op == "order" and call.outcome == OK]
         if sold:

@@ -53,6 +53,21 @@ class NoLostOrder(Property):
             "{found} were given back",
             f"""SELECT * FROM {_parts("outcome = 'ok'")} WHERE asked > found""",
         ),
+        # A shop whose events are known is asked for each of them elsewhere.
+        Check(
+            "order {order} was answered as cancelled, and still holds {holds} of item {item}",
+            """
+            SELECT call.order_id AS "order", r.item, r.quantity - r.returned AS holds,
+                min(call.rowid) AS calls
+            FROM call
+            JOIN "order" AS o ON o.snapshot = 0 AND o.id = call.order_id
+            JOIN reservation AS r ON r.snapshot = 0 AND r.id = o.reservation
+            WHERE call.op = 'cancel' AND call.outcome = 'ok' AND call.quantity = 0
+                AND r.state <> 'released' AND r.quantity > r.returned
+                AND NOT EXISTS (SELECT 1 FROM event) AND NOT EXISTS (SELECT 1 FROM status)
+            GROUP BY r.id
+            """,
+        ),
     )
 
 
