@@ -62,8 +62,7 @@ def exported(transactional_db: None) -> set[str]:
         for suffix in SUFFIXES[each.kind]
     }
     of_processes = {"shop_process_alive", "shop_process_started_seconds"}
-    others = {"shop_clock_ahead_seconds", "up"}
-    return counted | {family.name for family in exporter.State().collect()} | of_processes | others
+    return counted | {family.name for family in exporter.State().collect()} | of_processes | {"up"}
 
 
 def test_rules_and_dashboard_name_metrics_that_exist(exported: set[str]) -> None:
@@ -130,6 +129,26 @@ def test_promtool_accepts_the_rules_and_the_dashboards_queries(tmp_path: Path) -
     for path in (DOCKER / "prometheus/rules.yml", as_rules):
         command = ["promtool", "check", "rules", str(path)]
         succeed(*command)
+
+
+@needs(PROMETHEUS)
+def test_a_clock_that_is_wrong_for_a_minute_alerts(tmp_path: Path) -> None:
+    wrong = {"process": "a.1.celery"}
+    series = [
+        {"series": 'shop_clock_ahead_seconds{process="a.1.celery"}', "values": "-30x8"},
+        {"series": 'shop_clock_ahead_seconds{process="b.2.celery"}', "values": "30 0x8"},
+        {"series": 'shop_clock_ahead_seconds{process="c.3.web"}', "values": "3x8"},
+    ]
+    [rule] = [alert for alert in ALERTS if alert["alert"] == "ClockWrong"]
+    fired = {"exp_labels": {**wrong, **rule["labels"]}, "exp_annotations": rule["annotations"]}
+    expected = {"eval_time": "2m", "alertname": "ClockWrong", "exp_alerts": [fired]}
+    wanted = {
+        "rule_files": [str(DOCKER / "prometheus/rules.yml")],
+        "tests": [{"interval": "15s", "input_series": series, "alert_rule_test": [expected]}],
+    }
+    file = tmp_path / "clock.yml"
+    file.write_text(yaml.safe_dump(wanted))
+    succeed("promtool", "test", "rules", str(file))
 
 
 KUBERNETES = environment.PROJECT / "docker" / "kubernetes"

@@ -11,11 +11,13 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from celery.beat import PersistentScheduler
+from celery.beat import PersistentScheduler, ScheduleEntry
+from kombu.exceptions import OperationalError
 
 from inventory.redis import client
 from locking import LockError, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLease, RedisLock
+from shop.background.sending import ENOUGH_SWEEPS, waiting
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,18 @@ class OneBeat(PersistentScheduler):
         if not self._may_beat():
             return STAND_BY
         return float(super().tick(*arguments, **named))
+
+    def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
+        """Send a due sweep, unless so many tasks wait in its queue that nobody seems to work."""
+        queue = self.app.conf.task_routes[entry.task]["queue"]
+        try:
+            enough = waiting(producer or self.producer, queue) >= ENOUGH_SWEEPS
+        except OperationalError:
+            enough = False  # sending connects again, or logs why it cannot
+        if enough:
+            self._say(f"enough tasks wait in the queue {queue}; no further ones are sent")
+            return
+        super().apply_entry(entry, producer=producer)
 
     def close(self) -> None:
         """Release the lock, so that the other beat takes over at once."""

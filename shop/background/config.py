@@ -52,14 +52,12 @@ CONFIRM_TIMEOUT = 2.0
 task_routes = {
     task: {"queue": queue, "confirm_timeout": CONFIRM_TIMEOUT} for task, queue, _ in TASKS
 }
-# A sweep that no worker has taken when the next one is sent is dropped. On RabbitMQ, only a retry
-# gives beat a new connection for a lost one, to the next node of the URL.
+# No task has `expires`, `eta` or `countdown`: Celery writes them as a time of the sender's clock
+# and the worker compares them with its own, so that a worker whose clock is ahead would discard
+# every task. What would pile up without workers is not sent (shop/background/sending.py).
+# On RabbitMQ, only a retry gives beat a new connection for a lost one, to the next node of the URL.
 beat_schedule = {
-    task: {
-        "task": task,
-        "schedule": seconds,
-        "options": {"expires": max(5.0, 2 * seconds), "retry": not ON_REDIS},
-    }
+    task: {"task": task, "schedule": seconds, "options": {"retry": not ON_REDIS}}
     for task, _, seconds in TASKS
 }
 beat_scheduler = "shop.background.beat:OneBeat"

@@ -7,14 +7,8 @@ does not answer.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-
-from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
-
-log = logging.getLogger(__name__)
 
 PAUSE = 0.25
 """Seconds between notifications of a process; messages written meanwhile wait for the next one or
@@ -22,9 +16,6 @@ for the sweep."""
 
 PAUSE_AFTER_FAILURE = 5.0
 """Seconds without notifications after the broker did not answer."""
-
-WORTH = 10
-"""Seconds after which an untaken notification is dropped: the sweep has run by then."""
 
 
 class Notifier:
@@ -45,12 +36,11 @@ class Notifier:
         try:
             # Imported here: the Celery app needs a broker's address, which not every management
             # command has.
+            from shop.background.sending import ask_for
             from shop.background.tasks import follow_up
 
-            follow_up.apply_async(retry=False, expires=WORTH)
-        except (OperationalError, RedisError, OSError) as error:
-            log.warning("the broker does not answer (%s); the sweep will follow up", error)
-            self._next = time.monotonic() + PAUSE_AFTER_FAILURE
+            if not ask_for(follow_up):
+                self._next = time.monotonic() + PAUSE_AFTER_FAILURE
         finally:
             self._under_way.release()
 

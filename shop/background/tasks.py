@@ -14,9 +14,7 @@ from typing import Any
 from celery import Task
 from celery.signals import task_postrun, task_prerun, worker_process_init
 from celery.states import FAILURE
-from django.db import DatabaseError, connection
-from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
+from django.db import connection
 
 from inventory import outbox
 from inventory.metrics import metrics
@@ -24,9 +22,11 @@ from shop import orders
 from shop.audit import examine, raise_alerts
 from shop.background import expiry
 from shop.background import follow_up as followup
+from shop.background.sending import ask_for
 from shop.celery import app
 from shop.mails import sending
 from shop.operating import logs, telemetry
+from shop.operating.clock import clock
 from shop.operating.metrics import files
 from shop.payments import recovery
 
@@ -55,6 +55,7 @@ def _end(task_id: str, task: Any, state: str, **_: Any) -> None:
     outcome = "failed" if state == FAILURE else "done"
     metrics.observe("task_seconds", seconds, task.name, outcome)
     if not connection.in_atomic_block:
+        clock.ask()
         connection.close()  # return it to the pool; Celery may have cleaned up before this
 
 
@@ -68,9 +69,9 @@ def follow_up() -> int:
     """Deliver the outbox without its mails; return the number of messages done."""
     done = followup.deliver(SLICE)
     if outbox.due(sending.QUEUE):
-        _ask_for(send_mails)
+        ask_for(send_mails)
     if done and outbox.due():
-        _ask_for(follow_up)
+        ask_for(follow_up)
     return done
 
 
@@ -98,31 +99,14 @@ def expire_orders() -> int:
     return _go_on(expire_orders, orders.expire(SLICE))
 
 
-@app.task(
-    name="shop.audit",
-    autoretry_for=(DatabaseError,),
-    retry_backoff=2,
-    retry_backoff_max=60,
-    retry_jitter=True,
-    max_retries=5,
-)
+@app.task(name="shop.audit")
 def audit() -> int:
-    """Run the audit and raise alerts; return the number of open alerts.
-
-    Unlike the sweeps it runs rarely, so it is retried while the database is unreachable.
-    """
+    """Run the audit and raise alerts; return the number of open alerts."""
     return raise_alerts(examine())
 
 
 def _go_on(task: Task, done: int) -> int:
     """Ask for a task again if it has done something; return how much."""
     if done:
-        _ask_for(task)
+        ask_for(task)
     return done
-
-
-def _ask_for(task: Task) -> None:
-    try:
-        task.apply_async(retry=False, expires=10)
-    except (OperationalError, RedisError, OSError) as error:
-        log.warning("the broker does not answer (%s); the next sweep continues", error)

@@ -18,6 +18,7 @@ from inventory import services
 from inventory.selling.queue import CombiningQueue, Turn
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import held
+from shop.operating.clock import clock
 
 FRESH = 1.0
 """Seconds that what was read is repeated, counted from before it was read."""
@@ -132,11 +133,13 @@ class SaleCache:
     def _read(self, sales: Sequence[int]) -> CachedSale:
         """Read sales and cache them; return the first."""
         # What is read may be as old as this, however long a connection is waited for.
-        began = time.monotonic()
+        began, asked = time.monotonic(), time.time()
         with connection.cursor() as cursor:
             cursor.execute(READ, [list(sales)])
             rows = cursor.fetchall()
         received = timedelta(seconds=time.monotonic())
+        if rows:
+            clock.compare(asked, rows[0][0], time.time())
         read = {sale: CachedSale(*(sale, *fields, now - received)) for now, sale, *fields in rows}
         if len(self._sales) + len(read.keys() - self._sales.keys()) > MAX_SALES:
             self._sales.clear()

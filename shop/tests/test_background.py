@@ -114,7 +114,7 @@ def test_a_backlog_is_expired_in_slices_that_make_room_for_other_tasks(monkeypat
     monkeypatch.setattr(services, "due", partial(services.due, 1))
     monkeypatch.setattr(tasks, "SLICE", 0)
     asked: list[str] = []
-    monkeypatch.setattr(tasks, "_ask_for", lambda task: asked.append(task.name))
+    monkeypatch.setattr(tasks, "ask_for", lambda task: asked.append(task.name))
     sale = a_sale()
     several = [an_order(sale) for _ in range(6)]
     move_deadlines(-LONG)

@@ -25,7 +25,7 @@ from inventory.tests.helpers import outsider
 from locking.backends.redis import RedisLock
 from locking.tests.needs import needs
 from locking.tests.servers import free_port
-from shop.background import beat, config, follow_up, tasks
+from shop.background import beat, config, follow_up, sending, tasks
 from shop.background.config import QUEUES
 from shop.celery import app
 from shop.orders.models import Order
@@ -140,6 +140,40 @@ def test_no_task_is_given_to_a_second_worker_while_it_may_still_run():
     for place in (app.conf.broker_transport_options, app.conf.result_backend_transport_options):
         assert place["visibility_timeout"] == config.VISIBILITY
     assert app.conf.visibility_timeout == config.VISIBILITY
+
+
+def test_no_task_says_when_it_ends_or_begins_by_the_senders_clock(monkeypatch):
+    sent = []
+    monkeypatch.setattr(app.amqp, "send_task_message", lambda *message, **_: sent.append(message))
+    monkeypatch.setattr(sending, "waiting", lambda *_: 0)
+    for name in config.task_routes:
+        sending.ask_for(app.tasks[name])
+    for entry in app.conf.beat_schedule.values():
+        app.send_task(entry["task"], **entry["options"])
+    times = [(message.headers["expires"], message.headers["eta"]) for _, _, message in sent]
+    assert times == [(None, None)] * 2 * len(config.task_routes)
+
+
+@pytest.fixture
+def queue_of():
+    """Return a function that tells how many tasks wait in a queue of the empty broker."""
+    broker = Redis.from_url(os.environ["CELERY_BROKER_URL"])
+    broker.flushdb()
+    yield lambda name: int(broker.llen(name))  # type: ignore[arg-type]
+    broker.flushdb()
+
+
+def test_tasks_without_a_worker_do_not_pile_up(queue_of, tmp_path, monkeypatch):
+    monkeypatch.setattr(sending, "ENOUGH_TO_CONTINUE", 3)
+    monkeypatch.setattr(beat, "ENOUGH_SWEEPS", 5)
+    for _ in range(4):
+        assert sending.ask_for(tasks.follow_up)
+    assert queue_of("followup") == 3
+    scheduler = beat.OneBeat(app, schedule_filename=str(tmp_path / "schedule"))
+    for name in ("shop.follow_up", "shop.send_mails"):
+        for _ in range(8):
+            scheduler.apply_entry(scheduler.schedule[name], producer=scheduler.producer)
+    assert (queue_of("followup"), queue_of("mail")) == (5, 5)
 
 
 # --- One beat --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,8 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from inventory.metrics import Declared, Metrics, metrics
 from shop import environment
 from shop.catalogue.models import Sale
+from shop.catalogue.sale_cache import sale_cache
 from shop.conftest import Buyer
 from shop.operating import health
+from shop.operating.clock import Clock, clock
 from shop.operating.metrics import exporter, files
 from shop.tests.processes import wait_for
 
@@ -95,15 +98,39 @@ def test_it_is_told_which_servers_are_up_since_when_and_how_long_their_queues_ar
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_process_tells_its_start_and_how_far_its_clock_is_off(folder: Path) -> None:
-    clocks = {"time": time.time() + 3600, "uptime": 60.0}
-    (folder / "a.1.web.json").write_bytes(files.framed({**metrics.snapshot(), **clocks}))
+def test_a_process_tells_when_it_started(folder: Path) -> None:
+    snapshot = {**metrics.snapshot(), "uptime": 60.0}
+    (folder / "a.1.web.json").write_bytes(files.framed(snapshot))
     wrote = (folder / "a.1.web.json").stat().st_mtime
     samples = scrape()
     started = total(samples, "shop_process_started_seconds", process="a.1.web")
     assert started == pytest.approx(wrote - 60)
-    ahead = total(samples, "shop_clock_ahead_seconds", process="a.1.web")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("asked_by", ["a task", "a purchase"])
+def test_a_clock_is_compared_with_the_databases(
+    asked_by: str, folder: Path, sale: Sale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "_next", 0.0)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3600)
+    if asked_by == "a task":
+        clock.ask()
+    else:
+        sale_cache().refresh(sale.pk)
+    monkeypatch.setattr(time, "time", real)
+    write(folder, "a.1.celery")
+    ahead = total(scrape(), "shop_clock_ahead_seconds", process="a.1.celery")
     assert ahead == pytest.approx(3600, abs=60)
+
+
+def test_a_slow_answer_is_no_wrong_clock() -> None:
+    database = datetime.fromtimestamp(1_000, UTC)
+    one = Clock()
+    for asked, answered, ahead in ((990, 1_020, 0), (1_030, 1_031, 30), (960, 970, -30)):
+        one.compare(asked, database, answered)
+        assert one.ahead == ahead
 
 
 @pytest.mark.django_db(transaction=True)

@@ -27,6 +27,11 @@ def declare() -> None:
             ("task", "outcome"),
         ),
         of_shop("mails", "counter", about_mails, ("outcome",)),
+        of_shop(
+            "clock_ahead_seconds",
+            "gauge",
+            "seconds by which its clock is ahead of the database's; negative: behind",
+        ),
         of_shop("pool_connections", "gauge", "connections of the database pool"),
         of_shop("pool_used", "gauge", "connections of the pool that are lent"),
         of_shop("pool_waiting", "gauge", "callers that wait for a connection"),

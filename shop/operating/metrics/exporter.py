@@ -117,12 +117,6 @@ class Processes(Collector):
             *("shop_process_started_seconds", "when it began, since the epoch", "process"),
             {written.process: written.started for written in alive},
         )
-        yield _gauge(
-            "shop_clock_ahead_seconds",
-            "seconds by which its clock is ahead of this machine's",
-            "process",
-            {written.process: written.clock_ahead for written in alive},
-        )
         yield from families.values()
 
 

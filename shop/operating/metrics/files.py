@@ -44,14 +44,12 @@ class Written:
         process: host name and process id.
         alive: it has written within the last seconds.
         started: when it began to write, in seconds since the epoch by this machine's clock.
-        clock_ahead: seconds by which its clock was ahead of this machine's when it wrote.
         snapshot: see `inventory.metrics.Metrics.snapshot`.
     """
 
     process: str
     alive: bool
     started: float
-    clock_ahead: float
     snapshot: dict[str, Any]
 
 
@@ -95,8 +93,7 @@ def written() -> Iterator[Written]:
             wrote = path.stat().st_mtime
             snapshot = _read(path)
             started = wrote - snapshot.get("uptime", 0.0)
-            ahead = snapshot.get("time", wrote) - wrote
-            yield Written(path.stem, now - wrote < ALIVE, started, ahead, snapshot)
+            yield Written(path.stem, now - wrote < ALIVE, started, snapshot)
 
 
 def _files(pattern: str) -> list[Path]:
@@ -136,8 +133,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _write_forever(path: Path) -> None:
     began = time.monotonic()
     while True:
-        clocks = {"time": time.time(), "uptime": time.monotonic() - began}
-        text = framed({**_own(), **clocks})
+        text = framed({**_own(), "uptime": time.monotonic() - began})
         # In place: ext4 writes a file to the disk before it lets it replace another, which took
         # 6 ms with a busy database. What follows the checksum is older, and ignored. Opened each
         # time, since web processes that start remove the files of their host.
