@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache, partial
 from typing import TypeVar
 
@@ -19,8 +19,8 @@ from redis.exceptions import RedisClusterException, RedisError
 
 from inventory import conf
 from inventory.metrics import metrics
-from inventory.postgresql.base import lend_connections
-from locking import LockError, LockTimeout, LockUnavailable
+from inventory.postgresql.base import is_connected, lend_connections
+from locking import Lease, LockError, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
 from locking.redis_client import connect
 
@@ -176,16 +176,9 @@ class DegradableLock:
     @contextmanager
     def hold(self, of: int) -> Iterator[int | None]:
         """Hold the lock inside the block; yield its fencing token, or None without the lock."""
-        # The holder may need a connection to finish: if callers that wait kept theirs, the pool
-        # could run dry and they would all wait for each other.
-        lend_connections()
         lock = _lock(f"{self._kind}:{of}", self.lease)
         asked = time.perf_counter()
-        try:
-            lease = circuit().ask(partial(lock.acquire, self.timeout), otherwise=None)
-        except LockTimeout:
-            metrics.count(f"{self._prefix}lock_timeout")
-            lease = None
+        lease = self._acquire(lock)
         answered = time.perf_counter()
         metrics.observe(f"{self._prefix}lock_wait_seconds", answered - asked)
         if lease is None:
@@ -207,6 +200,22 @@ class DegradableLock:
                 # The lease ended early or Redis failed. The fencing token has already decided
                 # what was written, so this is counted and not raised.
                 metrics.count(f"{self._prefix}lock_lost")
+
+    def _acquire(self, lock: RedisLock) -> Lease | None:
+        """Return a lease; None if the caller goes on without the lock."""
+        if is_connected():
+            # A crowd waits for a few connections: whoever gave one back for a lock that is free
+            # would have to wait for the next one behind all others.
+            with suppress(LockTimeout):
+                return circuit().ask(partial(lock.acquire, 0), otherwise=None)
+            # The holder may need a connection to finish: if callers that wait kept theirs, the pool
+            # could run dry and they would all wait for each other.
+            lend_connections()
+        try:
+            return circuit().ask(partial(lock.acquire, self.timeout), otherwise=None)
+        except LockTimeout:
+            metrics.count(f"{self._prefix}lock_timeout")
+            return None
 
 
 ITEM_LOCK = DegradableLock("item", lease=2.0, timeout=2.5)

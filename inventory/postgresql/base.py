@@ -43,6 +43,7 @@ from psycopg_pool import ConnectionPool
 
 from inventory.conf import feature_flags
 from inventory.metrics import metrics
+from inventory.postgresql.effects import note_effect
 from inventory.postgresql.shares import Share, borrowing_from
 
 OPTION = "commit_within"
@@ -83,6 +84,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def _commit(self) -> None:
         if self.connection.info.transaction_status == TransactionStatus.IDLE:
             return  # a message has committed already
+        note_effect()
         with commit_bounded(self):
             super()._commit()  # type: ignore[misc]  # missing in django-stubs
 
@@ -223,6 +225,11 @@ def commit_bounded(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
 
 _connected: ContextVar[bool] = ContextVar("connected", default=False)
 """Whether this thread has connected since it last returned its connections to the pool."""
+
+
+def is_connected() -> bool:
+    """Whether this thread has a connection that it could return to the pool."""
+    return _connected.get()
 
 
 def lend_connections() -> None:

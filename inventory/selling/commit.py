@@ -26,6 +26,7 @@ from psycopg_pool import PoolTimeout
 from inventory.metrics import metrics
 from inventory.outcomes import Busy, OutcomeUnknown, StaleToken
 from inventory.postgresql.base import commit_bounded
+from inventory.postgresql.effects import note_effect
 
 REFUSED = "IN001"
 """The SQLSTATE by which the SQL function `inventory_require` ends a message before its COMMIT."""
@@ -112,15 +113,18 @@ def execute_and_commit(
         message.append("COMMIT")
     try:
         with connection.wrap_database_errors, commit_bounded(connection):
-            return cursor.execute(";".join(message).encode())
+            result = cursor.execute(";".join(message).encode())
     except (OperationalError, InterfaceError) as error:
         if connection.connection.info.transaction_status == TransactionStatus.INERROR:
             raise  # the server answered, and has skipped the rest of the message with its COMMIT
+        note_effect()
         raise CommitUnknown(str(error), locked=locked) from error
     except DatabaseError as error:
         if _is_condition(error):
             raise ConditionFailed("another purchase was faster") from error
         raise
+    note_effect()
+    return result
 
 
 def execute_together(
