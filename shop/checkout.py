@@ -189,8 +189,11 @@ def _not_sold(error: Exception, buyer: int, *, cart: bool = False) -> Refusal:
         return Refusal("outcome_unknown")
     if isinstance(error, NoSuchItem):
         return Refusal("not_found")
-    if User.objects.filter(pk=buyer).exists():
-        raise error
+    try:
+        if User.objects.filter(pk=buyer).exists():
+            raise error
+    except (OperationalError, InterfaceError):
+        return Refusal("busy")  # nothing was written, whatever the reason is
     # A token outlives a deleted buyer.
     return Refusal("unauthorized")
 

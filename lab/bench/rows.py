@@ -96,6 +96,7 @@ def rows(concurrency: int, crowd: int) -> list[Row]:
 RATIOS = (
     ("combining", "noop"),
     ("combining", "guard"),
+    ("guard", "guard_orm"),
     ("combining", "redis_lock"),
     ("combining", "peer_django"),
     ("combining", "peer_fastapi"),

@@ -13,9 +13,11 @@ from lab.strategies.combining import Combining, Guard
 from lab.strategies.preload import Preload
 from lab.strategies.single import Strategy
 from lab.strategies.textbook import (
+    GuardOrm,
     Naive,
     RedisPyLock,
     RowLock,
+    Unguarded,
     Version,
 )
 
@@ -24,8 +26,10 @@ ALL: tuple[type[Strategy], ...] = (
     Guard,
     RowLock,
     Preload,
+    GuardOrm,
     Version,
     RedisPyLock,
+    Unguarded,
     Naive,
 )
 

@@ -247,9 +247,11 @@ def _codes(route: Route) -> list[str]:
     """Every code that an operation may be refused with, in the order of `PROBLEMS`."""
     operation = route.operation
     found = {*operation.problems, "internal_error", "unknown_host"}
-    found.add("busy" if operation.only_reads else "outcome_unknown")
+    found.add("busy")
+    if not operation.only_reads:
+        found.add("outcome_unknown")
     if operation.buyer:
-        found |= {"unauthorized", "busy"}
+        found.add("unauthorized")
     if operation.key:
         found.add("idempotency_key_missing")
     if operation.method == "POST":

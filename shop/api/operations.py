@@ -18,10 +18,12 @@ import msgspec
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponseBase
 
+from inventory.postgresql.effects import forget_effects
 from inventory.postgresql.shares import Share
 from shop.accounts import tokens
 from shop.api.problems import Reply, problem
 from shop.api.schemas import Request
+from shop.operating import outage
 from shop.refusals import Refusal
 from shop.shares import READERS
 
@@ -111,6 +113,7 @@ class Operation:
             try:
                 if ids and max(ids.values()) > MAX_ID:
                     raise Refusal("not_found")
+                forget_effects()
                 result = function(request, **ids, **self._arguments(request, decode))
                 if isinstance(result, HttpResponseBase):
                     return result
@@ -122,10 +125,8 @@ class Operation:
                 return reply
             except Refusal as refusal:
                 return problem(request, refusal.code, detail=refusal.detail, **refusal.more)
-            except (OperationalError, InterfaceError):
-                # A read did not happen. A write may have: its caller must look.
-                log.exception("the database failed in %s", request.path)
-                return problem(request, "busy" if self.only_reads else "outcome_unknown")
+            except (OperationalError, InterfaceError) as error:
+                return problem(request, outage.refusal(error, reads=self.only_reads).code)
             except Exception:
                 log.exception("failed: %s %s", self.method, request.path)
                 return problem(request, "internal_error")

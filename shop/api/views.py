@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import authenticate
-from django.db import DataError, InterfaceError, OperationalError
+from django.db import DataError
 from django.http import HttpRequest
 from msgspec import UNSET
 
@@ -287,12 +287,8 @@ def _bought(bought: Bought) -> Result:
 
 def _own_order(order: int, buyer: int) -> Order:
     # Another buyer's order is not found, rather than forbidden: ids are not to be counted.
-    own = Order.objects.filter(pk=order, buyer=buyer).prefetch_related("lines__reservation")
-    try:
-        found = own.first()
-    except (OperationalError, InterfaceError) as error:
-        # Whatever was asked for, it has not begun.
-        raise Refusal("busy") from error
+    own = Order.objects.filter(pk=order, buyer=buyer).for_change()
+    found = own.first()
     if found is None:
         raise Refusal("not_found")
     return found

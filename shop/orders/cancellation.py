@@ -22,7 +22,16 @@ from inventory import services
 from inventory.models import Reservation
 from inventory.services import Released
 from shop.orders.models import Order, OrderEvent, OrderLine
-from shop.orders.transitions import ORDER_LOCK, Step, WrongState, lock, note, orders_of, take
+from shop.orders.transitions import (
+    ORDER_LOCK,
+    Step,
+    WrongState,
+    lock,
+    note,
+    orders_of,
+    refresh,
+    take,
+)
 from shop.refusals import Refusal
 
 log = logging.getLogger(__name__)
@@ -48,12 +57,12 @@ def cancel(order: Order, part: Part | None = None) -> Order:
             _cancel_all(order)
         else:
             _cancel_part(order, part)
-    order.refresh_from_db()
+    refresh(order)
     return order
 
 
 def _cancel_all(order: Order) -> None:
-    lines = list(order.lines.select_related("sale"))
+    lines = list(order.lines.all())
     gone = [line.pk for line in lines if not line.sale.restock_cancelled]
     with services.releasing([line.pk for line in lines], was=HELD, written_off=gone) as released:
         if released:

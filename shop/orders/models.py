@@ -35,6 +35,16 @@ class Orders(models.QuerySet["Order"]):
         )
         return self.prefetch_related(models.Prefetch("lines", lines.order_by("pk")))
 
+    def for_change(self) -> Orders:
+        """Prefetch what a change and its answer need of the lines, in one query."""
+        return self.prefetch_related(lines_for_change())
+
+
+def lines_for_change() -> models.Prefetch[Any]:
+    """Return how to prefetch an order's lines with their sales and reservations."""
+    lines: QuerySet[OrderLine] = OrderLine.objects.select_related("reservation", "sale")
+    return models.Prefetch("lines", lines.order_by("pk"))
+
 
 class Order(models.Model):
     """A buyer's order, opened in its reservations' transaction.

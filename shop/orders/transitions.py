@@ -17,12 +17,13 @@ from functools import partial
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import prefetch_related_objects
 
 from inventory import outbox
 from inventory.metrics import metrics
 from inventory.redis import DegradableLock
 from inventory.services import Released
-from shop.orders.models import Order, OrderEvent, OrderLine, Status
+from shop.orders.models import Order, OrderEvent, OrderLine, Status, lines_for_change
 from shop.refusals import Refusal
 
 Kind = OrderEvent.Kind
@@ -73,6 +74,12 @@ def lock(order: int) -> str:
     """Lock an order's row until the transaction ends; return its status."""
     rows = Order.objects.select_for_update(no_key=True).filter(pk=order)
     return rows.values_list("status", flat=True).get()
+
+
+def refresh(order: Order) -> None:
+    """Read an order again, with its lines."""
+    order.refresh_from_db()
+    prefetch_related_objects([order], lines_for_change())
 
 
 def take(step: Step, orders: Sequence[int]) -> None:

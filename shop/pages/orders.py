@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import redirect_to_login
 from django.core.paginator import Paginator
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -18,11 +19,13 @@ from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from inventory.postgresql.effects import forget_effects
 from shop import orders, payments
 from shop.accounts.addresses import is_mailable
 from shop.accounts.models import User
 from shop.catalogue.sales import database_time
 from shop.mails import rendering
+from shop.operating import outage
 from shop.orders import Part
 from shop.orders.details import labelled
 from shop.orders.models import Order
@@ -108,18 +111,22 @@ def _change(request: HttpRequest, order: int, change: Callable[[Order], Order]) 
     if not request.user.is_authenticated:
         # Back to the order's page after the sign-in: this address cannot be opened.
         return redirect_to_login(reverse("order", args=[order]))
-    found = _own(request, order)
+    own = Order.objects.filter(buyer=request.user.pk).for_change()
+    found = get_object_or_404(own, pk=order)
+    forget_effects()
     try:
         change(found)
     except Refusal as refusal:
         messages.error(request, _why(refusal.code))
+    except (OperationalError, InterfaceError) as error:
+        messages.error(request, _why(outage.refusal(error).code))
     return redirect(found)
 
 
 def _why(code: str) -> str:
     if code == "outcome_unknown":
         return gettext(
-            "The payment provider has not answered yet. Please try again in a moment. "
+            "It is not known yet whether that was done. Please try again in a moment. "
             "You will not be charged or refunded twice."
         )
     return refusals.message(code)

@@ -13,14 +13,17 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from inventory.postgresql.base import lend_connections
+from inventory.postgresql.effects import note_effect
+from inventory.postgresql.shares import borrowing_from
 from shop.orders.models import Order
-from shop.orders.transitions import ORDER_LOCK, Step, WrongState, take
+from shop.orders.transitions import ORDER_LOCK, Step, WrongState, refresh, take
 from shop.payments import settlement
 from shop.payments.keys import key_of
 from shop.payments.models import Payment
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown, provider, to_provider
 from shop.payments.verification import is_of_payment
 from shop.refusals import Refusal
+from shop.shares import ORDERS, SETTLEMENTS
 
 Status = Order.Status
 
@@ -43,7 +46,7 @@ def pay(order: Order) -> Order:
         if payment is not None:
             advance(payment)
             payment.refresh_from_db()
-    order.refresh_from_db()
+    refresh(order)
     if order.status not in {Status.AWAITING_PAYMENT, *SETTLED}:
         # It ended meanwhile; money that was taken is being refunded.
         raise WrongState(order.status)
@@ -131,7 +134,7 @@ def advance(payment: Payment) -> None:
         return
     if intent.status == "requires_capture":
         try:
-            lend_connections()
+            prepare_to_ask()
             if wanted:
                 intent = provider().capture(intent.id, key=f"{payment.key}-capture")
             else:
@@ -162,12 +165,20 @@ def record_failure(payment: Payment) -> None:
         settlement.declined(payment)
 
 
+def prepare_to_ask() -> None:
+    """Return the connection before a call of the provider, after which the outcome is open."""
+    lend_connections()
+    note_effect()
+    if borrowing_from.get() is ORDERS:
+        borrowing_from.set(SETTLEMENTS)
+
+
 def _intent(payment: Payment) -> Intent:
     """Return the provider's payment; create it there first if necessary."""
     if payment.intent:
         return look(payment)
     order = payment.order  # read before the call, which has no connection
-    lend_connections()
+    prepare_to_ask()
     intent = provider().create_intent(
         order=order.pk,
         amount=to_provider(payment.amount, order.currency),
@@ -190,7 +201,7 @@ def _require_answer_about(payment: Payment, intent: Intent) -> None:
 
 def look(payment: Payment) -> Intent:
     """Return a payment's current state; a repeated key would get the first answer again."""
-    lend_connections()
+    prepare_to_ask()
     for intent in provider().find(payment.order_id):
         if intent.id == payment.intent:
             _require_answer_about(payment, intent)

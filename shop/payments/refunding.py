@@ -12,14 +12,13 @@ from django.db.models.functions import Now
 
 from inventory import services
 from inventory.models import Reservation
-from inventory.postgresql.base import lend_connections
 from shop.orders.cancellation import Part, keeps_units, line_of, note_part, was_given_back
 from shop.orders.models import Order, OrderEvent
-from shop.orders.transitions import ORDER_LOCK, Step, WrongState, lock, take
+from shop.orders.transitions import ORDER_LOCK, Step, WrongState, lock, refresh, take
 from shop.payments import settlement
 from shop.payments.keys import key_of
 from shop.payments.models import Payment, Refund
-from shop.payments.paying import look
+from shop.payments.paying import look, prepare_to_ask
 from shop.payments.provider import PaymentDeclined, PaymentUnknown, provider, to_provider
 from shop.payments.settlement import finish, record_refund
 from shop.payments.verification import is_of_refund
@@ -49,7 +48,7 @@ def refund(order: Order, part: Part | None = None) -> Order:
         else:
             _return_part(order, part)
         _give_back_money(order)
-    order.refresh_from_db()
+    refresh(order)
     return order
 
 
@@ -79,7 +78,7 @@ def _return_all(order: Order) -> None:
 
 
 def _release_all(order: Order) -> bool:
-    lines = list(order.lines.select_related("sale"))
+    lines = list(order.lines.all())
     gone = [line.pk for line in lines if not line.sale.restock_returned]
     ids = [line.pk for line in lines]
     with services.releasing(ids, was=CONFIRMED, written_off=gone) as released:
@@ -144,7 +143,7 @@ def give_back(refund: Refund) -> None:
     """Refund money, or get the result of an earlier attempt."""
     payment = refund.payment
     currency = payment.order.currency
-    lend_connections()  # as for every call of the provider: see `paying`
+    prepare_to_ask()
     try:
         answer = provider().refund(
             payment.intent,

@@ -40,14 +40,26 @@ def test_a_buyer_who_was_deleted_is_refused_and_those_in_the_same_batch_are_not(
     assert Item.objects.get(pk=sale.item_id).available == 9
 
 
-def test_a_database_that_fails_in_a_write_leaves_its_outcome_unknown(ann, sale, monkeypatch):
+@pytest.mark.parametrize(("wrote", "code"), [(False, "busy"), (True, "outcome_unknown")])
+def test_change_that_fails_is_unknown_only_after_a_write(wrote, code, ann, sale, monkeypatch):
     order = ann.order(sale)
+    pay = views.payments.pay  # type: ignore[attr-defined]
 
-    def fail(*_):
+    def fail(order):
+        if wrote:
+            pay(order)
         raise OperationalError
 
     monkeypatch.setattr(views.payments, "pay", fail)  # type: ignore[attr-defined]
-    refused(ann.post(f"orders/{order}/payment"), 503, "outcome_unknown")
+    refused(ann.post(f"orders/{order}/payment"), 503, code)
+    assert ann.get(f"orders/{order}").json()["status"] == ("paid" if wrote else "awaiting_payment")
+
+
+def test_read_that_fails_is_busy(ann, sale, monkeypatch):
+    def fail(*_):
+        raise OperationalError
+
+    order = ann.order(sale)
     monkeypatch.setattr(views, "order_document", fail)
     refused(ann.get(f"orders/{order}"), 503, "busy")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,22 +12,29 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
+from inventory.metrics import metrics
 from inventory.postgresql.base import DatabaseWrapper
 from inventory.postgresql.shares import Share
 from inventory.tests.helpers import (
     TIMEOUT,
+    in_thread,
     locked,
     on_this_thread,
+    outsider,
     pool_of_16,
     wait_until_blocked,
 )
+from locking.tests.helpers import eventually
 from shop import shares
 from shop.api.handler import Serving
 from shop.catalogue.models import Sale
 from shop.conftest import Buyer
+from shop.operating import outage
 from shop.orders.models import Order
+from shop.orders.transitions import ORDER_LOCK
 from shop.payments.models import Payment
 from shop.shares import OPERATORS, ORDERS, PURCHASES, READERS, SHARES, of_page
 from shop.tests.openapi import refused
@@ -68,10 +76,10 @@ def database(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseWrap
         yield found
 
 
-def be_impatient(database: DatabaseWrapper) -> None:
+def be_impatient(database: DatabaseWrapper, seconds: float = 0.1) -> None:
     """Let requests wait only shortly for a connection from now on."""
     for pool in database.pools():
-        pool.timeout = 0.1
+        pool.timeout = seconds
 
 
 class Crowd(ThreadPoolExecutor):
@@ -137,11 +145,11 @@ def test_a_change_of_an_order_without_a_connection_is_refused_before_it_begins(
     sale_of: Callable[..., Sale],
 ) -> None:
     sale = sale_of(limit=10)
-    *paid, last = [ann.order(sale) for _ in range(5)]
+    *paid, last = [ann.order(sale) for _ in range(3)]
     with locked("shop_payment"):
         pay = [partial(ann.post, f"orders/{order}/payment") for order in paid]
         payments = [crowd.begin(each) for each in pay]
-        wait_until_blocked(4)
+        wait_until_blocked(2)
         be_impatient(database)
         for change in ("payment", "cancel", "refund"):
             answer = crowd.ask(ann.post, f"orders/{last}/{change}")
@@ -149,7 +157,7 @@ def test_a_change_of_an_order_without_a_connection_is_refused_before_it_begins(
             assert int(answer["Retry-After"]) >= 1
         assert crowd.ask(bob.buy, sale).status_code == 201
         assert crowd.ask(ann.get, f"orders/{last}").json()["status"] == "awaiting_payment"
-    assert [each.result(TIMEOUT).status_code for each in payments] == [200] * 4
+    assert [each.result(TIMEOUT).status_code for each in payments] == [200] * 2
     assert Order.objects.get(pk=last).status == "awaiting_payment"
     assert not Payment.objects.filter(order=last).exists()
 
@@ -162,7 +170,7 @@ def test_no_connection_is_held_while_the_provider_is_asked(
     sale_of: Callable[..., Sale],
     fake_provider: FakeProvider,
 ) -> None:
-    """Thirty refunds wait for it, although orders are changed on four connections."""
+    """Thirty refunds wait for it, although orders are changed on two connections."""
     sale = sale_of(stock=30, limit=30)
     orders = [ann.order(sale) for _ in range(30)]
     for order in orders:
@@ -182,6 +190,91 @@ def test_no_connection_is_held_while_the_provider_is_asked(
         go_on.set()
     statuses = {each.result(TIMEOUT).json()["status"] for each in refunds}
     assert statuses == {"refunded"}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("change", "table"),
+    [("cancel", "shop_orderevent"), ("payment", "shop_payment"), ("refund", "shop_orderevent")],
+)
+def test_crowd_of_changes_is_served_or_busy_and_never_unknown(
+    change: str,
+    table: Any,
+    database: DatabaseWrapper,
+    crowd: Crowd,
+    ann: Buyer,
+    sale_of: Callable[..., Sale],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Two wait for a table until the others have waited in vain for their connections."""
+    sale = sale_of(stock=30, limit=30)
+    orders = [ann.order(sale) for _ in range(20)]
+    if change == "refund":
+        for order in orders:
+            ann.post(f"orders/{order}/payment")
+    crowd.ask(ann.post, f"orders/{ann.order(sale)}/cancel")  # opens the pool
+    be_impatient(database, 2.0)  # long enough for two of them to get their connections
+    outage.lines._next = 0.0
+    failed = metrics.read().get("database_failed", 0)
+    with locked(table):
+        answers = [crowd.begin(partial(ann.post, f"orders/{each}/{change}")) for each in orders]
+        eventually(lambda: sum(each.done() for each in answers) == 18)
+    codes = Counter(each.result(TIMEOUT).json().get("code", "done") for each in answers)
+    assert codes == {"done": 2, "busy": 18}
+    assert metrics.read()["database_failed"] - failed == 18
+    [line] = [each for each in caplog.records if each.name == outage.log.name]
+    assert not line.exc_info
+
+
+@pytest.mark.django_db(transaction=True)
+def test_payment_under_way_does_not_wait_for_the_crowd(
+    database: DatabaseWrapper,
+    crowd: Crowd,
+    ann: Buyer,
+    sale_of: Callable[..., Sale],
+    fake_provider: FakeProvider,
+) -> None:
+    """Changes that have not begun use up their connections while the provider works."""
+    sale = sale_of(stock=9, limit=9)
+    paid, *others = [ann.order(sale) for _ in range(3)]
+    asked, go_on = threading.Event(), threading.Event()
+
+    def hang(call: str) -> None:
+        asked.set()
+        assert go_on.wait(TIMEOUT)
+
+    fake_provider.before = hang
+    payment = crowd.begin(partial(ann.post, f"orders/{paid}/payment"))
+    assert asked.wait(TIMEOUT)
+    with outsider() as session, session.transaction():
+        session.execute("SELECT FROM inventory_reservation FOR UPDATE")
+        cancels = [crowd.begin(partial(ann.post, f"orders/{each}/cancel")) for each in others]
+        wait_until_blocked(2)
+        go_on.set()
+        # It needs the same rows, and so it waits for them: it has a connection.
+        wait_until_blocked(3)
+    assert payment.result(TIMEOUT).json()["status"] == "paid"
+    assert [each.result(TIMEOUT).json()["status"] for each in cancels] == ["cancelled"] * 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_change_keeps_its_connection_unless_it_must_wait(database: DatabaseWrapper) -> None:
+    connected = threading.Event()
+
+    def change() -> Any:
+        connection.ensure_connection()
+        connected.set()
+        with ORDER_LOCK.hold(1):
+            return connection.connection
+
+    connection.ensure_connection()
+    kept = connection.connection
+    with in_thread(change) as other, ORDER_LOCK.hold(1):
+        assert connection.connection is kept
+        assert connected.wait(TIMEOUT)
+        [pool] = database.pools()
+        eventually(lambda: pool.get_stats()["pool_available"] == pool.get_stats()["pool_size"] - 1)
+    assert other() is None
 
 
 def test_purchases_are_counted_while_they_are_served(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,10 @@ def declare() -> None:
         "mails sent and failed, and orders whose buyer has no address that mails can go to; "
         "postponed counts when the mail server did not answer"
     )
+    about_database = "requests that the database did not serve, by code: busy, outcome_unknown"
     metrics.declare(
         of_shop("api_seconds", "histogram", about_calls, ("operation", "status")),
+        of_shop("database_failed", "counter", about_database, ("code",)),
         of_shop("order_events", "counter", "events of orders by kind", ("kind",)),
         of_shop("provider_seconds", "histogram", about_provider, ("outcome",)),
         of_shop(

@@ -137,9 +137,10 @@ def _write_forever(path: Path) -> None:
         # In place: ext4 writes a file to the disk before it lets it replace another, which took
         # 6 ms with a busy database. What follows the checksum is older, and ignored. Opened each
         # time, since web processes that start remove the files of their host.
-        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-        try:
-            os.write(file, text)
-        finally:
-            os.close(file)
+        with suppress(OSError):  # the folder is full or gone for a moment
+            file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+            try:
+                os.write(file, text)
+            finally:
+                os.close(file)
         time.sleep(EVERY)
