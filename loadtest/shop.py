@@ -136,7 +136,10 @@ class Shop(Protocol):
         ...
 
     def prepare(self, sale: Sale, buyer: Buyer, send: Send) -> None:
-        """Take every step between the cart and the last step: address, delivery, payment."""
+        """Take every step between the cart and the last step: address, delivery, payment.
+
+        The requests go through `send`: a unit may leave the stock from the first of them on.
+        """
         ...
 
     def buy(self, sale: Sale, buyer: Buyer) -> Request:

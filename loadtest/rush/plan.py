@@ -13,6 +13,9 @@ from loadtest.shop import Level
 if TYPE_CHECKING:
     from loadtest.rush.result import RushResult
 
+OFFERING = (Level.STOCK, Level.CANCEL)
+"""Scenes that are also played with a unit for every buyer."""
+
 SCENES = (Level.STOCK, Level.VOUCHERS, Level.CARTS, Level.CANCEL)
 """What the buyers of a round may fight for, or give back twice."""
 
@@ -40,7 +43,9 @@ class Plan:
     @property
     def tried(self) -> str:
         """What the round tries, in a word."""
-        return "enough" if self.enough else self.scene.value
+        if self.enough:
+            return "all-back" if self.scene is Level.CANCEL else "enough"
+        return self.scene.value
 
     @property
     def stock(self) -> int:

@@ -98,6 +98,9 @@ class RushResult:
             )
         elif self.rounds:
             yield "an untrue “sold out”, unless units were left at the end"
+        cancelled = sum(len(each.bought.orders) for each in self.rounds if each.gives_back)
+        if cancelled:
+            yield f"a cancellation that goes wrong less often than once in {_rarest(cancelled)}"
         if any(each.waited_for_carts for each in self.rounds):
             yield (
                 "a “sold out” that came too early while few units were left: a cart or a checkout "

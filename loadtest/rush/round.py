@@ -90,6 +90,11 @@ class Round:
         return ", ".join(f"{times} × {what}" for what, times in self._buyers.unknown.most_common(4))
 
     @property
+    def gives_back(self) -> bool:
+        """Whether its orders are cancelled."""
+        return self.plan.scene is Level.CANCEL
+
+    @property
     def waited_for_carts(self) -> bool:
         """Whether units may have been held before the last step, so that no moment is known."""
         return any(each.op in ("cart", "prepare") for each in self.calls)
@@ -100,7 +105,7 @@ class Round:
         with closing(self._buyers.recorder):
             self._buyers.buy()
             self.bought = self._books()
-            if self.plan.scene is Level.CANCEL:
+            if self.gives_back:
                 # What was sold is judged before it is given back.
                 during = snapshot.Header(time.monotonic_ns())
                 path = self.files.path / "during-1.snapshot"

@@ -16,7 +16,7 @@ from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL
 from loadtest.client import file_shortage, raise_file_limit
 from loadtest.report.headline import counted
-from loadtest.rush.plan import SCENES, Observer, Plan
+from loadtest.rush.plan import OFFERING, SCENES, Observer, Plan
 from loadtest.rush.release import Release
 from loadtest.rush.result import RushResult, violations
 from loadtest.rush.round import Round
@@ -72,8 +72,9 @@ def rush_shop(
         levels: to try, of those that the shop offers.
         repeat: the command that repeats the rush, to be shown.
         observer: follows it.
-        enough: whether to play rounds with a unit for every buyer, too, in which a refusal for
-            want of stock is untrue however few there are (see `OFFERS`).
+        enough: whether to play rounds of stock and cancel with a unit for every buyer, too: a
+            refusal for want of stock is untrue there, and many orders are made and cancelled (see
+            `OFFERS`).
     """
     untried = tuple(sorted(shop.levels - TRIED))
     result = RushResult(shop.name, shop.version, [], repeat=repeat, untried=untried)
@@ -82,10 +83,13 @@ def rush_shop(
             plan = _plan(host, units, buyers, rounds, release, owned=owned)
             folders = _folders(folder or Path(temporary))
             scenes = [scene for scene in SCENES if scene in shop.levels & set(levels)]
-            planned = [replace(plan, scene=scene) for scene in scenes for _ in range(rounds)]
-            if enough and Level.STOCK in scenes:
-                times = min(MOST_OFFERING, ceil(OFFERS / buyers))
-                planned[rounds:rounds] = [replace(plan, enough=True)] * times
+            planned = []
+            for scene in scenes:
+                played = replace(plan, scene=scene)
+                planned += [played] * rounds
+                if enough and scene in OFFERING:
+                    times = min(MOST_OFFERING, ceil(OFFERS / buyers))
+                    planned += [replace(played, enough=True)] * times
             began = time.monotonic()
             for number, each in enumerate(planned, start=1):
                 where = partial(_where, number, planned, began, time.monotonic())
@@ -164,10 +168,11 @@ def _smallest(
     shop: Shop, rounds: list[Round], folders: Iterator[Path], observer: Observer
 ) -> Round | None:
     """The smallest broken round: one of the given, or a still smaller one that breaks as well."""
-    first = next((each for each in rounds if each.outcome == FAIL), None)
-    if first is None:
+    broken = [each for each in rounds if each.outcome == FAIL]
+    if not broken:
         return None
-    if first.plan.enough:  # fewer buyers show a rare refusal only more rarely
+    first = next((each for each in broken if not each.plan.enough), broken[0])
+    if first.plan.enough:  # fewer buyers show what is rare only more rarely
         return first
     for units, buyers in SMALLER:
         if buyers >= first.plan.buyers:

@@ -69,6 +69,8 @@ class Fault(StrEnum):
     NONE = ""
     CANCELS_NOTHING = "cancels-nothing"
     """A cancellation is granted, and the order stays."""
+    CANCELS_MOST = "cancels-most"
+    """Every thirtieth order stays although its cancellation is granted."""
     CANCELS_FOR_GOOD = "cancels-for-good"
     """A cancelled order's units never come back."""
     CANCELS_TWICE = "cancels-twice"
@@ -237,7 +239,8 @@ def _cancel(server: Server, database: sqlite3.Connection, asked: Asked) -> tuple
     order = (asked["order"],)
     row = database.execute("SELECT units, sale FROM bought WHERE id = ?", order).fetchone()
     time.sleep(ROUND_TRIP)
-    if server.fault is Fault.CANCELS_NOTHING:
+    rare = server.fault is Fault.CANCELS_MOST and asked["order"] % 30 == 0
+    if rare or server.fault is Fault.CANCELS_NOTHING:
         return 200, {}
     if row is None and server.fault is Fault.CANCELS_TWICE:
         database.execute("UPDATE sale SET left = left + 1 WHERE id = ?", (asked["sale"],))

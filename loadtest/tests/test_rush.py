@@ -153,7 +153,8 @@ def test_the_command_prints_the_result_and_its_exit_code_says_it(
     assert document["verdict"] == "fail"
     rounds = [(each["scene"], each["enough"]) for each in document["rounds"]]
     few = [("stock", False), ("vouchers", False), ("carts", False), ("cancel", False)]
-    assert rounds == [few[0], *[("stock", True)] * MOST_OFFERING, *few[1:]]
+    offering = [[(scene, True)] * MOST_OFFERING for scene in ("stock", "cancel")]
+    assert rounds == [few[0], *offering[0], *few[1:], *offering[1]]
     assert main([*arguments, "--measure", "--rounds", "0"]) == 2, "nothing is no measurement"
     assert main([*arguments, "--measure"]) == 0
     assert "| last-byte |" in capsys.readouterr().out
@@ -461,6 +462,14 @@ def test_rush_counts_cancelled_orders_with_those_sold(tmp_path: Path) -> None:
     with in_thread(Server(0, tmp_path, guarded=True)) as server:
         [played] = rush(Adapter(server.url), server.url, levels=[Level.CANCEL]).rounds
     assert (played.sold, played.final.orders, played.final.available) == (5, {}, 5)
+
+
+def test_rush_finds_a_rare_wrong_cancellation(tmp_path: Path) -> None:
+    size = {"levels": [Level.CANCEL], "shrink": False, "enough": True}
+    with in_thread(Server(0, tmp_path, guarded=True, fault=Fault.CANCELS_MOST)) as server:
+        result = rush(Adapter(server.url), server.url, **size)
+    assert "P3" in fails_in(result)["all-back"]
+    assert any("goes wrong less often than once in 5" in text for text in result.not_seen)
 
 
 def test_rush_shrinks_no_round_with_enough_for_all(tmp_path: Path) -> None:

@@ -272,12 +272,12 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(
     # The verdict is known as soon as the first round is over, with the calls that show it.
     assert {word for rounds, word, _ in seen if not rounds} == {"running"}
     assert {word for rounds, word, _ in seen if rounds} == {"FAIL"}
-    assert any("round 2 of 13 (stock, about" in title for _, _, title in seen)
+    assert any("round 2 of 18 (stock, about" in title for _, _, title in seen)
     assert run.broken[0].id == "P1"
     assert run.broken[0].history
     assert (pages.verdict(run), pages.outcome(run), run.phase) == ("FAIL", "fail", JUDGED)
     rows = shown(run, Tally())
-    assert (rows["Verdict"], rows["Rounds"]) == ("FAIL", "13")
+    assert (rows["Verdict"], rows["Rounds"]) == ("FAIL", "18")
     assert int(rows["Oversold"]) > 0
     assert [(each.verdict() or {})["verdict"] for each in referee.runs] == ["fail"]
     assert "Watch it break in slow motion" in run.files.report.read_text()
