@@ -51,10 +51,10 @@ prove-shop: $(VENV)/.run  ## install, rush and judge a real shop (docs/shops.md)
 duel: $(VENV)/.run  ## let two strategies sell to the same buyers
 	@$(BIN)/python manage.py duel $(ARGS)
 
-soak: $(VENV)/.run  ## repeat proofs under random faults
-	@exec $(BIN)/python manage.py soak $(ARGS)
+soak: $(VENV)/.run  ## repeat proofs under random faults until one is not passed
+	@exec $(BIN)/python lab/soak.py $(ARGS)
 
-bench: $(VENV)/.run  ## measure the strategies; --judge, --growth (docs/bench.md)
+bench: $(VENV)/.run  ## measure the strategies (docs/bench.md)
 	@$(BIN)/python manage.py bench $(ARGS)
 
 bench-locks: $(VENV)/.dev  ## compare the Redis lock with others (docs/bench.md)

@@ -1,6 +1,6 @@
 """A proof's table of contents: open, load, break, rest, ask again, read, judge, report.
 
-`manage.py prove`, its controls, the soak and the control room conduct a `lab.proof.run.Proof`,
+`manage.py prove`, its controls and the control room conduct a `lab.proof.run.Proof`,
 which has the shop's processes at hand, and Locust with and without its page a
 `loadtest.ui.run.PageRun`. A round of a rush, which any shop can have, comes to rest in the same way
 (`loadtest.rush.round`).

@@ -96,7 +96,6 @@ def rows(concurrency: int, crowd: int) -> list[Row]:
 RATIOS = (
     ("combining", "noop"),
     ("combining", "guard"),
-    ("guard", "guard_orm"),
     ("combining", "redis_lock"),
     ("combining", "peer_django"),
     ("combining", "peer_fastapi"),

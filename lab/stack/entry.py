@@ -25,7 +25,7 @@ PSP_ADDRESS = "psp-url"
 """In the demo's folder: the payment provider's address."""
 
 NEED_NO_SERVER = entry.NEED_NO_SERVER | {
-    *("lesson", "explore", "bench_locks", "reset", "soak", "prove_shop", "host_shop"),
+    *("lesson", "explore", "bench_locks", "reset", "prove_shop", "host_shop"),
 }
 """Commands that use neither database nor Redis, or manage the servers themselves."""
 

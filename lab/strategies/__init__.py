@@ -13,11 +13,9 @@ from lab.strategies.combining import Combining, Guard
 from lab.strategies.preload import Preload
 from lab.strategies.single import Strategy
 from lab.strategies.textbook import (
-    GuardOrm,
     Naive,
     RedisPyLock,
     RowLock,
-    Unguarded,
     Version,
 )
 
@@ -26,10 +24,8 @@ ALL: tuple[type[Strategy], ...] = (
     Guard,
     RowLock,
     Preload,
-    GuardOrm,
     Version,
     RedisPyLock,
-    Unguarded,
     Naive,
 )
 

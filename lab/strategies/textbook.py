@@ -8,7 +8,6 @@ from itertools import count
 from random import random
 
 from django.db.models import F
-from django.db.models.functions import Greatest
 from redis.exceptions import LockError, RedisError
 
 from inventory.hooks import LOCKED, hooks
@@ -19,21 +18,6 @@ from inventory.redis import client
 from inventory.selling import guard
 from lab.models import UnenforcedItem
 from lab.strategies.single import SinglePurchase, refuse_if_short, write_sale
-
-
-class GuardOrm(SinglePurchase):
-    """The conditional update as most shops write it, one ORM call after the other.
-
-    Correct, but it updates the hot row first and holds its lock for the rest of the transaction:
-    five more round trips, each of which waits for its turn in a busy web process. `guard` is the
-    same transaction with that row last.
-    """
-
-    name = "guard_orm"
-    summary = "conditional UPDATE first, then the ORM"
-
-    def take(self, purchase: Purchase) -> None:  # noqa: D102
-        guard.take(purchase.item, purchase.quantity)
 
 
 class RowLock(SinglePurchase):
@@ -101,32 +85,6 @@ class Version(SinglePurchase):
         left = F("available") - purchase.quantity
         if not as_it_was_read.update(available=left, version=version + 1):
             raise Overtaken
-        write_sale(purchase)
-
-
-class Unguarded(SinglePurchase):
-    """Check, then decrement in the database, but without a condition.
-
-    One step better than `naive`: `available = available - 1` loses no update. But the check was
-    made earlier, on another read, so all buyers that checked at the same time decrement. A
-    well-known shop framework allocates stock this way (see docs/replacing.md). `guard` fixes it
-    with one more condition in the same statement.
-    """
-
-    name = "unguarded"
-    safe = False
-    summary = "decrement without a condition: oversells"
-
-    def take(self, purchase: Purchase) -> None:  # noqa: D102
-        mine = Item.objects.filter(pk=purchase.item)
-        available = mine.values_list("available", flat=True).first()
-        refuse_if_short(purchase, available)
-        mine.update(
-            # The table's constraint refuses negative stock; a shop without it would oversell.
-            available=Greatest(F("available") - purchase.quantity, 0),
-            version=F("version") + 1,
-        )
-        UnenforcedItem.add(purchase.item)  # otherwise the database refuses a commit that oversells
         write_sale(purchase)
 
 

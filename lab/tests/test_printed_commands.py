@@ -1,4 +1,4 @@
-"""Every command that a document or a program prints works; both READMEs say the same."""
+"""The commands that a document shows work."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from subprocess import CompletedProcess
 import pytest
 from django.core.management import CommandError, get_commands, load_command_class
 
-from course.lesson import find
-from course.report import as_values, report
 from lab import environment
 from loadtest.scenarios import MIXES
 from loadtest.steps import RunPlan
-from shop.tests.processes import run, succeed
+from shop.tests.processes import run
 
 PROJECT = environment.PROJECT
 DOCUMENTS = sorted((PROJECT / "docs").glob("*.md"))
 OF_ANOTHER_PROJECT = {"adopting.md", "changing.md", "take-home.md"}
 """Pages whose commands test_adopting.py and test_take_home.py execute, in other projects."""
 # Parsed by other programs: pip, pytest, ruff and the shell.
-NOT_OURS = {"test", "lint", "types", "lock", "clean", "help", "packages", "take-home"}
+NOT_OURS = {"test", "lint", "types", "lock", "clean", "help", "packages", "take-home", "soak"}
 
 
 def bare_python(*words: str, **variables: str) -> CompletedProcess[str]:
@@ -124,45 +122,3 @@ def test_the_repeat_of_a_proof_is_understood():
         make, target, arguments = shlex.split(plan.repeat)
         assert (make, target) == ("make", "prove")
         understand("prove", shlex.split(arguments.removeprefix("ARGS=")))
-
-
-def test_the_repeat_of_a_lesson_runs_as_printed():
-    line = as_values(report(find("setnx-expire").scenarios[0]))["repeat"]
-    assert "crash" in succeed("sh", "-c", line)
-
-
-ENGLISH = (environment.PROJECT / "README.md").read_text(encoding="utf-8")
-CHINESE = (environment.PROJECT / "README.zh.md").read_text(encoding="utf-8")
-
-# The settings' table is in English only.
-ENGLISH_PROSE = re.sub(r"(?m)^\| `[A-Z_]+` \|.*$", "", ENGLISH)
-EACH_OTHER = re.compile(r"README(?:\.zh)?\.md")
-
-
-def commands(text: str) -> list[str]:
-    return re.findall(r"(?ms)^```.*?^```$", text)
-
-
-def figures(text: str) -> set[str]:
-    return set(re.findall(r"\d[\d,.:]*\d|\d", EACH_OTHER.sub("", text)))
-
-
-def links(text: str) -> set[str]:
-    found = re.findall(r"\]\(([^)#\s]+)\)|(https?://[\w.:/-]+)", EACH_OTHER.sub("", text))
-    return {one or other for one, other in found}
-
-
-def code(text: str) -> set[str]:
-    outside = re.sub(r"(?ms)^```.*?^```$", "", text)
-    return set(re.findall(r"`([^`\n]+)`", outside))
-
-
-@pytest.mark.parametrize("part", [commands, figures, links, code])
-def test_both_readmes_say_the_same(part):
-    assert part(ENGLISH_PROSE)
-    assert part(CHINESE) == part(ENGLISH_PROSE)
-
-
-def test_another_figure_or_command_would_be_noticed():
-    assert figures(CHINESE.replace("2,000", "2,001")) != figures(ENGLISH_PROSE)
-    assert commands(CHINESE.replace('--stock 100"', '--stock 10"')) != commands(ENGLISH)

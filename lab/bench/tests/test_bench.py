@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
-import sys
 import threading
 import time
 from collections import Counter
@@ -25,12 +23,9 @@ from django.core.management import call_command
 from django.db import connection
 
 from development.embedded import ServerUrls
-from development.entry import SERVER_VARIABLES
 from inventory.models import Item
 from lab import environment
-from lab.bench import client, growth, judged, report, targets
-from lab.bench.growth import GROWTH
-from lab.bench.judged import STRATEGIES
+from lab.bench import client, report, targets
 from lab.bench.locks import LOCKS
 from lab.bench.report import Benchmark, interleaved
 from lab.bench.rows import PEERS, Row, peer, rows
@@ -41,11 +36,10 @@ from loadtest.client import raise_file_limit
 from loadtest.framing import request_bytes
 from loadtest.tests.trivial_server import answering, response
 from shop.audit import examine
-from shop.tests.processes import succeed
 
 STOCK = 30
 DOCS = environment.PROJECT / "docs"
-BENCHMARKS = (PURCHASES, STRATEGIES, GROWTH, LOCKS)
+BENCHMARKS = (PURCHASES, LOCKS)
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda each: each.name)
@@ -68,32 +62,6 @@ def test_a_round_begins_with_another_case_each_time() -> None:
     found = interleaved(["a", "b", "c"], 2, lambda case: len(told), told.append)
     assert [message.split()[-2] for message in told] == ["a", "b", "c", "b", "c", "a"]
     assert found == {"a": [1, 6], "b": [2, 4], "c": [3, 5]}
-
-
-def test_a_strategys_oversold_units_are_those_of_its_worse_run() -> None:
-    proof = {
-        "verdict": "fail",
-        "properties": [{"id": "P1", "verdict": "fail"}, {"id": "P2", "verdict": "pass"}],
-        "counts": {"oversold": 136},
-    }
-    row = judged.row({"name": "naive", "rps": 133.0, "p99_ms": 1826.0, "oversold": 0}, 0.4, proof)
-    _, line = STRATEGIES.table({"rows": [row]})
-    assert line[1:] == ("1.00", "1,826", "refuses", "**broken** (P1)", "**136**")
-
-
-def test_a_strategy_that_was_not_judged_says_what_was_not_known() -> None:
-    found = [{"id": "P12", "verdict": "unknown", "detail": "bad answers before the first fault"}]
-    proof = {"verdict": "unknown", "properties": found, "counts": {}}
-    row = judged.row({"name": "version", "rps": 9.0, "p99_ms": 5.0, "oversold": 0}, 0.4, proof)
-    assert row["reason"] == "P12, bad answers before the first fault"
-
-
-def test_the_growth_is_compared_with_the_common_case() -> None:
-    figures = {"web_us": 300.0, "database_us": 90.0, "redis_us": 10.0, "rps": 2000.0}
-    common = {**growth.BASE, **figures, "oversold": 0, "lost": 0}
-    rows = [{**common, "concurrency": 16, "web_us": 700.0}, common, {**common, "units": 10}]
-    _, *table = growth.table({"rows": rows})
-    assert [line[-3:-1] for line in table] == [("800", "2.00"), ("400", "1.00"), ("400", "1.00")]
 
 
 def test_the_command_writes_table_json_chart_and_page(
@@ -253,19 +221,3 @@ def test_a_server_that_is_not_there_is_an_error_at_once() -> None:
         port = listener.getsockname()[1]
     with pytest.raises(ConnectionRefusedError):
         client.run("127.0.0.1", port, numbered(1), connections=1)
-
-
-@pytest.mark.long
-@pytest.mark.nightly
-@pytest.mark.timeout(600)
-def test_each_strategy_gets_the_verdict_that_it_deserves(tmp_path: Path) -> None:
-    out, names = tmp_path / "judged.json", ("combining", "row_lock", "naive")
-    command = (sys.executable, "manage.py", "bench", "--judge", "--only", *names)
-    # Servers of its own, which may be killed.
-    env = {name: each for name, each in os.environ.items() if name not in SERVER_VARIABLES}
-    succeed(*command, "--seconds", "3", "--json", str(out), env=env, seconds=600)
-    broken = {each["name"]: set(each["broken"]) for each in json.loads(out.read_text())["rows"]}
-    unsafe = broken.pop("naive")
-    assert unsafe
-    assert unsafe <= {"P1", "P2"}
-    assert broken == {"combining": set(), "row_lock": set()}

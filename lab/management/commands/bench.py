@@ -14,17 +14,11 @@ from rich.console import Console
 
 from development import StackError
 from development.embedded import ServerUrls
-from lab.bench import growth, judged, report, run, targets
-from lab.bench.growth import GROWTH
-from lab.bench.judged import STRATEGIES
+from lab.bench import report, run, targets
 from lab.bench.rows import Row
 from lab.bench.rows import rows as bench_rows
 from lab.bench.run import PURCHASES, Bench, Measured
-from lab.management.commands.prove import at_least_one, quieten
-from lab.proof import testbed
-from lab.proof.load import LoadFailed
-from lab.strategies import CLASSES
-from loadtest.faults import left_out
+from lab.management.commands.prove import at_least_one
 
 
 class Command(BaseCommand):
@@ -44,27 +38,14 @@ class Command(BaseCommand):
             "--crowd", type=int, default=2000, help="connections of the rush rows (2000; 0: none)"
         )
         parser.add_argument("--only", nargs="+", metavar="ROW", help="measure only these rows")
-        parser.add_argument(
-            "--growth",
-            action="store_true",
-            help="instead, measure how a purchase's cost grows with connections, items and units",
-        )
-        parser.add_argument(
-            "--judge",
-            action="store_true",
-            help="instead, sell with each strategy, then without Redis, then under "
-            "faults with a verdict",
-        )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
-        benchmark, measure = PURCHASES, _purchases
-        if options["growth"]:
-            benchmark, measure = GROWTH, _growth
-        if options["judge"]:
-            benchmark, measure = STRATEGIES, _judged
+        def measure() -> dict[str, Any]:
+            return _purchases(options) | {"machine": _machine()}
+
         try:
-            report.finish(benchmark, options, lambda: measure(options) | {"machine": _machine()})
-        except (LoadFailed, StackError, OSError) as error:
+            report.finish(PURCHASES, options, measure)
+        except (StackError, OSError) as error:
             raise CommandError(str(error)) from error
 
 
@@ -74,27 +55,6 @@ def _purchases(options: Mapping[str, Any]) -> dict[str, Any]:
     wanted = [row for row in found if not options["only"] or row.name in options["only"]]
     measured = _measure(wanted, options)
     return {"rows": [each.to_json() for each in measured], "ratios": run.ratios(measured)}
-
-
-def _growth(options: Mapping[str, Any]) -> dict[str, Any]:
-    measured = _measure(growth.rows(), options)
-    return {"rows": [each.to_json() for each in measured]}
-
-
-def _judged(options: Mapping[str, Any]) -> dict[str, Any]:
-    _refuse_unknown(options["only"], set(CLASSES))
-    if lacking := left_out(judged.FAULTS, testbed.has()):
-        raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
-    call_command("migrate", verbosity=0)
-    quieten()
-    with Console(stderr=True).status("") as status:
-        found = judged.compare(
-            options["only"] or list(CLASSES),
-            options["concurrency"],
-            options["seconds"],
-            status.update,
-        )
-    return {"rows": found}
 
 
 def _measure(wanted: list[Row], options: Mapping[str, Any]) -> list[Measured]:

@@ -19,7 +19,7 @@ from lab.stack.demo import LOCK
 # are deleted as well.
 WRITTEN = (
     *("demo", "loadtest", "mail", "psp", "psp-key", "psp-webhook-secret", "secret-key"),
-    *("servers", "soak"),
+    *("servers"),
 )
 
 

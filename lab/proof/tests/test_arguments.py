@@ -1,0 +1,50 @@
+"""Arguments of commands that make no sense are refused before anything starts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from lab import environment
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        ("bench", "--concurrency", "0"),
+        ("prove", "--arrivals", "nan"),
+        ("prove", "--minutes", "-1"),
+        ("prove", "--report", "/"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused(command: str, option: str, value: str) -> None:
+    with pytest.raises(CommandError, match=option):
+        call_command(command, f"{option}={value}")
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "reason"),
+    [
+        ("prove", ["--seed=-7"], "--seed"),
+        ("prove", ["--bed=web", "--fault=redis-killed"], "redis-killed: not for this bed"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_with_exit_code_2(
+    command: str, options: list[str], reason: str
+) -> None:
+    with pytest.raises(CommandError, match=reason) as refused:
+        call_command(command, *options)
+    assert refused.value.returncode == 2
+
+
+def test_soak_without_minutes_is_refused_with_exit_code_2() -> None:
+    command = [sys.executable, "lab/soak.py", "--minutes=0"]
+    done = subprocess.run(
+        command, cwd=environment.PROJECT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "above 0" in done.stderr
