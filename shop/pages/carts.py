@@ -60,7 +60,7 @@ def cart(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _refuse(request, form, Refusal(form.refusal()))
     key = form.cleaned_data["key"]
-    wanted = [Wanted(int(sale), quantity) for sale, quantity in _kept(request).items()]
+    wanted = [Wanted(int(sale), quantity) for sale, quantity in _in_session(request).items()]
     if not wanted:
         # A repeated request whose first one emptied the cart: show that order.
         mine = Order.objects.filter(buyer=request.user.pk, lines__reservation__key=key)
@@ -98,7 +98,10 @@ def _updated(request: HttpRequest, *, asked: bool) -> bool:
 
     A cart other than the one on the buyer's page is never bought.
     """
+    before = _in_session(request)
     kept = _kept(request)
+    if not asked and kept != before:
+        return True
     sent = [name.removesuffix("-quantity") for name in request.POST if name.endswith("-quantity")]
     lines = {sale: LineForm(request.POST, prefix=sale) for sale in sent if sale in kept}
     if not all(line.is_valid() for line in lines.values()):
@@ -121,8 +124,31 @@ def _again(request: HttpRequest) -> HttpResponse:
     return redirect("cart")
 
 
-def _kept(request: HttpRequest) -> dict[str, int]:
+def _in_session(request: HttpRequest) -> dict[str, int]:
     return dict(request.session.get(SESSION_KEY, {}))
+
+
+def _kept(request: HttpRequest) -> dict[str, int]:
+    """Return the quantities in the cart by sale, after it was adapted to the sales that there are.
+
+    A session may be weeks old. A line whose sale was deleted since, or got another currency than
+    the lines before it, could be neither bought nor seen on the page, so it is taken out, and the
+    buyer reads so.
+    """
+    kept = _in_session(request)
+    currencies = dict(Sale.objects.filter(pk__in=kept).values_list("pk", "currency"))
+    currency = next((currencies[int(sale)] for sale in kept if int(sale) in currencies), "")
+    valid = {sale: units for sale, units in kept.items() if currencies.get(int(sale)) == currency}
+    if valid != kept:
+        request.session[SESSION_KEY] = valid
+        messages.info(
+            request,
+            gettext(
+                "Something in your cart is no longer offered, so we removed it. "
+                "Please check the total before you buy."
+            ),
+        )
+    return valid
 
 
 def _refuse(request: HttpRequest, form: CartForm, refusal: Refusal) -> HttpResponse:

@@ -159,7 +159,7 @@ def queue_of():
     """Return a function that tells how many tasks wait in a queue of the empty broker."""
     broker = Redis.from_url(os.environ["CELERY_BROKER_URL"])
     broker.flushdb()
-    yield lambda name: int(broker.llen(name))  # type: ignore[arg-type]
+    yield lambda name: int(broker.llen(name))
     broker.flushdb()
 
 

@@ -13,6 +13,7 @@ from django.http import Http404
 from django.test import Client
 
 from inventory.selling.cart import MAX_LINES
+from shop.catalogue.models import Sale
 from shop.orders.models import Order
 from shop.tests.catalogue import PASSWORD, a_buyer, a_sale, an_order
 
@@ -156,3 +157,66 @@ def test_a_cart_takes_twenty_sales_and_no_further_one(browser):
     changed = browser.post(f"/cart/{sale.pk}/", {"quantity": 2}, follow=True)
     assert "A cart must contain" not in changed.text
     assert len(browser.session["cart"]) == MAX_LINES
+
+
+REMOVED = "no longer offered, so we removed it"
+
+
+def fill_cart(browser, *sales):
+    for sale in sales:
+        browser.post(f"/cart/{sale.pk}/", {"quantity": 1})
+
+
+def test_a_cart_loses_a_deleted_sale_and_can_be_bought(browser):
+    stays, gone = a_sale(), a_sale()
+    fill_cart(browser, stays, gone)
+    gone.delete()
+    page = browser.get("/cart/").text
+    assert REMOVED in page
+    assert REMOVED not in browser.get("/cart/").text
+    assert list(browser.session["cart"]) == [str(stays.pk)]
+    browser.post("/cart/", {"key": key_on(page), f"{stays.pk}-quantity": 1})
+    [line] = Order.objects.get().lines.all()
+    assert line.sale == stays
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_a_cart_whose_sale_is_deleted_at_the_click_is_shown_again(browser, language):
+    stays, gone = a_sale(), a_sale()
+    fill_cart(browser, stays, gone)
+    browser.cookies["django_language"] = language
+    quantities = {f"{sale.pk}-quantity": 1 for sale in (stays, gone)}
+    key = key_on(browser.get("/cart/").text)
+    gone.delete()
+    shown = browser.post("/cart/", {"key": key, **quantities}, follow=True).text
+    assert (REMOVED if language == "en" else "购物车中有商品已下架，我们已将其移除。") in shown
+    assert not Order.objects.exists()
+
+
+def test_a_cart_with_a_deleted_sale_takes_another_one(browser):
+    gone, added = a_sale(), a_sale(currency="EUR")
+    fill_cart(browser, gone)
+    gone.delete()
+    fill_cart(browser, added)
+    assert list(browser.session["cart"]) == [str(added.pk)]
+
+
+def test_a_cart_keeps_to_one_currency_when_a_sale_changes_its_own(browser):
+    stays, changed = a_sale(), a_sale()
+    fill_cart(browser, stays, changed)
+    Sale.objects.filter(pk=changed.pk).update(currency="EUR")
+    assert REMOVED in browser.get("/cart/").text
+    assert list(browser.session["cart"]) == [str(stays.pk)]
+
+
+def test_a_session_of_a_deleted_buyer_is_a_visitors(browser, buyer):
+    sale = a_sale()
+    buyer.delete()
+    assert "Sign in to buy" in browser.get(sale.get_absolute_url()).text
+    assert buy_by_form(browser, sale).url.startswith("/sign-in/")
+
+
+def test_a_language_that_is_no_longer_offered_becomes_the_default(client, settings):
+    client.cookies["django_language"] = "zh-hans"
+    settings.LANGUAGES = [("en", "English")]
+    assert '<html lang="en">' in client.get("/").text
