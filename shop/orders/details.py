@@ -24,6 +24,9 @@ Details: TypeAlias = Mapping[str, Any]
 NO_NUL = "^[^\\u0000]*$"
 """PostgreSQL's text has no NUL."""
 
+NOT_BLANK = "^(?=[\\s\\S]*\\S)[^\\u0000]*$"
+"""The same, and not only spaces, which the pages' forms cut off."""
+
 
 @dataclass(frozen=True, slots=True)
 class DetailedPurchase(Purchase):
@@ -51,6 +54,9 @@ def labelled(order: Order) -> list[tuple[str, Any]]:
 def members(of: Iterable[AnyField]) -> list[tuple[str, Any, Any]]:
     """Return the API's members for fields: name, type and default.
 
+    As in the pages' forms, a field may be left out if it is `blank`, has a `default`, or is yes or
+    no; any other one is required, and a required text is more than spaces.
+
     Raises:
         ImproperlyConfigured: a field is no text, date, or yes or no.
     """
@@ -60,12 +66,14 @@ def members(of: Iterable[AnyField]) -> list[tuple[str, Any, Any]]:
 def _type(of: AnyField) -> Any:
     about = str(of.help_text) or None
     if of.choices:
-        return Annotated[
-            Literal[tuple(value for value, _ in of.flatchoices)], Meta(description=about)
-        ]
+        values = [value for value, _ in of.flatchoices]
+        if of.blank and of.empty_strings_allowed and "" not in values:
+            values.append("")
+        return Annotated[Literal[tuple(values)], Meta(description=about)]
     if isinstance(of, (CharField, TextField)):
         least = None if of.blank else 1
-        text = Meta(min_length=least, max_length=of.max_length, pattern=NO_NUL, description=about)
+        pattern = NO_NUL if of.blank else NOT_BLANK
+        text = Meta(min_length=least, max_length=of.max_length, pattern=pattern, description=about)
         return Annotated[str, text]
     if isinstance(of, BooleanField):
         return Annotated[bool, Meta(description=about)]
@@ -75,8 +83,10 @@ def _type(of: AnyField) -> Any:
 
 
 def _api_default(of: AnyField) -> Any:
-    given = of.has_default() or of.db_default is not NOT_PROVIDED
-    return _default(of) if of.blank or given else NODEFAULT
+    # A `db_default` alone makes nothing optional: each detail has one, for the version before the
+    # column, and the pages' forms do not look at it. They take a missing tick as no.
+    optional = of.blank or of.has_default() or isinstance(of, BooleanField)
+    return _default(of) if optional else NODEFAULT
 
 
 def _default(of: AnyField) -> Any:

@@ -12,6 +12,7 @@ import pytest
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
+from django.db.models.functions import Now
 from django.forms import UUIDField, fields_for_model
 
 from inventory.outcomes import Granted, PurchaseTicket
@@ -120,9 +121,12 @@ def _member(field: Any) -> type[msgspec.Struct]:
     [
         (models.TextField(), b'{"it": "a\\nb"}', "a\nb"),
         (models.TextField(blank=True), b"{}", ""),
-        (models.CharField(max_length=3, db_default="x"), b"{}", "x"),
+        (models.CharField(max_length=3, blank=True, db_default="x"), b"{}", "x"),
+        (models.CharField(max_length=3, default="x"), b"{}", "x"),
+        (models.CharField(max_length=1, choices=[("s", "small")], blank=True), b'{"it": ""}', ""),
         (models.CharField(max_length=1, choices=[("s", "small")]), b'{"it": "s"}', "s"),
         (models.BooleanField(default=False), b"{}", False),
+        (models.BooleanField(db_default=False), b"{}", False),
         (models.DateField(), b'{"it": "2026-11-24"}', date(2026, 11, 24)),
         (models.DateField(null=True, blank=True), b'{"it": null}', None),
     ],
@@ -136,6 +140,11 @@ def test_the_api_reads_a_detail_as_its_field_says(field, body, value):
     [
         (models.TextField(), b"{}"),
         (models.TextField(), b'{"it": ""}'),
+        (models.TextField(), b'{"it": " \\n\\u3000"}'),
+        (models.TextField(db_default=""), b"{}"),
+        (models.CharField(max_length=3, db_default="x"), b"{}"),
+        (models.CharField(max_length=1, choices=[("s", "small")], db_default="s"), b"{}"),
+        (models.DateField(db_default=Now()), b"{}"),
         (models.TextField(), b'{"it": "a\\u0000b"}'),
         (models.CharField(max_length=3), b'{"it": "four"}'),
         (models.CharField(max_length=1, choices=[("s", "small")]), b'{"it": "x"}'),
@@ -146,6 +155,16 @@ def test_the_api_reads_a_detail_as_its_field_says(field, body, value):
 def test_the_api_refuses_what_the_field_would_not_take(field, body):
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(body, type=_member(field))
+
+
+@pytest.mark.parametrize("optional", [False, True])
+def test_a_detail_is_required_in_api_schema_and_form_alike(optional):
+    field: Any = models.TextField(blank=optional, db_default="")
+    member = _member(field)
+    _, schemas = msgspec.json.schema_components([member])
+    in_schema = "it" in schemas["Body"].get("required", [])
+    in_form = field.formfield().required
+    assert in_schema is in_form is not optional
 
 
 def test_other_kinds_of_details_are_refused_when_the_shop_starts():
