@@ -11,18 +11,12 @@ class LabConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Arm the failpoints and commit a control's sabotage.
-
-        Where purchases may be recorded, look for the order to do so.
-        """
+        """Arm the failpoints and commit a control's sabotage."""
         from lab import strategies
         from lab.proof import sabotage
-        from lab.room import recorder
         from lab.strategies.combining import UnguardedCombining
 
         if not settings.LAB_GUARD:
             strategies.CLASSES[UnguardedCombining.name] = UnguardedCombining
         sabotage.obey(settings.LAB_FAILPOINTS)
         sabotage.commit(settings.LAB_SABOTAGE)
-        if settings.LAB_RECORDING:
-            recorder.listen()

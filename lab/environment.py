@@ -41,7 +41,6 @@ VARIABLES = DEVELOPMENT_VARIABLES + declare(
         "LOCUST_URL", "", "demo: address of Locust's page; unset: the stage has no link to it"
     ),
     Variable("SHOP_FAILPOINTS", "", "demo only: folder through which a proof arms failpoints"),
-    Variable("LAB_RECORDING", "", "demo only: file that orders a recording (lab/room/recorder.py)"),
     Variable("LAB_SABOTAGE", "", "demo only: a bug for a negative control (lab/proof/sabotage.py)"),
 )
 

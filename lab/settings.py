@@ -31,7 +31,6 @@ INVENTORY_FEATURE_FLAGS = [
 ]
 LAB_FAILPOINTS = demo.text("SHOP_FAILPOINTS")
 LAB_SABOTAGE = demo.text("LAB_SABOTAGE")
-LAB_RECORDING = demo.text("LAB_RECORDING")
 
 # Each sale has a strategy, also one that oversells.
 INVENTORY_SELLER = "lab.strategies.choice.BySale"
@@ -45,5 +44,3 @@ LOCUST_URL = demo.text("LOCUST_URL")
 
 # Where the mail server keeps what it takes; proofs read there (lab/mail_server.py).
 MAIL_FOLDER = DATA_DIR / "mail"
-
-STATICFILES_DIRS = [("replay", str(demo.PROJECT / "loadtest" / "replay" / "player"))]

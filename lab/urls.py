@@ -30,7 +30,6 @@ urlpatterns = [
     path("locks/", include("course.urls")),
     path("room/", views.room, name="room"),
     path("room/token", views.token, name="room-token"),
-    path("room/replay/", views.replay, name="room-replay"),
     path("duel/", views.duel, name="duel"),
     path("stage/", pages.stage, name="stage"),
     path("", include("shop.urls")),

@@ -50,10 +50,6 @@ class RunFiles:
         """The snapshots taken during the run, in their order."""
         return sorted(self.path.glob("during-*.snapshot"))
 
-    def served(self) -> list[Path]:
-        """What the shop's processes recorded of the purchases, if they were asked to."""
-        return sorted(self.path.glob("*.served"))
-
 
 MOST = 50_000
 """Buyers that a process keeps the tokens of: the first ones, a few megabytes."""

@@ -52,7 +52,7 @@ def connect_without_pool() -> None:
 def serving(port: int, shop: str, target: Path) -> Iterator[RoomServer]:
     """Yield the server of a room that reads; afterwards end what its actions have begun."""
     from lab.room.actions import Actions
-    from lab.room.duel import Duels, Replays
+    from lab.room.duel import Duels
     from lab.room.room import Room
     from lab.room.rush import FaultControl, Rush
     from lab.room.server import Answers, RoomServer
@@ -61,12 +61,10 @@ def serving(port: int, shop: str, target: Path) -> Iterator[RoomServer]:
     faults = FaultControl(target, room)
     room.offered, room.missing = faults.offered, faults.missing
     data = environment.data_folder()
-    Path(settings.LAB_RECORDING).unlink(missing_ok=True)  # a killed room's
-    replays = Replays(data / "replays")
-    rush, duels = Rush(shop, room, replays), Duels(shop, data / "duels", room)
+    rush, duels = Rush(shop, room), Duels(shop, data / "duels", room)
     actions = Actions(room, faults, rush, duels)
     with ExitStack() as cleanup:
-        server = RoomServer(port, Answers(room, origins(shop), actions, duels, replays))
+        server = RoomServer(port, Answers(room, origins(shop), actions, duels))
         cleanup.callback(server.server_close)
         room.start()
         for stop in (room.stop, duels.stop, rush.task.stop, faults.task.stop):

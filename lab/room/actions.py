@@ -106,7 +106,6 @@ class Actions:
         sale: Id | None = None,
         stock: Units = 100,
         strategy: str = DEFAULT,
-        record: bool = False,
     ) -> None:
         """Let buyers at a sale, without one at a fresh one; at once if none arrive per second."""
         if mix not in MIX_NAMES:
@@ -122,7 +121,7 @@ class Actions:
             )
             sale = opened.pk
             self._room.chosen = None
-        self._rush.start(replace(plan, sale=str(sale)), record=record)
+        self._rush.start(replace(plan, sale=str(sale)))
 
     def _stop(self) -> None:
         self._rush.task.stop()

@@ -1,9 +1,9 @@
-"""Duels, and recorded rushes that the player shows.
+"""Duels, and their recordings that the player shows.
 
 In a duel the same buyers come to one sale after the other, each with its own strategy. Each side is
 a whole proof, with its own load, history, verdict and report, and has the machine for itself: side
-by side, each would be measured under the other's load. What the web processes do is recorded, so
-that both can be played back on one clock."""
+by side, each would be measured under the other's load. Both histories are then played on one clock.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +24,9 @@ from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
-from lab.room.recorder import recording
+from lab.room.replay import Mark, compose, first_beyond
 from lab.room.room import Room, Task
-from lab.strategies.choice import chosen
 from loadtest.files import RunFiles, Runs
-from loadtest.replay import Mark, compose, dump, first_beyond
 from loadtest.steps import RunPlan
 from shop.catalogue.models import Sale
 
@@ -57,9 +55,8 @@ def fight(
     for number, (plan, name) in enumerate(zip(plans, SIDES, strict=True)):
         files = RunFiles(folder / name)
         files.path.mkdir()
-        with recording(files.path):
-            proof = Proof(plan, testbed, files.path, watch(number), files.report)
-            proof.run()
+        proof = Proof(plan, testbed, files.path, watch(number), files.report)
+        proof.run()
         results.append(proof.result)
         replay = replay_of(files, proof.result.sale, plan.strategy)
         sides.append({"strategy": plan.strategy, **outcome(proof.result), "replay": replay})
@@ -88,71 +85,14 @@ def outcome(result: Result) -> dict[str, Any]:
 
 
 MOST = 10_000
-"""Calls of a recorded rush: those of the largest one that the room starts."""
-
-NUMBER = re.compile(r"\d{1,9}")
-DOCUMENT = "replay.json"
-SHIPPED_NUMBER = 0
-
-
-class Replays:
-    """The last recorded rushes.
-
-    Args:
-        folder: for their documents.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._runs = Runs(folder)
-
-    def keep(self, files: Path, sale: int, title: str) -> int:
-        """Compose a document of a rush's files, and keep it; return its number.
-
-        Args:
-            files: folder of the histories and of what the web processes recorded.
-            sale: id of the sale.
-            title: what the player shows, after the sale and its strategy.
-
-        Raises:
-            ValueError: a file cannot be understood.
-            Error: the database does not answer.
-        """
-        title = f"{sale} · {chosen(sale)} · {title}"
-        document = replay_of(RunFiles(files), sale, title)
-        run = self._runs.new()
-        run.describe({"title": title})
-        (run.path / DOCUMENT).write_text(dump(document), encoding="utf-8")
-        return run.number
-
-    def find(self, path: str) -> bytes | None:
-        """Return the document of a number, if it is still there."""
-        if path == str(SHIPPED_NUMBER):
-            return dump(_shipped()).encode()
-        run = self._runs.find(int(path)) if NUMBER.fullmatch(path) else None
-        document = run.path / DOCUMENT if run else None
-        return document.read_bytes() if document and document.exists() else None
-
-    def list(self) -> dict[str, Any]:
-        """Return the numbers and titles of all, the newest first; the shipped one is the last."""
-        found = [
-            {"number": run.number, "title": run.description()["title"]}
-            for run in self._runs
-            if (run.path / DOCUMENT).exists()
-        ]
-        return {"replays": [*found[::-1], {"number": SHIPPED_NUMBER, "title": _shipped()["title"]}]}
-
-
-def _shipped() -> dict[str, Any]:
-    """Return the shipped duel's first side: a rush that is oversold."""
-    duel: dict[str, Any] = json.loads(SHIPPED.read_bytes())
-    return dict(duel["sides"][0]["replay"])
+"""Calls of a recording: those of the largest duel."""
 
 
 def replay_of(files: RunFiles, sale: int, title: str) -> dict[str, Any]:
-    """Compose the document of a recorded rush.
+    """Compose the document of one side.
 
     Args:
-        files: the histories, and what the web processes recorded.
+        files: with the histories.
         sale: id of the sale.
         title: what the player shows.
 

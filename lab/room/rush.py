@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from django.db import Error, connection
-
 from lab.proof.load import Load, LoadFailed
-from lab.room.duel import Replays
-from lab.room.recorder import recording
 from lab.room.room import Room, Task
 from loadtest.fault_needs import DISK
 from loadtest.faults import FAULTS, Target, left_out
@@ -29,63 +24,48 @@ class Rush:
 
     Args:
         url: of the shop.
-        room: shows the rush, and the number of its recording.
-        replays: keep what is recorded.
+        room: shows the rush.
 
     Attributes:
         task: the rush; stopping it sends the buyers away.
     """
 
-    def __init__(self, url: str, room: Room, replays: Replays) -> None:
-        self._url, self._room, self._replays = url, room, replays
+    def __init__(self, url: str, room: Room) -> None:
+        self._url, self._room = url, room
         self._add = room.timeline.add
         self.task = Task("the buyers of the last rush are still there")
 
-    def start(self, plan: RunPlan, *, record: bool) -> None:
+    def start(self, plan: RunPlan) -> None:
         """Let buyers at a sale.
 
         Raises:
             Refused: others are still there.
         """
-        self.task.start(self._run, plan, record)
+        self.task.start(self._run, plan)
 
-    def _run(self, plan: RunPlan, record: bool) -> None:
+    def _run(self, plan: RunPlan) -> None:
         sale = int(plan.sale)
         self._room.show("rush", {"sale": sale, "buyers": plan.buyers})
         self._add("rush", sale=sale, buyers=plan.buyers)
         with tempfile.TemporaryDirectory(prefix="rush-") as folder:
             path = Path(folder)
             try:
-                with recording(path) if record else nullcontext():
-                    self._let_in(plan, path, record)
+                self._let_in(plan, path)
                 self._add("rush_over", sale=sale)
-                if record:
-                    self._keep(plan, path)
             except LoadFailed as error:
                 self._add("rush_failed", sale=sale, problem=str(error).splitlines()[-1])
             finally:
                 self._room.show("rush", None)
 
-    def _let_in(self, plan: RunPlan, folder: Path, record: bool) -> None:
-        # A checker would know nothing of a click on stock or terms meanwhile: a rush's history is
-        # for slow motion only, and the books are judged.
-        load = Load(plan, self._url, folder, records=record)
+    def _let_in(self, plan: RunPlan, folder: Path) -> None:
+        # A checker would know nothing of a click on stock or terms meanwhile: only the books are
+        # judged, and no history is written.
+        load = Load(plan, self._url, folder, records=False)
         try:
             while load.running() and not self.task.end.wait(POLL):
                 pass
         finally:
             load.stop()
-
-    def _keep(self, plan: RunPlan, folder: Path) -> None:
-        sale = int(plan.sale)
-        title = f"{plan.mix} · {plan.buyers:,} · {time.strftime('%H:%M:%S')}"
-        try:
-            self._room.show("replay", self._replays.keep(folder, sale, title))
-            self._add("recorded", sale=sale)
-        except (Error, OSError, ValueError) as error:
-            self._add("record_failed", problem=str(error))
-        finally:
-            connection.close()
 
 
 LONGEST = 60.0

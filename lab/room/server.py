@@ -25,7 +25,7 @@ from django.http import (
 )
 
 from lab.room import views
-from lab.room.duel import Duels, Replays
+from lab.room.duel import Duels
 from lab.room.room import Refused, Room, encode
 
 log = logging.getLogger(__name__)
@@ -54,14 +54,11 @@ class Answers(WSGIHandler):
         origins: of the pages that may use it.
         act: carries out the actions.
         duels: their reports and recordings.
-        replays: the recorded rushes.
     """
 
-    def __init__(
-        self, room: Room, origins: frozenset[str], act: Act, duels: Duels, replays: Replays
-    ) -> None:
+    def __init__(self, room: Room, origins: frozenset[str], act: Act, duels: Duels) -> None:
         self.room, self._origins, self._act = room, origins, act
-        self._duels, self._replays = duels, replays
+        self._duels = duels
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         """Answer a request; a page of another origin is not told what the answer is."""
@@ -102,11 +99,8 @@ class Answers(WSGIHandler):
             case "stream", []:
                 return self._stream()
             case "duel", []:
-                return _recording(self._duels.recording().read_bytes())
-            case "replays", [""]:
-                return JsonResponse(self._replays.list())
-            case "replays", [number]:
-                return _recording(self._replays.find(number))
+                found = self._duels.recording().read_bytes()
+                return HttpResponse(found, content_type="application/json")
             case "reports", [report]:
                 return self._report(report)
         return _detail(HTTPStatus.NOT_FOUND, "not found")
@@ -153,12 +147,6 @@ class Answers(WSGIHandler):
             return _detail(HTTPStatus.NOT_FOUND, "this report does not exist or was deleted")
         policy = {"Content-Security-Policy": REPORT_POLICY}
         return HttpResponse(found.read_bytes(), headers=policy)
-
-
-def _recording(found: bytes | None) -> HttpResponse:
-    if found is None:
-        return _detail(HTTPStatus.NOT_FOUND, "this recording does not exist or was deleted")
-    return HttpResponse(found, content_type="application/json")
 
 
 def _detail(status: HTTPStatus, what: str) -> HttpResponse:

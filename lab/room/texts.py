@@ -35,8 +35,6 @@ TEXTS: dict[str, dict[str, Promise | str]] = {
         "rush": _("%(buyers)s buyers are on their way to sale %(sale)s"),
         "rush_over": _("All buyers of sale %(sale)s have finished"),
         "rush_failed": _("The rush at sale %(sale)s failed: %(problem)s"),
-        "recorded": _("The rush at sale %(sale)s can be watched in slow motion"),
-        "record_failed": _("The rush could not be recorded: %(problem)s"),
         "provider": _("Payment provider: %(behaviour)s"),
         "duel": _("Duel: %(first)s against %(second)s"),
         "duel_over": _("The duel has been judged"),

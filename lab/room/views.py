@@ -18,7 +18,6 @@ from django.views.decorators.http import require_safe
 
 from lab.room.texts import MIX_NAMES, TEXTS
 from lab.strategies import CLASSES, DEFAULT
-from loadtest.replay import SCRIPTS
 from shop.operating import headers
 
 View = Callable[[HttpRequest], HttpResponse]
@@ -85,19 +84,17 @@ def duel(request: HttpRequest) -> HttpResponse:
 
 
 @for_staff
-def replay(request: HttpRequest) -> HttpResponse:
-    """Play a recorded rush, or a file, in slow motion."""
-    return _page(request, "lab/replay.html", {"scripts": _player()})
-
-
-@for_staff
 def token(request: HttpRequest) -> HttpResponse:
     """Give a page a new token before its old one expires."""
     return JsonResponse({"token": issue(request.user.pk), "lifetime": LIFETIME})
 
 
+PLAYER = ("words.js", "file.js", "picture.js", "view.js", "player.js")
+"""The player's scripts, in the order in which they need each other."""
+
+
 def _player() -> list[str]:
-    return [static(f"replay/{name}") for name in SCRIPTS]
+    return [static(f"replay/{name}") for name in PLAYER]
 
 
 def _page(request: HttpRequest, template: str, more: dict[str, Any]) -> HttpResponse:

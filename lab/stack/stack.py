@@ -169,7 +169,6 @@ class Stack:
         }
         if "room" in names:
             everything["ROOM_URL"] = self.room_url
-            everything["LAB_RECORDING"] = str(self.supervisor.folder / "recording")
         if "locust" in names:
             everything["LOCUST_URL"] = self.locust_url
         self.supervisor.start([self._program(name) for name in names], everything)

@@ -23,7 +23,7 @@ __all__ = ["chromium", "dropped_leases", "open_page", "room", "serve_room"]
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 SERIOUS = {"serious", "critical"}
-SHOW = ["/stage/", "/room/", "/duel/", "/room/replay/", "/locks/", "/locks/setnx-expire/crash/"]
+SHOW = ["/stage/", "/room/", "/duel/", "/locks/", "/locks/setnx-expire/crash/"]
 
 
 def findings(page: Page) -> Iterator[str]:
@@ -102,7 +102,7 @@ def test_every_page_of_the_show_fits_its_screen_and_hinders_nobody(
     for path in SHOW:
         page.goto(origin + path)
         page.wait_for_load_state("load")
-        if path in ("/duel/", "/room/replay/"):
+        if path == "/duel/":
             expect(page.get_by_role("slider")).to_be_visible()
         assert page.locator("html").get_attribute("lang") == language.lower(), path
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path

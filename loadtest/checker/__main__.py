@@ -1,7 +1,7 @@
 """`python -m loadtest.checker FOLDER`: exit 0 pass, 1 fail, 2 unknown.
 
 The folder holds the files of a run, by any client, under the names that `loadtest/files.py` gives
-them. `--report` and `--replay` also write the report and the run in slow motion.
+them. `--report` also writes the report.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from pathlib import Path
 
 from loadtest.checker import EXIT_CODES, PROPERTIES, UNKNOWN
 from loadtest.files import RunFiles
-from loadtest.replay import compose, marks_of, write_page
 from loadtest.report import Story
 from loadtest.steps import judge_run, write_report
-from loadtest.steps.judge import UNREADABLE
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,23 +30,19 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--report", type=Path, help="write the report to this file")
-    parser.add_argument("--replay", help="write the run in slow motion to this file")
-    parser.add_argument("--title", default="A run", help="title of both")
+    parser.add_argument("--title", default="A run", help="title of the report")
     options = parser.parse_args(arguments)
     files = RunFiles(options.folder)
     verdict = judge_run(files, {}, properties=options.properties)
     if verdict.reason:
         print(f"cannot be judged: {verdict.reason}", file=sys.stderr)
         return EXIT_CODES[UNKNOWN]
-    title, marks = options.title, marks_of(verdict)
-    try:
-        if options.report:
-            write_report(options.report, files, Story(title), verdict)
-        if options.replay:
-            write_page(options.replay, compose(files, title=title, marks=marks))
-    except UNREADABLE as error:
-        print(f"cannot be shown: {error}", file=sys.stderr)
-        return EXIT_CODES[UNKNOWN]
+    if options.report:
+        try:
+            write_report(options.report, files, Story(options.title), verdict)
+        except OSError as error:
+            print(f"cannot be shown: {error}", file=sys.stderr)
+            return EXIT_CODES[UNKNOWN]
     if options.json:
         print(json.dumps(verdict.to_json(), indent=2))
     else:

@@ -13,7 +13,7 @@ from loadtest.checker.evidence import Evidence
 from loadtest.checker.properties import PROPERTIES
 from loadtest.checker.properties.property import SHOWN
 from loadtest.checker.properties.recovery import aftermaths
-from loadtest.checker.verdict import Problem, Verdict
+from loadtest.checker.verdict import Finding, History, Problem, Step, Verdict
 from loadtest.files import RunFiles
 from loadtest.history import NEVER, OK
 
@@ -47,7 +47,23 @@ def judge(
     with Evidence(enough=enough, allows_errors=allows_errors) as evidence:
         evidence.load(files)
         findings = [PROPERTIES[identity].judge(evidence) for identity in wanted]
-        return Verdict(findings, _counts(evidence), aftermaths(evidence), dict(not_judged))
+        return Verdict(
+            findings,
+            _counts(evidence),
+            aftermaths(evidence),
+            dict(not_judged),
+            histories=_histories(evidence, findings),
+        )
+
+
+def _histories(evidence: Evidence, findings: Sequence[Finding]) -> dict[str, History]:
+    """The smallest history of each broken property that calls show."""
+    found = {}
+    for finding in findings:
+        histories = [_history(evidence, problem) for problem in finding.problems]
+        if shown := [history for history in histories if history.rows]:
+            found[finding.id] = min(shown, key=lambda history: len(history.rows))
+    return found
 
 
 def _counts(evidence: Evidence) -> dict[str, int]:
@@ -79,15 +95,6 @@ def _counts(evidence: Evidence) -> dict[str, int]:
 
 # Purchases shown before the first one too many, at most.
 BEFORE = 5
-
-
-class Step(Struct, frozen=True):
-    """A call: when, in ms since the run's first one, by whom, and what was asked and answered."""
-
-    at: str
-    buyer: str
-    asked: str
-    answered: str
 
 
 class Broken(Struct, frozen=True):
@@ -130,10 +137,18 @@ def judge_so_far(
                 continue
             problems = islice(each.so_far(evidence), SHOWN)
             if (least := min(problems, key=lambda p: len(p.calls), default=None)) is not None:
-                rows, before = _shown_by(evidence, least)
-                history = _steps(evidence, rows)
+                before, history = _history(evidence, least)
                 found.append(Broken(each.id, each.name, least.text, before, history))
         return found
+
+
+def _history(evidence: Evidence, problem: Problem) -> History:
+    """The calls that show a problem; without any of its own, the call that broke it."""
+    rows, before = _shown_by(evidence, problem)
+    if not rows and problem.call:
+        found = evidence.rows("SELECT rowid FROM call WHERE call = ?", problem.call)
+        rows = [row for (row,) in found]
+    return History(before, _steps(evidence, rows) if rows else [])
 
 
 def _shown_by(evidence: Evidence, problem: Problem) -> tuple[Sequence[int], int]:

@@ -122,12 +122,34 @@ class Aftermath:
     during: dict[str, Rate]
 
 
+class Step(NamedTuple):
+    """A call: when, in ms since the run's first one, by whom, and what was asked and answered."""
+
+    at: str
+    buyer: str
+    asked: str
+    answered: str
+
+
+class History(NamedTuple):
+    """The calls that show a broken property, as few as possible, in order of their answers.
+
+    Attributes:
+        before: purchases that were accepted before them.
+        rows: the calls.
+    """
+
+    before: int
+    rows: list[Step]
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The findings of a run, its figures, and what followed each fault.
 
     `not_judged` holds the properties, by id, that the run says nothing about, and why not.
-    `reason` says why nothing was judged; there are no findings and no figures then.
+    `reason` says why nothing was judged; there are no findings and no figures then. `histories`
+    has the smallest history of each broken property, by id, as far as calls show it.
     """
 
     properties: list[Finding] = field(default_factory=list)
@@ -135,6 +157,7 @@ class Verdict:
     aftermaths: list[Aftermath] = field(default_factory=list)
     not_judged: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
+    histories: Mapping[str, History] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:

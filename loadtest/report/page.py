@@ -6,14 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from loadtest.checker import PASS, PROPERTIES, UNKNOWN, Verdict
 from loadtest.fault_log import Injected
-from loadtest.replay import dump, player_css, player_js
 from loadtest.report.charts import HEIGHT, WIDTH, Charts, number
 from loadtest.report.gather import Evidence
 from loadtest.report.headline import (
@@ -58,23 +56,20 @@ def write(
     story: Story,
     verdict: Verdict,
     evidence: Evidence | None,
-    replay: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a run's report; bare without evidence.
 
     Args:
         path: the file.
         story, verdict, evidence: of the run.
-        replay: the run in slow motion (`loadtest.replay`), if a broken property is to link to it.
     """
-    Path(path).write_text(render(story, verdict, evidence, replay), encoding="utf-8")
+    Path(path).write_text(render(story, verdict, evidence), encoding="utf-8")
 
 
 def render(
     story: Story,
     verdict: Verdict,
     evidence: Evidence | None,
-    replay: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the report as HTML."""
     outcome = verdict.verdict
@@ -102,11 +97,9 @@ def render(
         asks={identity: each.asks for identity, each in PROPERTIES.items()},
         not_judged=list(why_not(verdict.not_judged)),
         answers=_answers(evidence),
-        marked={mark["property"] for mark in replay["marks"]} if replay else set(),
-        replay=Markup(dump(replay)) if replay else "",
-        css=Markup(_text("page.css") + (player_css() if replay else "")),
+        histories=verdict.histories,
+        css=Markup(_text("page.css")),
         js=Markup(_text("page.js")),
-        replay_js=Markup(player_js() + _text("replay.js")) if replay else "",
         # "</" would end the script element.
         values=Markup(
             json.dumps(charts.values if charts else {}, separators=(",", ":")).replace("</", "<\\/")

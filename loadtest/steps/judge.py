@@ -9,11 +9,10 @@ from typing import Any
 
 from loadtest.checker import FaultLogError, HistoryError, SnapshotError, Verdict, judge
 from loadtest.files import RunFiles
-from loadtest.replay import ServedError, compose, marks_of, units_for_sale
 from loadtest.report import Evidence, Story, gather, write
 
 # Evidence that cannot be read leaves the verdict unknown.
-UNREADABLE = (HistoryError, SnapshotError, FaultLogError, ServedError, OSError)
+UNREADABLE = (HistoryError, SnapshotError, FaultLogError, OSError)
 
 
 def judge_run(files: RunFiles, not_judged: Mapping[str, str], **more: Any) -> Verdict:
@@ -36,14 +35,9 @@ def judge_run(files: RunFiles, not_judged: Mapping[str, str], **more: Any) -> Ve
 def write_report(path: Path, files: RunFiles, story: Story, verdict: Verdict) -> None:
     """Write the report of a run to `path`, without charts where its files cannot be read."""
     evidence: Evidence | None = None
-    replay: dict[str, Any] | None = None
     try:
         evidence = gather(files)
-        # A run that broke at no known moment has no slow motion.
-        if marks := marks_of(verdict):
-            units = units_for_sale(files)
-            replay = compose(files, title=story.title, marks=marks, units=units)
     except UNREADABLE as error:
         story = replace(story, reason=story.reason or str(error))
     path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, story, verdict, evidence, replay)
+    write(path, story, verdict, evidence)

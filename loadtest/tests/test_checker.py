@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.evidence import ALLOWED
-from loadtest.checker.verdict import overall
+from loadtest.checker.verdict import Problem, overall
 from loadtest.files import RunFiles
+from loadtest.history import operations
 from loadtest.tests import planted_answers, planted_orders
 from loadtest.tests.busy_run import SEEDS, busy_run, orders_with, sold_out_run
 from loadtest.tests.model_shop import clock
@@ -341,3 +342,54 @@ def test_what_came_back_in_part_may_have_come_back_wholly_at_any_time_later() ->
         s.Order("o2", "2", SALE, ITEM, "two", second, 2, status="awaiting_payment"),
     ]
     assert judged(world, properties=["P8"]).verdict == PASS
+
+
+def first_located(verdict: Verdict, identity: str) -> Problem:
+    """Return the first problem of a property whose moment is known."""
+    found = [each for each in verdict[identity].problems if each.at is not None]
+    return min(found, key=lambda problem: problem.at or 0)
+
+
+@pytest.mark.parametrize(
+    ("plant", "op", "key", "status"),
+    [
+        ("P3: order lost", "order", "k1", 201),
+        ("P4: order of a refused key", "order", "planted-120", 409),
+        ("P5: two answers for a key", "order", "k1", 200),
+        ("P5: repeated key refused", "order", "k1", 409),
+        ("P7: refused while there was stock", "order", "planted-120", 409),
+        ("P8: promised order not readable", "read", "", 404),
+        ("P11: charged twice", "payment", "", 200),
+    ],
+)
+def test_problem_names_the_call_that_its_evidence_is_about(
+    plant: str, op: str, key: str, status: int, tmp_path: Path
+) -> None:
+    world = sold_out_run(7)
+    planted_orders.STOCK_PLANTS[plant](world)
+    identity = plant.partition(":")[0]
+    files = world.write(tmp_path / "run")
+    verdict = judge(files, properties=[identity])
+    problem = first_located(verdict, identity)
+    call = next(each for each in operations(*files.histories()) if each.call == problem.call)
+    assert (call.op, call.key, call.status, call.end) == (op, key, status, problem.at)
+    assert verdict.histories[identity].rows
+
+
+def test_oversell_names_the_answer_that_promised_too_much(tmp_path: Path) -> None:
+    world = sold_out_run(7)
+    late = world.call(world.end + 1, world.end + 2, "order", 201, order="o99")
+    world.change(world.item, held=world.item.held + 1)
+    files = world.write(tmp_path / "run")
+    problem = first_located(judge(files, properties=["P1"]), "P1")
+    call = next(each for each in operations(*files.histories()) if each.call == problem.call)
+    assert call.key == late
+
+
+def test_wrong_books_name_the_first_snapshot_that_shows_them(tmp_path: Path) -> None:
+    world = sold_out_run(7)
+    planted_orders.STOCK_PLANTS["P1: below zero during the run"](world)
+    files = world.write(tmp_path / "run")
+    problem = first_located(judge(files, properties=["P1"]), "P1")
+    number = int(problem.text.partition("snapshot ")[2].partition(")")[0])
+    assert (problem.at, problem.call) == (s.read(files.during()[number - 1])[0].taken_at, "")

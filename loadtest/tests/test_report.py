@@ -17,7 +17,6 @@ from loadtest.checker import snapshot as s
 from loadtest.checker.__main__ import main
 from loadtest.files import RunFiles
 from loadtest.history import AGAIN, INFO, NEVER, OK, Operation
-from loadtest.replay import compose, marks_of
 from loadtest.report import Story, gather, write
 from loadtest.report.charts import ticks
 from loadtest.report.gather import BINS, Latencies, Purchases
@@ -119,22 +118,20 @@ def test_a_broken_property_shows_its_evidence_and_the_units_that_do_not_exist(
         assert said in text
 
 
-def test_only_a_broken_property_whose_moment_is_known_links_to_slow_motion(tmp_path: Path) -> None:
+def test_report_of_a_broken_property_shows_its_smallest_history(tmp_path: Path) -> None:
     world = sold_out_run(3)
     world.rows.remove(world.order)
-    files = world.write(tmp_path / "run")
-    verdict = judge(files, properties=JUDGED)
-    marks = marks_of(verdict)
-    replay = compose(files, title="</script>", marks=marks)
+    verdict = judge(world.write(tmp_path / "run"), properties=JUDGED)
     assert verdict["P3"].verdict == FAIL
-    text = written(tmp_path, STORY, verdict, None, replay)
+    text = written(tmp_path, STORY, verdict, None)
     assert not OUTSIDE.search(text)
-    scripts = Page(text).scripts
-    assert json.loads(scripts[2])["marks"] == replay["marks"]
-    watched = set(re.findall(r'data-watch="(P\d+)"', text))
-    assert "P3" in watched
-    assert watched == {mark.property for mark in marks}
-    assert "data-watch" not in written(tmp_path, STORY, verdict, None)
+    section = text[text.index('id="P3"') :].partition("</section>")[0]
+    assert "The smallest history that shows it" in section
+    [step] = verdict.histories["P3"].rows
+    for said in step:
+        assert str(escape(said)) in section
+    others = [each.id for each in verdict.properties if each.verdict == PASS]
+    assert verdict.histories.keys().isdisjoint(others)
 
 
 def test_a_run_without_a_verdict_is_shown_as_unknown(tmp_path: Path) -> None:
@@ -195,18 +192,17 @@ def test_an_axis_has_a_few_round_ticks_up_to_its_top(top: float) -> None:
     assert 2 <= len(marks) <= 6
 
 
-def test_the_command_judges_reports_and_replays_a_folder(
+def test_the_command_judges_and_reports_a_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report, replay, folder = tmp_path / "report.html", tmp_path / "replay.html", tmp_path / "run"
+    report, folder = tmp_path / "report.html", tmp_path / "run"
     assert main([str(folder)]) == 2
     assert "cannot be judged" in capsys.readouterr().err
     sold_out_run(3).write(folder)
-    assert main([str(folder), "--report", str(report), "--replay", str(replay)]) == 2
+    assert main([str(folder), "--report", str(report)]) == 2
     assert capsys.readouterr().out.endswith(f"{UNKNOWN}\n")
     assert main([str(folder), "--properties", "P1", "P3"]) == 0
     Page(report.read_text())
-    assert replay.read_text().count("</script>") == 2
 
 
 COUNTS = {"held": 60, "confirmed": 40, "total": 100, "oversold": 0, "available": 0}

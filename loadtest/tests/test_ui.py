@@ -280,7 +280,7 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(
     assert (rows["Verdict"], rows["Rounds"]) == ("FAIL", "18")
     assert int(rows["Oversold"]) > 0
     assert [(each.verdict() or {})["verdict"] for each in referee.runs] == ["fail"]
-    assert "Watch it break in slow motion" in run.files.report.read_text()
+    assert "The smallest history that shows it" in run.files.report.read_text()
     del run.result.rounds[1:]
     assert pages.title(run) == "loadtest.shops.unguarded:Adapter · 1 round"
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
@@ -69,10 +68,8 @@ class Command(BaseCommand):
                 return _Phases(number)
             return Lines(console, sides[number], sides[number].strategy)
 
-        # The web processes of a demo look for an order of their own.
-        settings.LAB_RECORDING = settings.LAB_RECORDING or str(run.path / "recording")
         try:
-            with shop_for(console, extra={"LAB_RECORDING": settings.LAB_RECORDING}) as where:
+            with shop_for(console) as where:
                 results = fight(sides, where, run.path, watch)
         except (LoadFailed, StackError, OSError) as error:
             raise CommandError(str(error), returncode=2) from error

@@ -29,7 +29,6 @@ def serve_room(settings, monkeypatch, tmp_path: Path) -> Serve:
     def serve(shop: str) -> Iterator[RoomServer]:
         port = free_port()
         monkeypatch.setenv("SHOP_DATA", str(tmp_path))
-        settings.LAB_RECORDING = str(tmp_path / "recording")
         settings.ROOM_URL = f"http://127.0.0.1:{port}"
         with serving(port, shop, tmp_path / "target.json") as room:
             thread = threading.Thread(target=room.serve_forever, args=[0.05])

@@ -1,4 +1,4 @@
-"""What the room reads from real servers, what web processes record for it, and a duel."""
+"""What the room reads from real servers, and a duel."""
 
 from __future__ import annotations
 
@@ -13,22 +13,17 @@ from django.db.models.functions import Now
 
 from development.leftovers import private_folder
 from inventory import services
-from inventory.hooks import hooks
 from inventory.redis import ITEM_LOCK, circuit, client
 from lab.models import UnenforcedItem
 from lab.room import readings
 from lab.room.duel import Duels
 from lab.room.readings import Processes, percentile, read_lock
-from lab.room.recorder import Recorder, recording
 from lab.room.room import HISTORY, Room, curves
 from lab.strategies.choice import choose
 from loadtest.faults.fault import free_port
-from loadtest.replay import read_served
 from shop.catalogue.models import Sale
 from shop.checkout import buy
 from shop.operating.metrics import files
-from shop.refusals import Refusal
-from shop.tests.catalogue import a_buyer
 from shop.tests.processes import succeed
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -193,43 +188,6 @@ def test_a_late_viewer_gets_no_more_than_the_last_minute(sale):
     assert greeting["history"][-1] == curves(room.next(0)[1])
 
 
-def test_a_process_records_while_the_room_wants_it_and_not_after(sale_of, tmp_path, settings):
-    order = tmp_path / "recording"
-    settings.LAB_RECORDING = str(order)
-    before = services.reserve, hooks.batch
-    recorder = Recorder(order)
-    assert recorder.look() == 0.0
-    assert (services.reserve, hooks.batch) == before
-    one, single = sale_of(stock=1), sale_of(strategy="guard")
-    with recording(tmp_path):
-        assert recorder.look() == 1.0
-        keys = [uuid4() for _ in range(3)]
-        buy(one.pk, a_buyer().pk, keys[0], 1)
-        with pytest.raises(Refusal):
-            buy(one.pk, a_buyer().pk, keys[1], 1)  # refused in the queue, by the sold-out hint
-        buy(single.pk, a_buyer().pk, keys[2], 1)
-        assert recorder.look() == 1.0
-    assert recorder.look() == 0.0
-    assert (services.reserve, hooks.batch) == before
-    buy(single.pk, a_buyer().pk, uuid4(), 1)
-    found = read_served(tmp_path.glob("*.served"))
-    assert list(found) == [str(key) for key in keys]
-    [[sold], [refused], [alone]] = found.values()
-    assert sold.begun is not None
-    assert sold.queued <= sold.begun <= sold.committed <= refused.queued
-    assert (sold.batch, refused.begun, refused.batch) == (1, None, None)
-    assert (alone.begun, alone.batch) == (None, None)
-    assert alone.queued < alone.committed
-
-
-def test_an_order_that_a_killed_room_has_left_records_nothing(tmp_path):
-    before = services.reserve, hooks.batch
-    order = tmp_path / "recording"
-    order.write_text(str(tmp_path / "gone"))
-    assert Recorder(order).look() == 0.0
-    assert (services.reserve, hooks.batch) == before
-
-
 @pytest.mark.long
 def test_naive_oversells_and_combining_does_not_to_the_same_buyers(tmp_path):
     words = ("--buyers", "80", "--stock", "20", "--seed", "7", "--folder", str(tmp_path))
@@ -253,10 +211,6 @@ def test_naive_oversells_and_combining_does_not_to_the_same_buyers(tmp_path):
         assert side == {"strategy": replay["title"], **ended}
         assert replay["units"] == 20
         assert [mark["property"] for mark in replay["marks"]] == ["P1"] * (ended["oversold"] > 0)
-        # Of each order it is known what the web processes did.
-        orders, committed = replay["calls"]["order"], replay["served"]["committed"]
-        served = {order for order, at in zip(orders, committed, strict=True) if at is not None}
-        assert served >= set(orders) - {None}
     for side in ("first", "second"):
         report = duels.report(f"1/{side}")
         assert report is not None

@@ -104,7 +104,7 @@ def test_a_commit_is_in_the_stream_with_its_event(room, sale):
 
 @pytest.mark.parametrize("token", ["", "x", "1:abc:def"])
 def test_without_a_valid_token_there_is_no_stream_no_report_and_no_action(token, room, sale):
-    for path in ("/stream", "/reports/1/first", "/duel", "/replays/", "/replays/1", "/x"):
+    for path in ("/stream", "/reports/1/first", "/duel", "/x"):
         assert status(room, f"{path}?token={token}") == 401
     assert act(room, "restock", f"Bearer {token}", sale=sale.pk, units=5)[0] == 401
     assert Item.objects.get(pk=sale.item_id).available == 10
@@ -118,22 +118,6 @@ def test_an_action_takes_its_token_from_a_bearer_header_only(room, sale):
     assert act(room, "restock", sale=sale.pk, units=5)[0] == 200
 
 
-def test_a_recording_is_there_for_those_with_a_token_until_it_is_deleted(room, tmp_path):
-    folder = tmp_path / "replays" / "0003"
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text('{"title": "A rush"}')
-    (folder / "replay.json").write_text("{}")
-    token = views.issue(1)
-    with ask(room, f"/replays/?token={token}") as answer:
-        found = json.load(answer)["replays"]
-    assert found[0] == {"number": 3, "title": "A rush"}
-    assert [each["number"] for each in found] == [3, 0]  # the last one ships with the demo
-    with ask(room, f"/replays/3?token={token}") as answer:
-        assert (answer.status, answer.read()) == (200, b"{}")
-    for gone in ("4", "../3", "x", "3/run.json"):
-        assert status(room, f"/replays/{gone}?token={token}") == 404
-
-
 def test_the_last_duel_is_played_and_the_shipped_one_before_there_is_any(room, tmp_path):
     token = views.issue(1)
     with ask(room, f"/duel?token={token}") as answer:
@@ -142,8 +126,6 @@ def test_the_last_duel_is_played_and_the_shipped_one_before_there_is_any(room, t
     assert (naive["strategy"], naive["outcome"], naive["oversold"] > 0) == ("naive", "fail", True)
     assert (combining["strategy"], combining["outcome"]) == ("combining", "pass")
     assert (combining["orders"], combining["oversold"]) == (shipped["units"], 0)
-    with ask(room, f"/replays/0?token={token}") as answer:
-        assert json.load(answer) == naive["replay"]
     for number, text in enumerate(("{}", '{"sides": []}'), start=1):
         folder = tmp_path / "duels" / f"{number:04}"
         folder.mkdir(parents=True)
@@ -241,7 +223,7 @@ def test_a_fault_that_cannot_be_injected_is_told_and_the_next_one_may_follow(roo
 
 
 ROOM_URL = "http://127.0.0.1:8792"
-PATHS = ("/room/", "/duel/", "/room/replay/", "/room/token")
+PATHS = ("/room/", "/duel/", "/room/token")
 MOST = 150_000
 """Bytes of a first visit."""
 
@@ -283,7 +265,7 @@ def test_only_staff_of_a_demo_with_a_room_see_the_pages_and_others_may_sign_in(p
 
 
 def test_a_page_may_ask_the_rooms_process_and_nothing_else(staff):
-    for path in ("/room/", "/duel/", "/room/replay/"):
+    for path in ("/room/", "/duel/"):
         answer = staff.get(path)
         assert answer["Content-Security-Policy"] == f"{PAGES}; connect-src 'self' {ROOM_URL}"
         page = answer.content.decode()
@@ -295,7 +277,7 @@ def test_a_page_may_ask_the_rooms_process_and_nothing_else(staff):
 
 
 def test_a_first_visit_is_small(staff):
-    for path in ("/room/", "/duel/", "/room/replay/"):
+    for path in ("/room/", "/duel/"):
         page = staff.get(path).content
         files = set(re.findall(r"/static/([^\"]+)", page.decode()))
         # Scripts load others.

@@ -82,8 +82,7 @@ function showChoice({ recent, follows }) {
   select.value = follows ? "" : sale?.id ?? "";
 }
 
-function showState({ fault, rush, replay, provider = "well" }) {
-  if (replay) find("replay").search = `?rush=${replay}`;
+function showState({ fault, rush, provider = "well" }) {
   for (const button of document.querySelectorAll("[data-start]")) button.disabled = Boolean(rush);
   say("fault", fault ? `${texts.faults[fault] ?? fault}.` : "");
   say("expected", fault ? texts.expected[fault] ?? "" : texts.states.unharmed);
@@ -186,8 +185,8 @@ const values = (form) => Object.fromEntries(new FormData(form));
 
 document.querySelector('[data-action="rush"]').addEventListener("submit", (event) => {
   event.preventDefault();
-  const { buyers, arrivals, mix, where, stock, strategy, record } = values(event.target);
-  const wanted = { buyers: Number(buyers), arrivals: Number(arrivals), mix, record: record === "on" };
+  const { buyers, arrivals, mix, where, stock, strategy } = values(event.target);
+  const wanted = { buyers: Number(buyers), arrivals: Number(arrivals), mix };
   if (where === "this") act("rush", { ...wanted, sale: sale?.id });
   else act("rush", { ...wanted, stock: Number(stock), strategy });
 });

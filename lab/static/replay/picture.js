@@ -1,5 +1,7 @@
 "use strict";
-// The picture: buyers on the left, the shop's processes in the middle, answers on the right.
+// The picture: buyers on the left, the shop in the middle, answers on the right.
+
+const RADIUS = 4; // of a request under way, in pixels
 
 class ReplayPicture {
   constructor(canvas, replay) {
@@ -8,9 +10,6 @@ class ReplayPicture {
     this.words = replayWords();
     this.x = new Float32Array(replay.count).fill(NaN);
     this.y = new Float32Array(replay.count);
-    this.processes = replay.processes;
-    this.lane = replay.served?.process.map((pid) => this.processes.indexOf(pid));
-    this.inQueue = replay.served ? this.order(replay.served.queued) : [];
     this.rank = this.ranks();
     this.resize();
   }
@@ -55,14 +54,7 @@ class ReplayPicture {
       y += inside.height * part;
       return { ...bin, cell: this.cell(bin, this.answers[outcome]) };
     });
-    const lane = inside.height / Math.max(1, this.processes.length);
-    const boxes = (x, part) => this.processes.map((_, number) =>
-      ({ x, width: part, y: top + number * lane, height: lane - gap }));
-    const queues = this.replay.batches;
-    this.queues = queues ? boxes(shop.x, 0.31 * width) : [];
-    this.selling = boxes(queues ? 0.49 * width : shop.x, queues ? 0.19 * width : shop.width);
     this.shop = { ...shop, height: shop.height - gap };
-    this.pitch = { queued: this.fit(this.queues, "queued"), selling: this.fit(this.selling, "selling") };
   }
 
   // The side of the squares of which so many fit into a bin below its label.
@@ -71,30 +63,6 @@ class ReplayPicture {
     for (let side = 24; side > 2; side -= 0.5)
       if (Math.floor((bin.width - 16) / side) * Math.floor(height / side) >= count) return side;
     return 2;
-  }
-
-  // The distance of dots at which the fullest moment of the fullest process fits.
-  fit(boxes, state) {
-    if (!boxes.length) return 12;
-    const { queued, begun, committed } = this.replay.served;
-    const changes = this.processes.map(() => []);
-    for (const call of this.inQueue) {
-      const [from, to] = state === "queued" ? [queued[call], begun[call] ?? committed[call]] : [begun[call], committed[call]];
-      if (from !== null) changes[this.lane[call]].push([from, 1], [to, -1]);
-    }
-    let most = 1;
-    for (const each of changes) {
-      let now = 0;
-      for (const [, change] of each.sort((a, b) => a[0] - b[0] || a[1] - b[1])) most = Math.max(most, now += change);
-    }
-    const [{ width, height }] = boxes;
-    return Math.max(2.5, Math.min(16, Math.sqrt(((width - 24) * (height - this.font * 2)) / most) * 0.94));
-  }
-
-  slot(box, pitch, place) {
-    const rows = Math.max(1, Math.floor((box.height - this.font * 1.8) / pitch));
-    return [box.x + box.width - 12 - pitch * (Math.floor(place / rows) + 0.5),
-            box.y + this.font * 1.6 + pitch * ((place % rows) + 0.5)];
   }
 
   square(call) {
@@ -114,76 +82,61 @@ class ReplayPicture {
     return [from[0] + (to[0] - from[0]) * part, from[1] + (to[1] - from[1]) * part];
   }
 
-  place(call, state, at, places) {
-    const { sent, answered, served } = this.replay;
+  place(call, at) {
+    const { sent, answered } = this.replay;
     const start = [this.left.x, this.spread(call, this.left)];
     const end = answered[call] === null ? [this.bins[0].x - 20, start[1]] : this.square(call);
     // Without an answer a dot stops on its way.
     const until = answered[call] ?? this.replay.end * 1.5;
-    if (served?.queued[call] == null) {
-      // What the shop has not recorded waits before it.
-      const part = (at - sent[call]) / Math.max(1, until - sent[call]);
-      return this.between(start, served ? [this.shop.x - 12, start[1]] : end, part);
-    }
-    const number = this.lane[call];
-    const first = this.queues[number] ?? this.selling[number];
-    if (state === "sent")
-      return this.between(start, [first.x, this.spread(call, first)], (at - sent[call]) / Math.max(1, served.queued[call] - sent[call]));
-    if (state === "queued" && this.queues.length) return this.slot(this.queues[number], this.pitch.queued, places.queued[number]++);
-    if (state !== "committed") return this.slot(this.selling[number], this.pitch.selling, places.selling[number]++);
-    const box = this.selling[number];
-    const from = [box.x + box.width, this.spread(call, box)];
-    return this.between(from, end, (at - served.committed[call]) / Math.max(1, until - served.committed[call]));
+    return this.between(start, end, (at - sent[call]) / Math.max(1, until - sent[call]));
   }
 
   // `still`: dots are where they belong; otherwise they glide there. Returns the counts.
   draw(at, still) {
-    const { replay, context } = this;
+    const { context } = this;
     if (!context) return null;
-    const counts = { sent: 0, queued: 0, selling: 0, committed: 0, answered: [0, 0, 0], units: 0, own: this.processes.map(() => [0, 0]) };
+    const counts = { sent: 0, answered: [0, 0, 0], units: 0 };
     context.clearRect(0, 0, this.size.width, this.size.height);
     const dots = this.move(at, still, counts);
-    this.drawBoxes(counts);
+    this.text(this.words.sent, 4, this.font * 1.2, this.font, "text", this.shop.x - 12, 600);
+    this.text(this.words.shop, this.shop.x, this.font * 1.2, this.font, "text", this.shop.width, 600);
+    this.box(this.shop, "");
     this.drawAnswers(at);
-    const radius = Math.max(2, Math.min(6, this.pitch.queued * 0.38, this.pitch.selling * 0.38));
-    for (const [call, state] of dots) this.drawDot(call, state, radius);
+    for (const call of dots) this.drawDot(call);
     return counts;
   }
 
   move(at, still, counts) {
     const { replay } = this;
-    const places = { queued: this.processes.map(() => 0), selling: this.processes.map(() => 0) };
     const dots = [];
-    const step = (call) => {
+    for (let call = 0; call < replay.count; call += 1) {
       const state = replay.state(call, at);
-      if (state === "before") this.x[call] = NaN;
       if (state === "answered") {
         counts.answered[replay.outcome[call]] += 1;
         if (replay.takes.has(call)) counts.units += replay.quantity[call];
-        this.x[call] = NaN;
       }
-      if (state === "before" || state === "answered") return;
-      counts[state] += 1;
-      const [x, y] = this.place(call, state, at, places);
+      if (state !== "sent") {
+        this.x[call] = NaN;
+        continue;
+      }
+      counts.sent += 1;
+      const [x, y] = this.place(call, at);
       const part = still || Number.isNaN(this.x[call]) ? 1 : 0.3;
       this.x[call] = part === 1 ? x : this.x[call] + (x - this.x[call]) * part;
       this.y[call] += (y - this.y[call]) * part;
-      dots.push([call, state]);
-    };
-    for (const call of this.inQueue) step(call); // in the order of the queue
-    for (let call = 0; call < replay.count; call += 1) if (replay.served?.queued[call] == null) step(call);
-    this.processes.forEach((_, number) => { counts.own[number] = [places.queued[number], places.selling[number]]; });
+      dots.push(call);
+    }
     return dots;
   }
 
-  box({ x, y, width, height }, label, lit) {
+  box({ x, y, width, height }, label) {
     const { context } = this;
     context.beginPath();
     context.roundRect(x, y, width, height, 10);
     context.fillStyle = this.colour("box");
     context.fill();
-    context.lineWidth = lit ? 3 : 1.5;
-    context.strokeStyle = this.colour(lit ? "accepted" : "line");
+    context.lineWidth = 1.5;
+    context.strokeStyle = this.colour("line");
     context.stroke();
     this.text(label, x + 10, y + this.font * 1.15, this.font * 0.85, "faint", width - 16);
   }
@@ -194,27 +147,11 @@ class ReplayPicture {
     this.context.fillText(text, x, y, width);
   }
 
-  drawBoxes(counts) {
-    const { words } = this;
-    const heading = (text, x, width) => this.text(text, x, this.font * 1.2, this.font, "text", width, 600);
-    const name = (number) => fillIn(words.process, this.processes[number]);
-    heading(words.sent, 4, this.shop.x - 12);
-    if (!this.processes.length) {
-      heading(words.shop, this.shop.x, this.shop.width);
-      this.box(this.shop, "", false);
-      return;
-    }
-    if (this.queues.length) heading(words.queue, this.queues[0].x, this.queues[0].width);
-    heading(this.queues.length ? words.batch : words.own, this.selling[0].x, this.selling[0].width);
-    this.queues.forEach((box, number) => this.box(box, `${name(number)} · ${counts.own[number][0]}`, false));
-    this.selling.forEach((box, number) => this.box(box, `${this.queues.length ? "" : `${name(number)} · `}${counts.own[number][1]}`, counts.own[number][1] > 0));
-  }
-
   drawAnswers(at) {
     const { replay, context, words } = this;
     const labels = [words.accepted, words.refused, words.unknown];
     this.bins.forEach((bin, outcome) => {
-      if (bin.height > 20) this.box(bin, labels[outcome], false);
+      if (bin.height > 20) this.box(bin, labels[outcome]);
     });
     const marked = [];
     for (let call = 0; call < replay.count; call += 1) {
@@ -228,12 +165,12 @@ class ReplayPicture {
     for (const place of marked) this.ring(...place);
   }
 
-  drawDot(call, state, radius) {
+  drawDot(call) {
     const { context } = this;
     const broken = this.replay.marked.has(call);
-    context.fillStyle = this.colour(broken ? "broken" : state === "committed" ? ["accepted", "refused", "unknown"][this.replay.outcome[call]] : "dot");
+    context.fillStyle = this.colour(broken ? "broken" : "dot");
     context.beginPath();
-    context.arc(this.x[call], this.y[call], broken ? radius + 2 : radius, 0, 2 * Math.PI);
+    context.arc(this.x[call], this.y[call], broken ? RADIUS + 2 : RADIUS, 0, 2 * Math.PI);
     context.fill();
     if (broken) this.ring(this.x[call], this.y[call]);
   }

@@ -1,6 +1,5 @@
 "use strict";
-// A replay as the player needs it, read from JSON or from a page that contains one.
-// loadtest/replay/document.py describes the document.
+// A replay as the player needs it, read from JSON. lab/room/replay.py describes the document.
 
 const REPLAY_VERSION = 1;
 const [ACCEPTED, REFUSED, UNKNOWN] = [0, 1, 2];
@@ -17,7 +16,6 @@ class Replay {
     this.title = String(told.title ?? "");
     this.all = told.all;
     this.units = told.units;
-    this.served = told.served;
     this.faults = told.faults ?? [];
     this.marks = told.marks ?? [];
     this.count = this.sent.length;
@@ -29,8 +27,6 @@ class Replay {
   }
 
   static parse(text, words) {
-    // By its text: a parser would complain that the page's styles are not allowed here.
-    if (/^\s*</.test(text)) text = text.match(/<script type="application\/json" id="replay">(.*?)<\/script>/s)?.[1] ?? "";
     let told;
     try {
       told = JSON.parse(text);
@@ -41,7 +37,7 @@ class Replay {
     return told;
   }
 
-  check({ calls, served, words: list, marks }, words) {
+  check({ calls, words: list, marks }, words) {
     const damaged = (what) => new ReplayError(fillIn(words.damaged, what));
     const columns = (group, names, length) => {
       for (const name of names) {
@@ -54,17 +50,8 @@ class Replay {
     if (!Number.isInteger(length)) throw damaged("sent");
     if (!length) throw new ReplayError(words.empty);
     columns(calls, ["sent", "answered", "outcome", "op", "buyer", "code", "order", "quantity", "status"], length);
-    if (served) columns(served, ["process", "queued", "begun", "committed", "batch"], length);
     if (!Array.isArray(list)) throw damaged("words");
     if (marks?.some(({ at, call }) => !Number.isInteger(at) || !(call === null || calls.sent[call] >= 0))) throw damaged("marks");
-  }
-
-  get processes() {
-    return [...new Set(this.served?.process.filter((pid) => pid !== null))].sort((a, b) => a - b);
-  }
-
-  get batches() {
-    return Boolean(this.served?.batch.some((batch) => batch !== null));
   }
 
   word(name, call) {
@@ -87,55 +74,27 @@ class Replay {
   state(call, at) {
     if (at < this.sent[call]) return "before";
     const answered = this.answered[call];
-    if (answered !== null && at >= answered) return "answered";
-    if (this.served?.queued[call] == null || at < this.served.queued[call]) return "sent";
-    if (at >= this.served.committed[call]) return "committed";
-    const begun = this.served.begun[call];
-    return begun !== null && at >= begun ? "selling" : "queued";
+    return answered !== null && at >= answered ? "answered" : "sent";
   }
 
-  // Every change, in order; a batch begins and commits once.
+  // Every change, in order.
   listEvents() {
     const events = [];
-    const batches = new Map();
     for (let call = 0; call < this.count; call += 1) {
       events.push({ at: this.sent[call], kind: "sent", call });
-      if (this.served?.queued[call] != null) this.listServed(call, events, batches);
       if (this.answered[call] !== null) events.push({ at: this.answered[call], kind: "answered", call });
     }
     this.marks.forEach((mark) => events.push({ at: mark.at, kind: "mark", mark }));
-    const order = ["sent", "queued", "own", "begun", "committed", "answered", "mark"];
+    const order = ["sent", "answered", "mark"];
     return events.sort((a, b) => a.at - b.at || order.indexOf(a.kind) - order.indexOf(b.kind));
   }
 
-  listServed(call, events, batches) {
-    const { process, queued, begun, committed, batch } = this.served;
-    const own = !this.batches;
-    events.push({ at: queued[call], kind: own ? "own" : "queued", call });
-    if (own) events.push({ at: committed[call], kind: "committed", call });
-    if (batch[call] === null) return;
-    const key = `${process[call]}/${batch[call]}`;
-    const known = batches.get(key);
-    if (known) {
-      known.size += 1;
-      return;
-    }
-    const found = { process: process[call], size: 1 };
-    batches.set(key, found);
-    events.push({ at: begun[call], kind: "begun", batch: found, call });
-    events.push({ at: committed[call], kind: "committed", batch: found, call });
-  }
-
-  tell({ kind, call, batch, mark }, words) {
-    const outcome = [words.accepted, words.refused, words.unknown];
-    const buyer = call === undefined ? "" : this.word("buyer", call);
+  tell({ kind, call, mark }, words) {
     if (kind === "mark") return fillIn(words.e_mark, mark.property);
-    if (batch) return fillIn(words[`e_${kind}`], batch.process, batch.size);
+    const buyer = this.word("buyer", call);
     if (kind === "sent") return fillIn(words.e_sent, buyer, this.word("op", call));
-    if (kind === "answered") {
-      const answer = `${this.status[call] || "–"} ${this.word("code", call)}`.trim();
-      return fillIn(words.e_answered, buyer, answer, outcome[this.outcome[call]].toLowerCase());
-    }
-    return fillIn(words[kind === "committed" ? "e_committed_one" : `e_${kind}`], buyer, this.served.process[call]);
+    const outcome = [words.accepted, words.refused, words.unknown][this.outcome[call]];
+    const answer = `${this.status[call] || "–"} ${this.word("code", call)}`.trim();
+    return fillIn(words.e_answered, buyer, answer, outcome.toLowerCase());
   }
 }

@@ -16,7 +16,7 @@ class ReplayView {
     root.classList.add("replay-view");
     this.note = make(root, "p", { class: "replay-note" });
     const figures = make(root, "div", { class: "replay-figures" });
-    const names = ["way", "queued", "selling", "accepted", "refused", "unknown", "oversold"];
+    const names = ["way", "accepted", "refused", "unknown", "oversold"];
     this.figure = Object.fromEntries(names.map((name) => {
       const box = make(figures, "div", { "data-figure": name });
       const value = make(box, "b");
@@ -33,8 +33,6 @@ class ReplayView {
     this.replay = replay;
     this.shown = null;
     this.note.textContent = this.aboutFile(replay);
-    for (const name of ["queued", "selling"]) this.figure[name].box.hidden = !replay.served;
-    this.figure.queued.box.hidden ||= !replay.batches;
     this.figure.oversold.box.hidden = replay.units === null;
     this.broken.hidden = !replay.marks.length;
     this.picture = new ReplayPicture(this.canvas, replay);
@@ -44,7 +42,7 @@ class ReplayView {
     const { words, number } = this;
     const counts = [replay.count, replay.all].map((count) => number.format(count));
     const part = replay.count === replay.all ? words.all : replay.marks.length ? words.part : words.start;
-    return [fillIn(part, ...counts), replay.marks.length ? "" : words.none, replay.processes.length ? "" : words.foreign].join(" ");
+    return [fillIn(part, ...counts), replay.marks.length ? "" : words.none].join(" ");
   }
 
   // `end`: of the time that the strip shows.
@@ -58,9 +56,9 @@ class ReplayView {
     const counts = this.picture.draw(at, still);
     if (!counts) return;
     const [accepted, refused, unknown] = counts.answered;
-    this.way = counts.sent + counts.queued + counts.selling + counts.committed;
+    this.way = counts.sent;
     const oversold = Math.max(0, counts.units - replay.units);
-    const values = { way: this.way, queued: counts.queued, selling: counts.selling, accepted, refused, unknown, oversold };
+    const values = { way: this.way, accepted, refused, unknown, oversold };
     for (const [name, value] of Object.entries(values)) this.figure[name].value.textContent = this.number.format(value);
     this.figure.oversold.box.toggleAttribute("data-bad", oversold > 0);
     this.showBroken(at);

@@ -1,19 +1,15 @@
 "use strict";
-// The player: opens a replay and moves through its time; or several, side by side on one clock.
+// The player: opens two recordings, and moves through their time on one clock.
 //
-//   const player = new ReplayPlayer(element);
-//   player.open(text);        // throws ReplayError; stands at the first violation, if there is one
+//   const player = new ReplayPlayer(element, [left, right]);  // elements for the views
+//   player.open(one, other);  // throws ReplayError
 //   player.showMark("P1");    // goes to the first violation of a property
-//
-//   new ReplayPlayer(element, [left, right]).open(one, other);
 
 const SPEEDS = [1000, 300, 100, 30, 10, 3, 1, 0.25]; // times slower than it was
 const SLOW = 100;
 const IDLE = 400; // ms that nothing may happen on the screen before the player goes on to the next event
-const SHOWN = 12; // events in the list
 
 class ReplayPlayer {
-  // `places`: elements for the views, which stand somewhere else on the page.
   constructor(root, places) {
     this.root = root;
     this.words = replayWords();
@@ -24,7 +20,7 @@ class ReplayPlayer {
     root.classList.add("replay");
     root.hidden = true;
     this.build(places);
-    for (const each of [root, ...(places ?? [])]) each.addEventListener("keydown", (event) => this.key(event));
+    for (const each of [root, ...places]) each.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.resize()).observe(root);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.resize());
   }
@@ -33,7 +29,6 @@ class ReplayPlayer {
     const { root, words } = this;
     const body = make(root, "div", { class: "replay-body" });
     const stage = make(body, "div", { class: "replay-stage" });
-    places ??= [make(stage, "div")];
     this.views = places.map((place) => new ReplayView(place));
     this.slider = make(stage, "input", { class: "replay-time", type: "range", min: 0, value: 0, "aria-label": words.moment });
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
@@ -47,10 +42,6 @@ class ReplayPlayer {
     this.buildSpeed();
     this.clock = make(this.controls, "output", { class: "replay-clock" });
     make(stage, "p", { class: "replay-note" }, words.keys);
-    const beside = make(body, "section", { class: "replay-beside" });
-    beside.hidden = this.views.length > 1;
-    make(beside, "h2", {}, words.events);
-    this.list = make(beside, "ol", { class: "replay-events" });
     this.said = make(root, "p", { class: "replay-said", role: "status" });
   }
 
@@ -86,10 +77,8 @@ class ReplayPlayer {
     this.slider.max = this.end;
     this.slider.step = Math.max(1, Math.round(this.end / 1000));
     this.buttons.first.hidden = !this.marks.length;
-    this.listed = null;
     this.resize();
-    if (this.marks.length && replays.length === 1) this.showMark();
-    else this.go(0);
+    this.go(0);
   }
 
   resize() {
@@ -198,20 +187,6 @@ class ReplayPlayer {
     this.slider.value = this.at;
     this.clock.textContent = this.milliseconds(this.at);
     this.slider.setAttribute("aria-valuetext", this.clock.textContent);
-    this.showEvents();
-  }
-
-  showEvents() {
-    const until = this.countEvents(this.at);
-    if (this.listed === until && this.list.childElementCount) return;
-    this.listed = until;
-    const shown = this.events.slice(Math.max(0, until - SHOWN), until).reverse();
-    this.list.replaceChildren();
-    for (const event of shown) {
-      const line = make(this.list, "li", event.kind === "mark" ? { "data-bad": "" } : {});
-      make(line, "time", {}, this.milliseconds(event.at));
-      make(line, "span", {}, event.replay.tell(event, this.words));
-    }
   }
 
   say(text) {
