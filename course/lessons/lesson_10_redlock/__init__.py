@@ -4,14 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from course.plan import (
-    KEEPS_OUT,
     LATE_WRITER,
     LEASES,
     ONE_ENTERS,
     PRODUCTION,
-    TRUSTED,
     TTL,
     Check,
+    Checks,
     Faults,
     Flaw,
     Plan,
@@ -35,14 +34,6 @@ NAMES = ("redis", "redis-2", "redis-3", "redis-4", "redis-5")
 """The first one has the usual name, so that a fault of "redis" hits one of the five."""
 
 CUT_OFF = {"work": LATE_WRITER, "cut_off": (4, 5)}
-LATE = {
-    "names": "ABC",
-    "gaps": (0.0, 0.1, 0.2),
-    "work": {"A": 14.0, "B": 8.0},
-    "trusts": TRUSTED,
-}
-"""A's lease ends while it works, and B has the lock when A lets go."""
-
 MINORITY = {"gaps": (0.0, 0.1), "work": {"A": 9.0}, "cut_off": (1, 2, 3)}
 """A reaches two of five, which is not enough to enter."""
 
@@ -99,7 +90,7 @@ PLAN = Plan(
         ),
         Check(MINORITY, Faults.NOTHING, (Wrong.TWO_HOLDERS,)),
         Check({"gaps": (0.0, 0.0)}, Faults.SWITCHES, ONE_ENTERS, limit=60),
-        Check(LATE, Faults.NOTHING, KEEPS_OUT),
+        Checks.LATE_RELEASE,
         *LEASES,
     ),
     clients=clients,
