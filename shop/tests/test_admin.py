@@ -8,10 +8,12 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html.parser import HTMLParser
+from io import StringIO
 
 import pytest
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Permission
+from django.core.management import call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -23,8 +25,12 @@ from locking import LockLost
 from locking.backends.redis_status import status_of
 from locking.tests.helpers import eventually
 from shop.accounts.models import User
+from shop.background import tasks
 from shop.catalogue.models import Product, Sale
 from shop.orders.models import Order
+from shop.payments import pay, refund
+from shop.payments.models import Refund
+from shop.payments.provider import PaymentDeclined
 from shop.tests.catalogue import a_buyer, a_sale, an_order
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -280,3 +286,60 @@ def test_without_redis_the_pages_say_so(admin_client, item, settings):
     answer = admin_client.post(page(item), {"reason": "stuck"}, follow=True)
     assert "Redis does not answer. Please try again." in answer.rendered_content
     assert not LogEntry.objects.exists()
+
+
+def test_pause_and_resume_actions_change_the_chosen_sales(admin_client):
+    chosen, other = a_sale(), a_sale()
+    run(admin_client, Sale, "pause", chosen)
+    assert [Sale.objects.get(pk=each.pk).paused for each in (chosen, other)] == [True, False]
+    run(admin_client, Sale, "resume", chosen)
+    assert not Sale.objects.get(pk=chosen.pk).paused
+    noted = LogEntry.objects.order_by("pk").values_list("change_message", flat=True)
+    assert list(noted) == ["Paused.", "Resumed."]
+
+
+def test_restock_form_sent_twice_adds_once(admin_client):
+    item = a_sale(stock=3).item
+    form = {"units": "5", "total": "3"}
+    for _ in range(2):
+        admin_client.post(url(Item, "restock", item.pk), form)
+    item.refresh_from_db()
+    assert (item.total, item.available) == (8, 8)
+
+
+def test_price_without_minor_units_is_saved_as_shown(admin_client):
+    sale = a_sale(currency="JPY", price=1_500)
+    where = url(Sale, "change", sale.pk)
+    form = ChangeForm("sale_form")
+    form.feed(admin_client.get(where).content.decode())
+    assert form.values["price"] == "1500"
+    admin_client.post(where, {**form.values, "limit": "7"})
+    sale.refresh_from_db()
+    assert (sale.price, sale.limit) == (1_500, 7)
+
+
+def test_retry_action_requests_failed_refunds_again(admin_client, fake_provider):
+    order = an_order(a_sale())
+    pay(order)
+
+    def refuse(call):
+        if call == "refund":
+            raise PaymentDeclined("refused")
+
+    fake_provider.before = refuse
+    refund(order)
+    fake_provider.before = lambda call: None
+    row = Refund.objects.get()
+    assert row.state == Refund.State.FAILED
+    run(admin_client, Refund, "retry", row)
+    tasks.settle_payments()
+    order.refresh_from_db()
+    assert order.status == Order.Status.REFUNDED
+
+
+@pytest.mark.parametrize(("currency", "price"), [("JPY", 1_250), ("CNY", 125_000)])
+def test_create_sale_reads_the_price_in_the_shops_currency(currency, price, settings):
+    settings.CURRENCY = currency
+    call_command("create_sale", "--price=1250", stdout=StringIO())
+    sale = Sale.objects.latest("pk")
+    assert (sale.price, sale.currency) == (price, currency)

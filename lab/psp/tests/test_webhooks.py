@@ -68,10 +68,10 @@ def post(body: bytes, signature: str) -> int:
     return answer.status_code
 
 
-def signed(body: bytes, *, ago: float = 0) -> str:
+def signed(body: bytes, *, ago: float = 0, secret: str = SECRET) -> str:
     """Sign as documented, without the provider's code."""
     at = str(int(time.time() - ago))
-    digest = hmac.new(SECRET.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+    digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"
 
 
@@ -141,10 +141,15 @@ def test_thirty_copies_at_once_have_one_effect(done, settings):
 
 
 FORGED = {
+    "other secret": lambda body: signed(body, secret="a guess"),
+    "other body": lambda body: signed(body + b" "),
+    "old": lambda body: signed(body, ago=310),
+    "from the future": lambda body: signed(body, ago=-310),
+    "none": lambda body: "",
     "other time": lambda body: signed(body).replace("t=", "t=1"),
     "nonsense": lambda body: "t=1,v1=é",
 }
-"""What stories do not send; another secret or body, and old or no signatures, they do."""
+"""Signatures that are refused."""
 NOT_UNDERSTOOD = [b"[]", b"{}", b"x", b'{"id": 1, "type": "refund.failed", "data": 1}']
 HELD_BY_NO_TABLE = {
     "NUL in id": event("evt\0"),
