@@ -119,7 +119,7 @@ class Caller:
     """A buyer who calls the API in this process, as the web server would."""
 
     def __init__(self) -> None:
-        self._sale = open_sale(stock=100, limit=100, price=99_900).pk
+        self._sale = open_sale(stock=100, limit=100, price=99_900, listed=False).pk
         [token] = create_synthetic_buyers(1)
         self._authorization = {"authorization": f"Bearer {token}"}
         self._answer = ApiHandler(WSGIHandler())

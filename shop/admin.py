@@ -130,7 +130,7 @@ class SaleAdmin(PricedAdmin):
 
     list_display = ("product", "status", "stock", "money", "limit", "window")
     list_per_page = 25
-    list_filter = ("paused", "starts_at")
+    list_filter = ("paused", "listed", "starts_at")
     list_select_related = ("product", "item")
     search_fields = ("=id", "product__name", "=item__id")
     autocomplete_fields = ("product", "item")
@@ -138,7 +138,7 @@ class SaleAdmin(PricedAdmin):
     actions = ("pause", "resume")
     fieldsets = (
         (None, {"fields": ("product", "item", "price", "currency", "limit", "hold")}),
-        ("Window", {"fields": ("starts_at", "ends_at", "paused")}),
+        ("Window", {"fields": ("starts_at", "ends_at", "paused", "listed")}),
         ("What comes back", {"fields": ("restock_cancelled", "restock_returned")}),
     )
     money = amount("price", "price")

@@ -68,7 +68,9 @@ class Shop:
         if row.strategy is None:
             return []
         return [
-            open_sale(stock=row.stock, price=PRICE, limit=LIMIT, strategy=row.strategy).pk
+            open_sale(
+                stock=row.stock, price=PRICE, limit=LIMIT, strategy=row.strategy, listed=False
+            ).pk
             for _ in range(row.items)
         ]
 

@@ -134,6 +134,7 @@ def make_sale(request: HttpRequest, *, body: schemas.SaleWanted) -> Result:
             hold=timedelta(seconds=body.hold),
             restock_cancelled=body.restock_cancelled,
             restock_returned=body.restock_returned,
+            listed=False,
         )
     except ValidationError:
         raise Refusal("invalid_request") from None

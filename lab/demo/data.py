@@ -179,7 +179,7 @@ def _sale_of(entry: Entry) -> Sale:
             "list_price": entry.list_price,
         },
     )
-    latest = Sale.objects.filter(product=product).order_by("-starts_at").first()
+    latest = Sale.objects.filter(product=product, listed=True).order_by("-starts_at").first()
     if latest is not None and not _to_be_renewed(entry, latest, database_time()):
         return latest
     sale = open_sale(

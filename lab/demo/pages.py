@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
@@ -26,10 +27,15 @@ from django.views.static import serve
 from inventory.models import OutboxMessage
 from lab.demo.data import LOGINS
 from shop import environment
+from shop.catalogue.models import Sale
 from shop.mails.rendering import Kind, message
 from shop.mails.sending import topic
 from shop.operating import headers
 from shop.orders.models import Order
+from shop.pages.sales import Offer, offers_of
+
+MAX_UNLISTED = 8
+"""Sales of load tests on the stage, of the hundreds that they leave behind."""
 
 SITE = environment.PROJECT / "site"
 
@@ -107,10 +113,16 @@ def scenes() -> list[Scene]:
 
 @require_safe
 def stage(request: HttpRequest) -> HttpResponse:
-    """Show the parts of the demo, its accounts, and a show of ten minutes."""
+    """Show the parts of the demo, its accounts, load tests' sales, and a show of ten minutes."""
     found = scenes()
-    links = {scene.picture: scene.url for scene in found}
-    return render(request, "lab/stage.html", {"scenes": found, "logins": LOGINS, **links})
+    context: dict[str, Any] = {scene.picture: scene.url for scene in found}
+    context |= {"scenes": found, "logins": LOGINS, "unlisted": unlisted()}
+    return render(request, "lab/stage.html", context)
+
+
+def unlisted() -> list[Offer]:
+    """Return the newest sales that the shop's home page leaves out, as load tests open them."""
+    return list(offers_of(Sale.objects.filter(listed=False).order_by("-pk")[:MAX_UNLISTED]))
 
 
 MAIL_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"

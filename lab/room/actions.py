@@ -117,7 +117,12 @@ class Actions:
             # It opens when the buyers have gathered, as in a proof.
             opens = timedelta(seconds=plan.gathers_in)
             opened = open_sale(
-                stock=stock, price=99_900, limit=1, strategy=strategy, starts_in=opens
+                stock=stock,
+                price=99_900,
+                limit=1,
+                strategy=strategy,
+                starts_in=opens,
+                listed=False,
             )
             sale = opened.pk
             self._room.chosen = None

@@ -68,6 +68,11 @@ class Sale(models.Model):
     starts_at = models.DateTimeField(db_default=Now())
     ends_at = models.DateTimeField()
     paused = models.BooleanField(default=False, help_text="nothing is sold while it is set")
+    listed = models.BooleanField(
+        default=True,
+        db_default=True,
+        help_text="shown on the home page; otherwise only those who have its address find it",
+    )
     hold = models.DurationField(
         default=timedelta(minutes=15),
         validators=[MaxValueValidator(MAX_HOLD)],
@@ -98,6 +103,12 @@ class Sale(models.Model):
                 condition=Q(hold__gt=timedelta(0)),
                 name="shop_sale_hold_positive",
                 violation_error_message="The time to pay (hold) must be longer than zero.",
+            ),
+        ]
+        indexes = [
+            # The home page reads from its ends: what is not over yet, and what ended last.
+            models.Index(
+                fields=["ends_at", "id"], name="shop_sale_listed_by_end", condition=Q(listed=True)
             ),
         ]
 

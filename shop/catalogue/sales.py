@@ -33,6 +33,7 @@ def open_sale(
     hold: timedelta = timedelta(minutes=15),
     restock_cancelled: bool = True,
     restock_returned: bool = True,
+    listed: bool = True,
 ) -> Sale:
     """Create a sale with an item of its own.
 
@@ -47,6 +48,7 @@ def open_sale(
         hold: time to pay.
         restock_cancelled: whether units of cancelled orders are sold again.
         restock_returned: whether units of returned orders are sold again.
+        listed: whether the home page shows it.
 
     Raises:
         ValidationError: an argument is invalid; nothing was created.
@@ -67,6 +69,7 @@ def open_sale(
             hold=hold,
             restock_cancelled=restock_cancelled,
             restock_returned=restock_returned,
+            listed=listed,
         )
         sale.full_clean()
         sale.save()

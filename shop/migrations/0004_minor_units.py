@@ -21,17 +21,19 @@ PLACES = {
 
 def multiply(apps: Any, schema_editor: Any) -> None:
     """Express prices in the minor units of ISO 4217."""
+    alias = schema_editor.connection.alias
     for places, currencies in PLACES.items():
         for model, name in (("Sale", "price"), ("Product", "list_price")):
-            rows = apps.get_model("shop", model).objects.filter(currency__in=currencies)
+            rows = apps.get_model("shop", model).objects.using(alias).filter(currency__in=currencies)
             rows.update(**{name: F(name) * 10**places})
 
 
 def divide(apps: Any, schema_editor: Any) -> None:
     """Express prices in whole units again."""
+    alias = schema_editor.connection.alias
     for places, currencies in PLACES.items():
         for model, name in (("Sale", "price"), ("Product", "list_price")):
-            rows = apps.get_model("shop", model).objects.filter(currency__in=currencies)
+            rows = apps.get_model("shop", model).objects.using(alias).filter(currency__in=currencies)
             rows.update(**{name: F(name) / 10**places})
 
 

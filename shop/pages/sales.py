@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
-from django.db.models import Case, QuerySet, Value, When
+from django.core.paginator import Page, Paginator
+from django.db.models import Case, Count, DurationField, F, Q, QuerySet, Value, When
 from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.functional import cached_property
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -25,11 +28,10 @@ from shop.pages import refusals
 from shop.pages.forms import BuyForm
 from shop.refusals import Refusal
 
-MAX_SHOWN = 24
-"""Sales on the home page; load tests leave hundreds behind."""
+SALES_PER_PAGE = 24
 
-MAX_GONE = 6
-"""Of these, past sales."""
+MAX_PAGES = 1000
+"""Pages of the home page that are looked for; a larger number is read as this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +95,86 @@ class Offer:
 
 def of(sales: Iterable[int]) -> list[Offer]:
     """Return the sales that exist, ordered by id."""
-    return list(_offers(Sale.objects.filter(pk__in=list(sales)).order_by("pk")))
+    return list(offers_of(Sale.objects.filter(pk__in=list(sales)).order_by("pk")))
 
 
-def shelves() -> list[tuple[str, list[Offer]]]:
-    """Return the sections of the home page by name, without empty ones, in one query."""
-    last = When(ends_at__lte=Now(), then=Value(2))
-    late = When(item__available=0, then=Value(1))
-    order = Case(last, late, default=Value(0))
-    offers = list(_offers(Sale.objects.order_by(order, "-starts_at", "-pk")[:MAX_SHOWN]))
+class Listed:
+    """The listed sales in the order of the home page, as a sequence for Django's `Paginator`.
+
+    First what can be bought, then what opens next, then what is sold out, then what is over. The
+    sales that are not over are few and are sorted by that; those that are over may be many, so they
+    are read in the order of their index.
+    """
+
+    def __init__(self) -> None:
+        listed = Sale.objects.filter(listed=True)
+        upcoming = Q(starts_at__gt=Now())
+        rank = Case(
+            When(upcoming, then=Value(1)),
+            When(item__available=0, then=Value(2)),
+            default=Value(0),
+        )
+        # Of those that run, the newest first: it is what most visitors come for.
+        from_start = Case(
+            When(upcoming, then=F("starts_at") - Now()),
+            default=Now() - F("starts_at"),
+            output_field=DurationField(),
+        )
+        self._current = listed.filter(ends_at__gt=Now()).order_by(rank, from_start, "-pk")
+        self._over = listed.filter(ends_at__lte=Now()).order_by("-ends_at", "-pk")
+
+    @cached_property
+    def _counts(self) -> tuple[int, int]:
+        ended = Q(ends_at__lte=Now())
+        counts = Sale.objects.filter(listed=True).aggregate(
+            current=Count("pk", filter=~ended), over=Count("pk", filter=ended)
+        )
+        return counts["current"], counts["over"]
+
+    def count(self) -> int:
+        """Return the number of listed sales."""
+        return sum(self._counts)
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __getitem__(self, part: slice) -> list[Offer]:
+        current, _ = self._counts
+        offers: list[Offer] = []
+        if part.start < current:
+            offers += offers_of(self._current[part])
+        if part.stop > current:
+            offers += offers_of(self._over[max(part.start - current, 0) : part.stop - current])
+        return offers
+
+
+@dataclass(frozen=True, slots=True)
+class Shelves:
+    """A page of the home page.
+
+    Attributes:
+        page: of Django's `Paginator`.
+        sections: its sales by the section's name, without empty sections.
+    """
+
+    page: Page[Offer]
+    sections: list[tuple[str, list[Offer]]]
+
+
+def shelves(number: int) -> Shelves:
+    """Return a page of the home page, the last one if there are fewer, in at most three queries."""
+    page = Paginator(Listed(), SALES_PER_PAGE).get_page(number)
+    offers = list(page.object_list)
     full = [
         ("on_now", _of(offers, "open", "paused")),
-        ("coming_up", _of(offers, "not_started")[::-1]),
-        ("over", _of(offers, "sold_out", "ended")[:MAX_GONE]),
+        ("coming_up", _of(offers, "not_started")),
+        ("over", _of(offers, "sold_out", "ended")),
     ]
-    return [(heading, shown) for heading, shown in full if shown]
+    return Shelves(page, [(heading, shown) for heading, shown in full if shown])
 
 
-def _offers(sales: QuerySet[Sale]) -> Iterable[Offer]:
+def offers_of(sales: QuerySet[Sale]) -> Iterable[Offer]:
+    """Return sales with their product, item and the database's time, in one query."""
     rows = sales.select_related("product", "item").annotate(now=Now(), held=held())
     return (Offer(sale, sale.now, sale.held) for sale in rows)
 
@@ -122,13 +186,23 @@ def _of(offers: Iterable[Offer], *statuses: str) -> list[Offer]:
 @require_safe
 @never_cache
 def home(request: HttpRequest) -> HttpResponse:
-    """Show the current, upcoming and past sales.
+    """Show the current, upcoming and past sales, page by page.
 
-    The sections are the same for all visitors and cached for a second, because everyone looks at
-    an opening. The template calls `shelves` when the cache is empty.
+    A page is the same for all visitors and cached for a second, because everyone looks at an
+    opening. The template calls `shelves` when the cache is empty.
     """
-    context = {"shelves": shelves, "now": database_time()}
+    number = page_number(request.GET.get("page"))
+    context = {"shelves": partial(shelves, number), "number": number, "now": database_time()}
     return render(request, "shop/home.html", context)
+
+
+def page_number(text: str | None) -> int:
+    """Return the number of a page that an address asks for: 1 for what is no number."""
+    try:
+        number = int(text or 1)
+    except ValueError:
+        return 1
+    return min(max(number, 1), MAX_PAGES)
 
 
 # Never cached, so that each visit gets a new key: a click there is a new purchase, whereas a double

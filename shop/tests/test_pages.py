@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -15,7 +16,16 @@ from django.test import Client
 from inventory.selling.cart import MAX_LINES
 from shop.catalogue.models import Sale
 from shop.orders.models import Order
-from shop.tests.catalogue import PASSWORD, a_buyer, a_sale, an_order
+from shop.pages.sales import SALES_PER_PAGE
+from shop.tests.catalogue import (
+    PASSWORD,
+    a_buyer,
+    a_sale,
+    a_sold_out_sale,
+    an_ended_sale,
+    an_order,
+    an_upcoming_sale,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,12 +50,17 @@ def test_the_home_page_of_an_empty_shop_says_so(client):
     assert "There are no sales at the moment. Please check back soon." in client.get("/").text
 
 
-def test_the_home_page_costs_two_queries_however_many_sales_there_are_and_a_sales_page_one(
-    client, django_assert_num_queries
-):
-    *_, sale = [a_sale() for _ in range(5)]
-    with django_assert_num_queries(2):
-        client.get("/")
+@pytest.mark.parametrize("page", ["", "?page=2", "?page=999999"])
+def test_home_page_queries_do_not_grow_with_the_sales(page, client, django_assert_num_queries):
+    for _ in range(SALES_PER_PAGE):
+        a_sale()
+        an_ended_sale()
+    with django_assert_num_queries(3):
+        client.get(f"/{page}")
+
+
+def test_a_sales_page_costs_one_query(client, django_assert_num_queries):
+    sale = a_sale()
     with django_assert_num_queries(1):
         client.get(sale.get_absolute_url())
 
@@ -66,13 +81,63 @@ def test_the_shelves_are_kept_for_a_second_in_each_language(client, monkeypatch)
     assert f'data-sale="{second.pk}"' in client.get("/").text
 
 
-def test_the_home_page_shows_what_can_be_bought_however_many_load_tests_ran(client):
-    wanted = a_sale()
-    for _ in range(30):
-        a_sale(stock=0)
-    text = client.get("/").text
-    assert f'data-sale="{wanted.pk}"' in text
-    assert text.count("data-sale=") == 1 + 6
+def sales_on(text):
+    return [int(sale) for sale in re.findall(r'data-sale="(\d+)"', text)]
+
+
+def test_the_home_page_shows_an_open_sale_before_many_upcoming_ones(client):
+    open_now = a_sale()
+    upcoming = [an_upcoming_sale(3600 + place) for place in range(SALES_PER_PAGE)]
+    first, second = sales_on(client.get("/").text), sales_on(client.get("/?page=2").text)
+    assert first + second == [open_now.pk, *(sale.pk for sale in upcoming)]
+    assert len(first) == SALES_PER_PAGE
+
+
+def test_the_home_page_orders_open_upcoming_sold_out_and_past_sales(client):
+    past = [a_sale(starts_in=timedelta(days=-9), lasts=timedelta(days=days)) for days in (8, 3)]
+    sold_out = a_sold_out_sale()
+    later, sooner = an_upcoming_sale(7200), an_upcoming_sale(3600)
+    older = a_sale(starts_in=timedelta(hours=-2))
+    paused, newest = a_sale(paused=True, starts_in=timedelta(hours=-1)), a_sale()
+    wanted = [newest, paused, older, sooner, later, sold_out, *past]
+    assert sales_on(client.get("/").text) == [sale.pk for sale in wanted]
+
+
+def test_each_page_of_the_home_page_has_its_own_sales(client):
+    wanted = [a_sale() for _ in range(SALES_PER_PAGE + 5)][::-1]
+    wanted += [an_ended_sale() for _ in range(SALES_PER_PAGE)][::-1]
+    pages = [client.get(f"/?page={number}").text for number in (1, 2, 3)]
+    assert [sale for page in pages for sale in sales_on(page)] == [sale.pk for sale in wanted]
+    assert ['rel="prev"' in page for page in pages] == [False, True, True]
+    assert ['rel="next"' in page for page in pages] == [True, True, False]
+    assert "Page 2 of 3" in pages[1]
+    assert "第 2 页，共 3 页" in client.get("/?page=2", headers={"Accept-Language": "zh"}).text
+
+
+@pytest.mark.parametrize(
+    ("number", "sales"),
+    [
+        ("0", SALES_PER_PAGE),
+        ("-3", SALES_PER_PAGE),
+        ("x", SALES_PER_PAGE),
+        ("", SALES_PER_PAGE),
+        ("1.5", SALES_PER_PAGE),
+        ("9" * 5000, SALES_PER_PAGE),
+        ("3", 1),
+        ("9" * 30, 1),
+    ],
+)
+def test_a_bad_page_number_shows_the_first_or_last_page(client, number, sales):
+    for _ in range(SALES_PER_PAGE + 1):
+        a_sale()
+    answer = client.get("/", {"page": number})
+    assert (answer.status_code, len(sales_on(answer.text))) == (200, sales)
+
+
+def test_an_unlisted_sale_is_sold_by_its_address_only(client, browser):
+    sale = a_sale(listed=False)
+    assert sales_on(client.get("/").text) == []
+    assert buy_by_form(browser, sale).url.startswith("/orders/")
 
 
 def test_a_visitor_signs_in_first_and_comes_back_to_the_sale(client):
@@ -121,7 +186,7 @@ def test_a_sale_that_does_not_exist_is_not_found(browser):
 def test_a_failure_is_a_friendly_page_that_needs_no_database(
     error, status, heading, buyer, monkeypatch
 ):
-    def fail():
+    def fail(number):
         raise error
 
     monkeypatch.setattr("shop.pages.sales.shelves", fail)

@@ -51,6 +51,7 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(ann, settings, tmp_
     path = f"demo/sales/{made['sale']}"
     figures = ann.get(f"{path}/figures").json()
     assert figures["item"] == made["item"]
+    assert not Sale.objects.get(pk=made["sale"]).listed
     assert (figures["available"], figures["strategy"]) == (7, "guard")
     lines = streamed(ann.get(f"{path}/snapshot")).splitlines()
     kinds = [json.loads(line)["kind"] for line in lines]

@@ -55,6 +55,15 @@ def test_every_scene_is_there_with_its_picture(client: Client):
         assert picture in ELSEWHERE or resolve(url), url
 
 
+def test_load_tests_sales_are_on_the_stage_and_not_in_the_shop(client: Client):
+    for _ in range(pages.MAX_UNLISTED + 1):
+        sale = a_sale(listed=False)
+    stage, shop = client.get("/stage/").text, client.get("/").text
+    assert stage.count('href="/sales/') == pages.MAX_UNLISTED
+    assert f'href="/sales/{sale.pk}/"' in stage
+    assert 'href="/sales/' not in shop
+
+
 def test_the_accounts_that_it_names_may_sign_in(client: Client):
     create_logins()
     text = client.get("/stage/").content.decode()

@@ -43,6 +43,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--hold", type=float, default=900, metavar="SECONDS", help="time to pay (900)"
         )
+        parser.add_argument("--unlisted", action="store_true", help="leave it out of the home page")
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, **options: Any) -> None:  # noqa: D102
@@ -59,6 +60,7 @@ class Command(BaseCommand):
                 limit=options["limit"],
                 starts_in=timedelta(seconds=options["starts_in"]),
                 hold=timedelta(seconds=options["hold"]),
+                listed=not options["unlisted"],
             )
         except ValidationError as error:
             texts = {name: " ".join(each) for name, each in error.message_dict.items()}
