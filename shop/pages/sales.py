@@ -138,7 +138,7 @@ class Listed:
     def __len__(self) -> int:
         return self.count()
 
-    def __getitem__(self, part: slice) -> list[Offer]:
+    def __getitem__(self, part: slice, /) -> list[Offer]:
         current, _ = self._counts
         offers: list[Offer] = []
         if part.start < current:
@@ -163,7 +163,9 @@ class Shelves:
 
 def shelves(number: int) -> Shelves:
     """Return a page of the home page, the last one if there are fewer, in at most three queries."""
-    page = Paginator(Listed(), SALES_PER_PAGE).get_page(number)
+    # A paginator only counts and slices, whatever the stubs say.
+    paginator: Paginator[Offer] = Paginator(Listed(), SALES_PER_PAGE)  # type: ignore[arg-type]
+    page = paginator.get_page(number)
     offers = list(page.object_list)
     full = [
         ("on_now", _of(offers, "open", "paused")),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from django.contrib.auth import authenticate
 from django.contrib.staticfiles import finders
+from django.core.cache import cache
 from django.core.management import call_command
 from django.test import Client
 from django.urls import resolve, reverse
@@ -58,6 +59,7 @@ def test_every_scene_is_there_with_its_picture(client: Client):
 def test_load_tests_sales_are_on_the_stage_and_not_in_the_shop(client: Client):
     for _ in range(pages.MAX_UNLISTED + 1):
         sale = a_sale(listed=False)
+    cache.clear()
     stage, shop = client.get("/stage/").text, client.get("/").text
     assert stage.count('href="/sales/') == pages.MAX_UNLISTED
     assert f'href="/sales/{sale.pk}/"' in stage
