@@ -21,6 +21,7 @@ from django.db.models import prefetch_related_objects
 
 from inventory import outbox
 from inventory.metrics import metrics
+from inventory.models import Reservation
 from inventory.redis import DegradableLock
 from inventory.services import Released
 from shop.orders.models import Order, OrderEvent, OrderLine, Status, lines_for_change
@@ -33,6 +34,10 @@ ORDER_LOCK = DegradableLock("order", lease=15.0, timeout=5.0, metrics_prefix="or
 updates and unique keys keep the order correct. The lease exceeds the longest answer of the
 provider. The timeout lets a second click wait for the first one's answer, which then applies to it
 too."""
+
+
+CHANGING = ("status", "amount", "refunded")
+"""The fields of an order that change after it was opened."""
 
 
 class Step(Enum):
@@ -77,9 +82,14 @@ def lock(order: int) -> str:
 
 
 def refresh(order: Order) -> None:
-    """Read an order again, with its lines."""
-    order.refresh_from_db()
-    prefetch_related_objects([order], lines_for_change())
+    """Read again what changes of an order and its lines, in two short queries."""
+    order.refresh_from_db(fields=CHANGING)
+    prefetch_related_objects([order], lines_for_change())  # if they have not been read yet
+    reservations = Reservation.objects.filter(orderline__order=order.pk)
+    rows = reservations.values_list("pk", "state", "returned")
+    now = {pk: (state, returned) for pk, state, returned in rows}
+    for line in order.lines.all():
+        line.reservation.state, line.reservation.returned = now[line.pk]
 
 
 def take(step: Step, orders: Sequence[int]) -> None:

@@ -208,6 +208,28 @@ def test_what_is_published_is_read_and_forgotten(folder):
     assert stale_tokens() == metrics.read()["stale_token"]
 
 
+def test_metrics_are_written_again_once_the_folder_is_back(folder, monkeypatch):
+    open_file, failed = os.open, threading.Event()
+
+    def open_or_note(*arguments):
+        try:
+            return open_file(*arguments)
+        except FileNotFoundError:
+            failed.set()
+            raise
+
+    monkeypatch.setattr(os, "open", open_or_note)
+    files.publish("web")
+    wait_for(lambda: list(folder.glob("*.json")))
+    away = folder.with_name("away")
+    folder.rename(away)
+    [path] = away.glob("*.json")
+    path.unlink()
+    assert failed.wait(60)
+    away.rename(folder)
+    wait_for(lambda: list(folder.glob("*.json")))
+
+
 def test_a_file_that_is_being_written_is_read_again_and_one_left_half_written_is_not(
     folder, monkeypatch
 ):

@@ -14,6 +14,7 @@ from django.http import Http404
 from django.test import Client
 
 from inventory.selling.cart import MAX_LINES
+from shop import orders
 from shop.catalogue.models import Sale
 from shop.orders.models import Order
 from shop.pages.sales import SALES_PER_PAGE
@@ -285,3 +286,20 @@ def test_a_language_that_is_no_longer_offered_becomes_the_default(client, settin
     client.cookies["django_language"] = "zh-hans"
     settings.LANGUAGES = [("en", "English")]
     assert '<html lang="en">' in client.get("/").text
+
+
+@pytest.mark.parametrize(
+    ("wrote", "said"), [(False, "nothing was done"), (True, "not known yet whether that was done")]
+)
+def test_change_by_form_says_whether_it_may_be_done(wrote, said, browser, buyer, monkeypatch):
+    order = an_order(a_sale(), buyer)
+    cancel = orders.cancel
+
+    def fail(order, part):
+        if wrote:
+            cancel(order, part)
+        raise OperationalError
+
+    monkeypatch.setattr(orders, "cancel", fail)
+    page = browser.post(f"/orders/{order.pk}/cancel/", follow=True)
+    assert (page.status_code, said in page.text) == (200, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -63,8 +63,8 @@ def test_an_event_during_a_second_request_is_its_answer(sale, fake_provider, mon
     payments.pay(mine)
     read, news = Order.refresh_from_db, [fake_provider]
 
-    def read_before_the_news(order: Order) -> None:
-        read(order)
+    def read_before_the_news(order: Order, fields: Sequence[str] | None = None) -> None:
+        read(order, fields=fields)
         while news:
             deliver(news.pop())
 
