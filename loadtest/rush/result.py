@@ -98,9 +98,17 @@ class RushResult:
             )
         elif self.rounds:
             yield "an untrue “sold out”, unless units were left at the end"
+        unclear = sum(each.refused_otherwise for each in offering)
+        if unclear:
+            yield (
+                f"whether {counted(unclear, 'refusal')} were true, although there was enough: they "
+                "do not say “sold out” and nothing else"
+            )
         cancelled = sum(len(each.bought.orders) for each in self.rounds if each.gives_back)
         if cancelled:
             yield f"a cancellation that goes wrong less often than once in {_rarest(cancelled)}"
+        if any(each.gives_back and each.final.available is None for each in self.rounds):
+            yield "whether cancelled units came back: the shop keeps no figure of what is left"
         if any(each.waited_for_carts for each in self.rounds):
             yield (
                 "a “sold out” that came too early while few units were left: a cart or a checkout "

@@ -90,6 +90,11 @@ class Round:
         return ", ".join(f"{times} × {what}" for what, times in self._buyers.unknown.most_common(4))
 
     @property
+    def refused_otherwise(self) -> int:
+        """How many buyers were refused in other words than “sold out”."""
+        return sum(isinstance(each, Refused) and each.reason != SOLD_OUT for each in self.last)
+
+    @property
     def gives_back(self) -> bool:
         """Whether its orders are cancelled."""
         return self.plan.scene is Level.CANCEL

@@ -493,6 +493,25 @@ def test_rush_says_what_it_could_not_have_seen(tmp_path: Path) -> None:
     assert result.to_json()["not_seen"] == list(result.not_seen)
 
 
+class RefusesInItsOwnWords(Adapter):
+    levels = frozenset({Level.STOCK, Level.CANCEL})
+
+    def outcome(self, sale: str, buyer: str, response: Response) -> Outcome:
+        outcome = super().outcome(sale, buyer, response)
+        return Refused("no luck") if isinstance(outcome, Refused) else outcome
+
+    def books(self, sale: str) -> Books:
+        return replace(super().books(sale), available=None)
+
+
+def test_rush_says_what_no_figure_and_no_reason_leave_open(tmp_path: Path) -> None:
+    with in_thread(Server(0, tmp_path, guarded=True, fault=Fault.REFUSES_SOME)) as server:
+        result = rush(RefusesInItsOwnWords(server.url), server.url, enough=True)
+    seen = "\n".join(result.not_seen)
+    assert "10 refusals were true, although there was enough" in seen
+    assert "whether cancelled units came back" in seen
+
+
 class Misunderstood(StockOnly):
     """An adapter whose last step leads to the shop's sign-in."""
 
