@@ -50,11 +50,9 @@ class Row:
         name: in the table.
         server: what answers.
         strategy: of the sales; empty for a peer, which has one; None without a sale.
-        stock: units of each sale.
+        stock: units of the sale.
         expected: status of a correct answer.
         concurrency: connections.
-        items: sales, each of an item of its own, among which buyers choose evenly.
-        units: per purchase.
     """
 
     name: str
@@ -63,8 +61,6 @@ class Row:
     strategy: str | None = None
     stock: int = ENOUGH_STOCK
     expected: int = 201
-    items: int = 1
-    units: int = 1
 
     def __str__(self) -> str:
         return f"{self.name}, {self.concurrency} connections"

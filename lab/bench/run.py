@@ -32,7 +32,6 @@ class Sample:
         errors: answers with another status than expected, and requests without an answer.
         oversold: units, by the audit.
         lost: confirmed orders that do not exist, or orders that were never confirmed.
-        batch: purchases per transaction; 0 if unknown.
         worker_mb: memory of the largest web worker.
         web_us, database_us, redis_us: CPU time per right answer, in microseconds.
     """
@@ -46,7 +45,6 @@ class Sample:
     web_us: float
     database_us: float
     redis_us: float
-    batch: float = 0.0
     worker_mb: float = 0.0
 
 
@@ -69,9 +67,7 @@ class Measured:
         return {
             "name": self.row.name,
             "concurrency": self.row.concurrency,
-            "items": self.row.items,
-            "units": self.row.units,
-            **{name: self.median(name) for name in ("rps", "p50_ms", "p99_ms", "batch")},
+            **{name: self.median(name) for name in ("rps", "p50_ms", "p99_ms")},
             **{name: self._sum(name) for name in ("errors", "oversold", "lost")},
             "worker_mb": round(max(sample.worker_mb for sample in self.samples), 1),
             **{name: self.median(name) for name in ("web_us", "database_us", "redis_us")},
@@ -114,7 +110,7 @@ class Bench:
         load = client.run(
             "127.0.0.1",
             target.stack.port,
-            purchases(sales or [1], target.tokens, row.units),
+            purchases(sales or [1], target.tokens),
             connections=row.concurrency,
             seconds=self._seconds,
             timeout=DRAIN,
@@ -132,7 +128,6 @@ class Bench:
             oversold=changed.oversold,
             lost=_lost(row, changed.orders, right, load.errors),
             **{f"{name}_us": (used - before[name]) * share for name, used in after.items()},
-            batch=round(changed.orders / max(changed.transactions, 1), 1),
             worker_mb=worker_megabytes(target.stack),
         )
 
@@ -146,15 +141,14 @@ def _lost(row: Row, orders: int, right: int, unanswered: int) -> int:
     return max(expected - orders, 0) + max(orders - expected - unanswered, 0)
 
 
-def purchases(sales: Sequence[int], tokens: Sequence[str], units: int = 1) -> Iterator[bytes]:
+def purchases(sales: Sequence[int], tokens: Sequence[str]) -> Iterator[bytes]:
     """Yield purchases without end, by these buyers in turn.
 
     Args:
         sales: ids; each purchase is in one of them, at random.
         tokens: the buyers'.
-        units: per purchase.
     """
-    body = f'{{"quantity": {units}}}'
+    body = '{"quantity": 1}'
     starts = [
         f"POST /api/v1/sales/{sale}/orders HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"

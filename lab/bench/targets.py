@@ -15,7 +15,6 @@ from django.db import connection
 from development.embedded import ServerUrls
 from development.leftovers import private_folder
 from inventory.audit import audit
-from inventory.models import StockMovement
 from inventory.redis import client
 from lab.bench.peers import common
 from lab.bench.rows import BARE, PEERS, Row, Server
@@ -37,18 +36,13 @@ PRICE, LIMIT = 99_900, 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What was sold: orders, units that are sold and still for sale, and transactions."""
+    """What was sold: orders, and units that are sold and still for sale."""
 
     orders: int
     oversold: int
-    transactions: int = 0
 
     def __sub__(self, earlier: Books) -> Books:
-        return Books(
-            self.orders - earlier.orders,
-            self.oversold - earlier.oversold,
-            self.transactions - earlier.transactions,
-        )
+        return Books(self.orders - earlier.orders, self.oversold - earlier.oversold)
 
 
 class Shop:
@@ -64,15 +58,13 @@ class Shop:
         self.tokens: Sequence[str] = create_synthetic_buyers(BUYERS)
 
     def open_sales(self, row: Row) -> list[int]:
-        """Return the ids of new sales for a row."""
+        """Return the id of a new sale for a row; none for a row without a sale."""
         if row.strategy is None:
             return []
-        return [
-            open_sale(
-                stock=row.stock, price=PRICE, limit=LIMIT, strategy=row.strategy, listed=False
-            ).pk
-            for _ in range(row.items)
-        ]
+        sale = open_sale(
+            stock=row.stock, price=PRICE, limit=LIMIT, strategy=row.strategy, listed=False
+        )
+        return [sale.pk]
 
     def books(self, sales: Sequence[int]) -> Books:
         """Audit these sales."""
@@ -83,10 +75,7 @@ class Shop:
             for book in audit(list(items)).items
         ]
         orders = OrderLine.objects.filter(sale__in=sales).count()
-        # A transaction has a movement per item, all of them written at the same time.
-        sold = StockMovement.objects.filter(item__in=list(items), reason="sale")
-        transactions = sold.values("created").distinct().count()
-        return Books(orders, sum(units for units in over if units > 0), transactions)
+        return Books(orders, sum(units for units in over if units > 0))
 
 
 class Peer:
@@ -105,12 +94,11 @@ class Peer:
         self.tokens: Sequence[str] = [common.issue(buyer, key) for buyer in newest]
 
     def open_sales(self, row: Row) -> list[int]:
-        """Return the ids of new sales for a row."""
+        """Return the id of a new sale for a row; none for a row without a sale."""
         with connection.cursor() as cursor:
             cursor.execute(
-                "INSERT INTO peer_sale (price, stock, available) "
-                "SELECT %s, %s, %s FROM generate_series(1, %s) RETURNING id",
-                [PRICE, row.stock, row.stock, row.items],
+                "INSERT INTO peer_sale (price, stock, available) VALUES (%s, %s, %s) RETURNING id",
+                [PRICE, row.stock, row.stock],
             )
             return [sale for (sale,) in cursor.fetchall()]
 

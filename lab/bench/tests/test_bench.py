@@ -115,12 +115,10 @@ def test_peers_sell_exactly_their_stock(urls: ServerUrls, name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.django_db(transaction=True)
-def test_rows_buy_several_units_of_several_items_or_do_nothing(
-    urls: ServerUrls, settings: Any
-) -> None:
+def test_rows_buy_from_a_sale_or_do_nothing(urls: ServerUrls, settings: Any) -> None:
     settings.PAYMENT_PROVIDER = ""  # one may run for another test
     wanted = [
-        Row("combining", 4, strategy="combining", items=3, units=10),
+        Row("combining", 4, strategy="combining"),
         *(row for row in rows(4, 0) if row.name in ("noop", "noop_api")),
     ]
     with ExitStack() as cleanup:
@@ -131,10 +129,7 @@ def test_rows_buy_several_units_of_several_items_or_do_nothing(
         figures = each.to_json()
         assert figures["rps"] > 0
         assert (figures["errors"], figures["oversold"], figures["lost"]) == (0, 0, 0)
-    assert measured[0].to_json()["batch"] >= 1
-    sold = Item.objects.all()
-    assert all(item.reserved % 10 == 0 and item.reserved > 0 for item in sold)
-    assert len(sold) == 3
+    assert Item.objects.get().reserved > 0
     assert examine().problems == []
 
 
