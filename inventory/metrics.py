@@ -20,6 +20,7 @@ from inventory.outcomes import (
     Granted,
     KeyReused,
     LimitReached,
+    NotOpened,
     OutcomeUnknown,
     SoldOut,
 )
@@ -195,6 +196,8 @@ def count_purchase(strategy: str, since: float, outcome: object) -> None:
     """
     if isinstance(outcome, Granted) and outcome.replayed:
         name = "replayed"
+    elif isinstance(outcome, NotOpened):
+        name = OUTCOMES[Declined]
     else:
         # A purchase that was made must not fail for want of a name.
         failed = isinstance(outcome, BaseException)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -46,12 +46,15 @@ class Granted:
         reservation: id of the reservation.
         replayed: the key had been granted before; this call took nothing.
         opened: the result of the shop's `on_granted`; None for a replay.
+        final: set by `on_granted` if nothing is awaited, such as a payment: the reservation is
+            written as confirmed, and never expires.
     """
 
     purchase: Purchase
     reservation: int
     replayed: bool = False
     opened: Any = None
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,24 @@ class Declined(Exception):
     def __init__(self, scopes: Collection[int]) -> None:
         super().__init__(f"declined in scope {sorted(scopes)}")
         self.scopes = frozenset(scopes)
+
+
+class NotOpened(Exception):
+    """Base of the exceptions by which `on_granted` refuses one purchase: an answer, no failure."""
+
+
+class PurchasesRefused(NotOpened):
+    """Raised by `on_granted` to refuse single purchases, each with an exception of its own.
+
+    The other purchases of the batch are tried again without them.
+
+    Attributes:
+        errors: the exception for each refused purchase, by id of its reservation.
+    """
+
+    def __init__(self, errors: Mapping[int, NotOpened]) -> None:
+        super().__init__(f"refused {len(errors)} purchases")
+        self.errors = dict(errors)
 
 
 class NoSuchItem(LookupError):

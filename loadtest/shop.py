@@ -49,8 +49,9 @@ class Sold:
 SOLD_OUT = "sold_out"
 """The reason of a refusal that says: no unit is left, and nothing else. An adapter that can tell
 this from other refusals is judged by whether it was true (P7, P8). Further reasons that mean
-something: `limit_reached`, `not_started`, `paused`, `ended`, `not_found`, `busy`, `rate_limited`,
-`payment_declined`, `idempotency_key_reused`, and `order_` with a status of the order."""
+something: `limit_reached`, `price_changed`, `not_started`, `paused`, `ended`, `not_found`, `busy`,
+`rate_limited`, `payment_declined`, `idempotency_key_reused`, and `order_` with a status of the
+order."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from shop.accounts.models import User
 from shop.audit.report import Alert
 from shop.catalogue.models import Product, Sale
 from shop.catalogue.sale_cache import why_closed
-from shop.money import plain, to_major, to_minor
+from shop.money import MAX_AMOUNT, plain, to_major, to_minor
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.payments.models import Discrepancy, Payment, Refund
 
@@ -82,6 +82,15 @@ class SaleForm(PriceForm):
 
     priced = "price"
     price = forms.DecimalField(min_value=0, help_text="of a unit")
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a price at which the units that a buyer may have cost more than can be counted."""
+        cleaned = super().clean()
+        price = cleaned.get("price", self.instance.price)
+        limit = cleaned.get("limit", self.instance.limit)
+        if "price" not in self.errors and price and limit and price * limit > MAX_AMOUNT:
+            self.add_error("price", f"{limit} units, the limit per buyer, would cost too much.")
+        return cleaned
 
 
 def amount(name: str, description: str) -> Any:

@@ -25,12 +25,14 @@ from inventory.outcomes import (
     LimitReached,
     NoSuchItem,
     OutcomeUnknown,
+    PurchasesRefused,
     SoldOut,
 )
 from inventory.selling.cart import MAX_LINES, LineRefused, line_keys
 from shop.accounts.models import User
 from shop.catalogue.sale_cache import CachedSale, NoSuchSale, availability_cache, sale_cache
-from shop.orders import Opened, open_cart, open_orders
+from shop.money import MAX_AMOUNT
+from shop.orders import AmountTooLarge, Opened, PriceChanged, open_cart, open_orders
 from shop.orders.details import DetailedPurchase, Details, complete
 from shop.orders.models import Order
 from shop.refusals import Refusal
@@ -43,7 +45,16 @@ MAX_BUYERS = 50_000
 
 NO_DETAILS: Details = {}
 
-RESERVATION_ERRORS = (Declined, Busy, OutcomeUnknown, NoSuchItem, IntegrityError)
+RESERVATION_ERRORS = (
+    AmountTooLarge,
+    Busy,
+    Declined,
+    IntegrityError,
+    NoSuchItem,
+    OutcomeUnknown,
+    PriceChanged,
+    PurchasesRefused,
+)
 """Errors of a reservation that become refusals."""
 
 
@@ -68,7 +79,15 @@ class Wanted:
     quantity: int
 
 
-def buy(sale: int, buyer: int, key: UUID, quantity: int, details: Details = NO_DETAILS) -> Bought:
+def buy(
+    sale: int,
+    buyer: int,
+    key: UUID,
+    quantity: int,
+    details: Details = NO_DETAILS,
+    *,
+    expected_amount: int | None = None,
+) -> Bought:
     """Buy units in a sale.
 
     Args:
@@ -77,6 +96,8 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int, details: Details = NO_D
         key: the buyer's idempotency key.
         quantity: units.
         details: what the buyer states with the order.
+        expected_amount: what the buyer expects the order to cost at most, in minor units. A higher
+            price is refused as `price_changed`, a lower one is sold at the lower. None: any price.
 
     Raises:
         Refusal: with its code.
@@ -90,9 +111,12 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int, details: Details = NO_D
         *(cached.item, sale, buyer, key, quantity, cached.limit, cached.hold),
         trace=hooks.current(),
         details=details,
+        expected_amount=expected_amount,
     )
     if (closed := cached.closed()) is not None:
         return _replay_or_refuse([purchase], Refusal(closed))
+    if (why := _why_too_much([purchase], [cached])) is not None:
+        return _replay_or_refuse([purchase], why)
     try:
         outcome = services.reserve(purchase, open_orders)
     except RESERVATION_ERRORS as error:
@@ -107,7 +131,12 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int, details: Details = NO_D
 
 
 def check_out(
-    buyer: int, key: UUID, wanted: Sequence[Wanted], details: Details = NO_DETAILS
+    buyer: int,
+    key: UUID,
+    wanted: Sequence[Wanted],
+    details: Details = NO_DETAILS,
+    *,
+    expected_amount: int | None = None,
 ) -> Bought:
     """Buy all lines of a cart in one order, or none.
 
@@ -116,6 +145,7 @@ def check_out(
         key: the buyer's idempotency key for the whole cart.
         wanted: the lines, each of a different sale, in any order.
         details: what the buyer states with the order.
+        expected_amount: of the whole order; as for `buy`.
 
     Raises:
         Refusal: with its code, and the line's `sale`.
@@ -134,12 +164,15 @@ def check_out(
         DetailedPurchase(
             *(cached.item, line.sale, buyer, each, line.quantity, cached.limit, hold),
             details=details,
+            expected_amount=expected_amount,
         )
         for line, cached, each in zip(lines, sales, line_keys(key, len(lines)), strict=True)
     ]
     for cached in sales:
         if (closed := cached.closed()) is not None:
             return _replay_or_refuse(purchases, Refusal(closed, sale=cached.sale))
+    if (why := _why_too_much(purchases, sales)) is not None:
+        return _replay_or_refuse(purchases, why)
     try:
         outcome = services.reserve_many(purchases, open_cart)
     except RESERVATION_ERRORS as error:
@@ -167,6 +200,35 @@ def _cached(sale: int, line: int | None = None) -> CachedSale:
         raise Refusal("busy") from error
 
 
+def _why_too_much(
+    purchases: Sequence[DetailedPurchase], sales: Sequence[CachedSale]
+) -> Refusal | None:
+    """Return why an order is not worth trying at its price: it would be refused in the end.
+
+    Only refusals cost a query here: the cached price may be older than the one the buyer saw, so
+    the sales are read again. Whether an order is opened is decided by the price that its own
+    transaction reads.
+    """
+    amount, expected = _amount(purchases, sales), purchases[0].expected_amount
+    if amount <= (MAX_AMOUNT if expected is None else expected):
+        return None
+    try:
+        amount = _amount(purchases, [sale_cache().refresh(each.sale) for each in sales])
+    except NoSuchSale:
+        return Refusal("not_found")
+    except (OperationalError, InterfaceError):
+        return Refusal("busy")
+    if amount > MAX_AMOUNT:
+        return Refusal("amount_too_large")
+    if expected is not None and amount > expected:
+        return Refusal("price_changed", amount=amount)
+    return None
+
+
+def _amount(purchases: Sequence[DetailedPurchase], sales: Sequence[CachedSale]) -> int:
+    return sum(cached.price * each.quantity for each, cached in zip(purchases, sales, strict=True))
+
+
 def _refusal(
     outcome: SoldOut | LimitReached | KeyReused, item: int, line: int | None = None
 ) -> Refusal:
@@ -183,6 +245,13 @@ def _not_sold(error: Exception, buyer: int, *, cart: bool = False) -> Refusal:
     if isinstance(error, Declined):
         sale = min(error.scopes)
         return _why_declined(sale, line=sale if cart else None)
+    if isinstance(error, PurchasesRefused):
+        # Of a strategy that sells one purchase per transaction.
+        [error] = error.errors.values()
+    if isinstance(error, PriceChanged):
+        return Refusal("price_changed", amount=error.amount)
+    if isinstance(error, AmountTooLarge):
+        return Refusal("amount_too_large")
     if isinstance(error, Busy):
         return Refusal("busy")
     if isinstance(error, OutcomeUnknown):

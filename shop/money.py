@@ -17,6 +17,9 @@ from django.core.exceptions import ValidationError
 from iso4217 import Currency
 from msgspec import Meta, Struct
 
+MAX_AMOUNT = 2**63 - 1
+"""The largest amount that a column can hold, in minor units."""
+
 DECIMALS = {each.code: each.exponent for each in Currency if each.exponent is not None}
 """Decimal places by currency, of ISO 4217. It has codes without any: metals, units of account."""
 
@@ -65,11 +68,15 @@ def to_minor(amount: Decimal, currency: str) -> int:
     """Convert an amount in major units, such as 9.50, to minor units, such as 950.
 
     Raises:
-        ValueError: it has more decimal places than the currency.
+        ValueError: it has more decimal places than the currency, or is too large to be stored.
     """
+    if not amount.is_finite() or (amount and amount.adjusted() > 18):
+        raise ValueError(f"{amount} {currency} is too large")
     units = amount.scaleb(decimals(currency))
     if units != units.to_integral_value():
         raise ValueError(f"{currency} has no amount of {amount}")
+    if abs(units) > MAX_AMOUNT:
+        raise ValueError(f"{amount} {currency} is too large")
     return int(units)
 
 

@@ -41,6 +41,9 @@ PROBLEMS: dict[str, Problem] = {
     "method_not_allowed": Problem(405, _("This method is not allowed here.")),
     "too_large": Problem(413, _("The request body is too large.")),
     "invalid_quantity": Problem(422, _("The quantity must be a whole number from 1 to 1000.")),
+    "amount_too_large": Problem(
+        422, _("The order's total is too large. Choose a smaller quantity.")
+    ),
     "invalid_request": Problem(422, _("A field of the request is missing or invalid.")),
     "invalid_cart": Problem(
         422,
@@ -57,6 +60,10 @@ PROBLEMS: dict[str, Problem] = {
     "paused": Problem(403, _("This sale is paused.")),
     "sold_out": Problem(409, _("Sold out.")),
     "limit_reached": Problem(409, _("You have reached the purchase limit for this sale.")),
+    "price_changed": Problem(
+        409,
+        _("The price is higher now than when you looked. Send the new amount to accept it."),
+    ),
     "ended": Problem(410, _("This sale has ended.")),
     # the load
     "rate_limited": Problem(

@@ -29,6 +29,8 @@ from inventory.selling.commit import committing, execute_and_commit
 from inventory.selling.rules import Decision, Known, decide
 from inventory.sql import Insert, Statement
 
+HELD, CONFIRMED = Reservation.State.HELD.value, Reservation.State.CONFIRMED.value
+
 # A plain FOR UPDATE would also block the foreign-key checks of other transactions. In order of id,
 # as wherever several items are locked, or two transactions could wait for each other.
 ITEMS: LiteralString = """
@@ -57,6 +59,7 @@ LOCK_AND_LOOK: LiteralString = ITEMS + LOCKED + REQUESTS
 RESERVATION = {
     **{name: name for name in ("id", "item", "scope", "buyer", "key", "quantity")},
     "token": "%(token)s",
+    "state": "state",
     "deadline": "now() + make_interval(secs => hold)",
 }
 
@@ -67,7 +70,7 @@ RESERVE = Statement(
 WITH request AS (
     SELECT *, ordinality AS position FROM ROWS FROM (json_to_recordset(%(rows)s) AS (
         id bigint, item bigint, scope bigint, buyer bigint, key uuid, quantity int, allowed int,
-        hold float8
+        hold float8, state text
     )) WITH ORDINALITY
 ), counted AS (
     INSERT INTO inventory_buyerquota AS quota (scope, buyer, used, allowed)
@@ -273,6 +276,7 @@ def taking(
                 "quantity": each.quantity,
                 "allowed": each.limit,
                 "hold": each.hold.total_seconds(),
+                "state": CONFIRMED if grant.final else HELD,
             }
         )
     take = guard.to_take(units, StockMovement.Reason.SALE, token)

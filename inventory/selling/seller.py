@@ -32,6 +32,7 @@ from inventory.outcomes import (
     Outcome,
     OutcomeUnknown,
     Purchase,
+    PurchasesRefused,
     PurchaseTicket,
     SoldOut,
     fail,
@@ -226,6 +227,8 @@ class Seller:
             fail(tickets, error)
         except Declined as declined:
             self._sell_without(declined, key, tickets, token)
+        except PurchasesRefused as refused:
+            self._sell_to_others(refused, key, tickets, token)
         except Exception as error:  # noqa: BLE001  # each buyer gets their own error
             if len(tickets) == 1:
                 tickets[0].answer = error
@@ -254,6 +257,32 @@ class Seller:
         if not turned_away:
             raise AssertionError("declined, but none of these") from declined
         fail(turned_away, declined)
+        if others:
+            self._sell_or_split(key, others, token)
+
+    def _sell_to_others(
+        self,
+        refused: PurchasesRefused,
+        key: QueueKey,
+        tickets: Sequence[PurchaseTicket],
+        token: int | None,
+    ) -> None:
+        """Give each refused purchase its error, and sell to the others.
+
+        A repeat of a refused key in the same batch is tried again: it may be an order's first.
+        """
+        others: list[PurchaseTicket] = []
+        for ticket in tickets:
+            answer = ticket.answer
+            error = None
+            if isinstance(answer, Granted) and not answer.replayed:
+                error = refused.errors.get(answer.reservation)
+            if error is None:
+                others.append(ticket)
+            else:
+                fail([ticket], error)
+        if len(others) == len(tickets):
+            raise AssertionError("refused, but none of these") from refused
         if others:
             self._sell_or_split(key, others, token)
 

@@ -124,6 +124,8 @@ class SinglePurchase(OnePerTransaction):
         )
         granted = Granted(purchase, reservation.pk)
         [granted.opened] = on_granted([granted])
+        if granted.final:
+            Reservation.objects.filter(pk=reservation.pk).update(state=Reservation.State.CONFIRMED)
         return granted
 
     @abstractmethod

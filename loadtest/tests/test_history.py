@@ -44,6 +44,7 @@ from loadtest.tests.busy_run import sold_out_run
         (201, "", None, INFO),
         (200, "", None, INFO),
         *((status, "", None, FAIL) for status in (400, 401, 403, 404, 409, 410, 422, 429)),
+        (409, "price_changed", None, FAIL),
         (503, "busy", None, FAIL),
         (503, "outcome_unknown", None, INFO),
         (503, "", None, INFO),

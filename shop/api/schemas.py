@@ -23,6 +23,16 @@ Units = Annotated[int, Meta(ge=1, le=MAX_UNITS, description="Units.")]
 Count = Annotated[int, Meta(ge=0)]
 Moment = Annotated[datetime, Meta(tz=True)]
 
+Expected = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=2**63 - 1,
+        description="What the whole order may cost, in the currency's minor unit. A higher price "
+        "is refused with `price_changed`; a lower one is sold at the lower. Left out: any price.",
+    ),
+]
+
 Text = Annotated[str, Meta(min_length=1, max_length=1000, pattern=details.NO_NUL)]
 
 Key = Annotated[
@@ -69,6 +79,7 @@ class Purchase(Request, Details):
     codes: ClassVar[dict[str, str]] = {"quantity": "invalid_quantity"}
 
     quantity: Units
+    expected_amount: Expected | UnsetType = UNSET
 
 
 class CartLine(Request):
@@ -91,6 +102,7 @@ class Cart(Request, Details):
         list[CartLine],
         Meta(min_length=1, max_length=MAX_LINES, description="Each of another sale."),
     ]
+    expected_amount: Expected | UnsetType = UNSET
 
 
 class Part(Request):
@@ -199,6 +211,16 @@ class Problem(Document, omit_defaults=True):
     left: Annotated[Count, Meta(description="Units that the buyer may still have.")] | UnsetType = (
         UNSET
     )
+    amount: (
+        Annotated[
+            Count,
+            Meta(
+                description="What the whole order would cost now, in the minor unit: the "
+                "`expected_amount` that accepts it."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     sale: Annotated[Id, Meta(description="Which line it is about.")] | UnsetType = UNSET
     may_come_back: (
         Annotated[bool, Meta(description="Unpaid orders' units may go back on sale.")] | UnsetType

@@ -52,8 +52,18 @@ buys = partial(
     key="required",
     answers=BOUGHT,
     problems=(
-        *("not_found", "not_started", "paused", "ended", "sold_out", "limit_reached"),
-        *("invalid_quantity", "idempotency_key_reused", "rate_limited", "busy"),
+        "not_found",
+        "not_started",
+        "paused",
+        "ended",
+        "sold_out",
+        "limit_reached",
+        "price_changed",
+        "amount_too_large",
+        "invalid_quantity",
+        "idempotency_key_reused",
+        "rate_limited",
+        "busy",
     ),
 )
 changes = partial(Operation, method="POST", tag="Orders", share=ORDERS, buyer=True, answers=CHANGED)
@@ -65,9 +75,11 @@ def place_order(
 ) -> Result:
     """Buy in a sale.
 
-    Reserves the units and opens an order, or neither. What is answered has been committed.
+    Reserves the units and opens an order, or neither. What is answered has been committed. An order
+    of 0.00 is paid at once.
     """
-    return _bought(buy(sale, buyer, key, body.quantity, _details(body)))
+    expected = _expected(body)
+    return _bought(buy(sale, buyer, key, body.quantity, _details(body), expected_amount=expected))
 
 
 @buys(body=schemas.Cart)
@@ -80,7 +92,8 @@ def place_cart(request: HttpRequest, *, buyer: int, key: UUID, body: schemas.Car
     as namespace.
     """
     wanted = [Wanted(line.sale, line.quantity) for line in body.lines]
-    return _bought(check_out(buyer, key, wanted, _details(body)))
+    bought = check_out(buyer, key, wanted, _details(body), expected_amount=_expected(body))
+    return _bought(bought)
 
 
 @Operation(
@@ -278,6 +291,10 @@ def order_document(order: Order | Opened) -> schemas.Order:
 
 def _details(body: schemas.Details) -> dict[str, Any]:
     return {name: getattr(body, name) for name in Order.DETAILS}
+
+
+def _expected(body: schemas.Purchase | schemas.Cart) -> int | None:
+    return None if body.expected_amount is UNSET else body.expected_amount
 
 
 def _bought(bought: Bought) -> Result:

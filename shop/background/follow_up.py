@@ -49,7 +49,12 @@ def _settled(payload: Any) -> None:
 
 
 def _paid(payload: Any) -> None:
-    _mails(Kind.PAID)(payload)
+    found = payload["orders"]
+    if settings.PAYMENT_PROVIDER:
+        # One that was free from the beginning: its confirmation says all.
+        found = Order.objects.filter(pk__in=found, lines__amount__gt=0).distinct()
+        found = list(found.values_list("pk", flat=True))
+    _mails(Kind.PAID)({**payload, "orders": found})
     _settled(payload)
 
 

@@ -113,6 +113,7 @@ def message(kind: Kind, order: Order, others: Sequence[Order] = ()) -> EmailMult
         The mail, which has no recipient if the buyer has no address that mails can go to.
     """
     texts = [_texts(code, kind, order) for code, _name in settings.LANGUAGES]
+    to_pay = kind == Kind.CONFIRMATION and not _is_free(order)
     context = {
         "order": order,
         "lines": order.lines.all(),
@@ -122,9 +123,9 @@ def message(kind: Kind, order: Order, others: Sequence[Order] = ()) -> EmailMult
         "texts": texts,
         "details": _details(order),
         "link": settings.PUBLIC_URL and settings.PUBLIC_URL + order.get_absolute_url(),
-        "to_pay": kind == Kind.CONFIRMATION,
+        "to_pay": to_pay,
         "pay_before": _deadline(order),
-        "tone": TONES[kind],
+        "tone": TONES[Kind.PAID] if _is_free(order) else TONES[kind],
     }
     with override(settings.LANGUAGE_CODE):  # amounts are the same from whatever process
         text = render_to_string("mail/mail.txt", context)
@@ -166,13 +167,21 @@ def notices(order: Order) -> list[tuple[str, str]]:
     """
     kinds = [Kind.CONFIRMATION] if settings.PAYMENT_PROVIDER else []
     kinds += [OCCASIONS[event.kind] for event in order.events.all() if event.kind in OCCASIONS]
-    return [_sentences(kind, order) for kind in dict.fromkeys(kinds)]
+    # The first and the second of a free order say the same.
+    return list(dict.fromkeys(_sentences(kind, order) for kind in kinds))
+
+
+def _is_free(order: Order) -> bool:
+    """Return whether there is nothing to pay, so that the order was confirmed at once."""
+    return not order.amount and order.status in {Order.Status.PAID, Order.Status.FULFILLED}
 
 
 def _sentences(kind: Kind, order: Order) -> tuple[str, str]:
     """Return heading and text of a mail in the current language."""
     others = {} if settings.PAYMENT_PROVIDER else WITHOUT_PAYMENTS
     heading, body = others.get(kind, TEXTS[kind])
+    if _is_free(order) and kind in {Kind.CONFIRMATION, Kind.PAID}:
+        heading, body = WITHOUT_PAYMENTS[Kind.PAID]
     values = {
         "number": order.pk,
         "contents": order.contents,
@@ -196,7 +205,7 @@ def _texts(language: str, kind: Kind, order: Order) -> dict[str, Any]:
             "pay_before": gettext("Pay before"),
             "refunded": gettext("Refunded"),
             "button": gettext("Pay now")
-            if kind == Kind.CONFIRMATION
+            if kind == Kind.CONFIRMATION and not _is_free(order)
             else gettext("View your order"),
             "why": gettext("You receive this email because of your order with us."),
         }

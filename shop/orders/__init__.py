@@ -1,13 +1,22 @@
 """Orders: created with their reservations, then fulfilled, cancelled or expired."""
 
 from shop.orders.cancellation import Part, cancel, expire, expire_those, split_on_error
-from shop.orders.creation import OPENED, Opened, open_cart, open_orders
+from shop.orders.creation import (
+    OPENED,
+    AmountTooLarge,
+    Opened,
+    PriceChanged,
+    open_cart,
+    open_orders,
+)
 from shop.orders.transitions import WrongState, fulfil, topic
 
 __all__ = [
     "OPENED",
+    "AmountTooLarge",
     "Opened",
     "Part",
+    "PriceChanged",
     "WrongState",
     "cancel",
     "expire",

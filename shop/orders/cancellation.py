@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 
 from inventory import services
@@ -76,7 +77,10 @@ def _cancel_all(order: Order) -> None:
 def _cancel_part(order: Order, part: Part) -> None:
     line = line_of(order, part)
     gone = [] if line.sale.restock_cancelled else [line.pk]
-    with services.releasing([line.pk], was=HELD, units=part.quantity, written_off=gone) as released:
+    # What is left may be free: it is confirmed in the same transaction.
+    may_be_free = order.lines.filter(amount=0).exists()
+    releasing = services.releasing([line.pk], was=HELD, units=part.quantity, written_off=gone)
+    with _reservations_locked(order) if may_be_free else nullcontext(), releasing as released:
         status = lock(order.pk)
         if was_given_back(part, Kind.PART_CANCELLED, line):
             released.clear()
@@ -90,6 +94,25 @@ def _cancel_part(order: Order, part: Part) -> None:
             note_part(order.pk, Kind.PART_CANCELLED, part, line)
             if not keeps_units(order, released, HELD):
                 take(Step.CANCEL, [order.pk])
+            elif may_be_free and Order.objects.filter(pk=order.pk, amount=0).exists():
+                _confirm_rest(order, released)
+
+
+@contextmanager
+def _reservations_locked(order: Order) -> Iterator[None]:
+    """Lock all reservations of an order, which come before the order itself, in a transaction."""
+    with transaction.atomic():
+        rows = Reservation.objects.filter(orderline__order=order).order_by("pk")
+        list(rows.select_for_update(no_key=True, of=("self",)).values_list("pk", flat=True))
+        yield
+
+
+def _confirm_rest(order: Order, released: Sequence[Released]) -> None:
+    """Confirm the lines that cost nothing, once all others of the order are cancelled."""
+    gone = [each.reservation for each in released if not each.kept]
+    left = Reservation.objects.filter(orderline__order=order, state=HELD).exclude(pk__in=gone)
+    left.update(state=Reservation.State.CONFIRMED)
+    take(Step.PAY, [order.pk])
 
 
 def expire(seconds: float = math.inf) -> int:

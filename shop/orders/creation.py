@@ -12,11 +12,13 @@ from msgspec import Struct
 
 from inventory import outbox
 from inventory.hooks import hooks
-from inventory.outcomes import Declined, Granted, Purchase
+from inventory.outcomes import Declined, Granted, NotOpened, Purchase, PurchasesRefused
 from inventory.sql import Insert, Statement
 from shop.catalogue.models import Sale
+from shop.money import MAX_AMOUNT
 from shop.orders.details import DetailedPurchase, Details, complete
 from shop.orders.models import Order, OrderLine
+from shop.orders.transitions import Step, take
 
 OPENED = "orders.opened"
 
@@ -37,13 +39,15 @@ DEFAULTS = complete({})
 
 # The sale's row decides again, in the transaction and by the database's clock: price, window and
 # pause are current, whatever a web process has cached. The order's id is drawn before the insert,
-# because the line in the same statement needs it.
+# because the line in the same statement needs it. An amount that no column could hold is -1: the
+# purchase is refused, so that it is not kept.
 OPEN_ORDERS = Statement(
     """
 WITH opening AS (
     SELECT nextval('shop_order_id_seq') AS id, granted.reservation, granted.sale, granted.buyer,
            granted.quantity, granted.details,
-           sale.price * granted.quantity AS amount, sale.currency,
+           CASE WHEN sale.price <= 9223372036854775807 / granted.quantity
+                THEN sale.price * granted.quantity ELSE -1 END AS amount, sale.currency,
            now() + make_interval(secs => granted.hold) AS pay_before, granted.ordinality AS position
     FROM ROWS FROM (json_to_recordset(%(rows)s) AS (
         reservation bigint, sale bigint, buyer bigint, quantity int, hold float8, details json
@@ -70,6 +74,34 @@ FROM opening
 )
 
 
+class PriceChanged(NotOpened):
+    """The order would cost more than the buyer expects. Nothing was sold.
+
+    Attributes:
+        amount: what it would cost, in minor units.
+    """
+
+    def __init__(self, amount: int) -> None:
+        super().__init__(amount)
+        self.amount = amount
+
+
+class AmountTooLarge(NotOpened):
+    """The order would cost more than can be counted. Nothing was sold."""
+
+
+def check_amount(amount: int, expected: int | None) -> NotOpened | None:
+    """Return why an order of this amount is not opened; None if it is.
+
+    Args:
+        amount: in minor units; -1 if it is too large.
+        expected: what the buyer expects at most; None if they do not say.
+    """
+    if not 0 <= amount <= MAX_AMOUNT:
+        return AmountTooLarge()
+    return PriceChanged(amount) if expected is not None and amount > expected else None
+
+
 class Opened(Struct, frozen=True):
     """A new order of one line, with the attributes of both: a model instance, one per
     purchase of a batch, would cost ten times as much.
@@ -91,8 +123,11 @@ class Opened(Struct, frozen=True):
 def open_orders(granted: Sequence[Granted]) -> list[Opened]:
     """Open an order per reservation and write the outbox, in the reservations' transaction.
 
+    An order of 0.00 is paid at once, since nobody would ever pay it.
+
     Raises:
         Declined: some of the sales are not open.
+        PurchasesRefused: some would cost more than their buyers expect, or than can be counted.
     """
     rows: list[dict[str, Any]] = [
         {
@@ -115,15 +150,37 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
     if len(opened) < len(granted):
         closed = {g.purchase.scope for g in granted if g.reservation not in opened}
         raise Declined(closed)
-    transaction.on_commit(hooks.written)
-    return [
-        Opened(
-            *(pk, each.scope, each.quantity, amount, currency),
-            *(now + each.hold, now, row["details"]),
+    refused: dict[int, NotOpened] = {}
+    free: list[int] = []
+    orders: list[Opened] = []
+    for grant, row in zip(granted, rows, strict=True):
+        each, (pk, amount, currency) = grant.purchase, opened[grant.reservation]
+        expected = each.expected_amount if isinstance(each, DetailedPurchase) else None
+        if error := check_amount(amount, expected):
+            refused[grant.reservation] = error
+            continue
+        status = Order.Status.AWAITING_PAYMENT
+        if amount == 0:
+            status = Order.Status.PAID
+            grant.final = True
+            free.append(pk)
+        order = Opened(
+            pk=pk,
+            sale_id=each.scope,
+            quantity=each.quantity,
+            amount=amount,
+            currency=currency,
+            pay_before=now + each.hold,
+            created=now,
+            details=row["details"],
+            status=status,
         )
-        for grant, row in zip(granted, rows, strict=True)
-        for each, (pk, amount, currency) in [(grant.purchase, opened[grant.reservation])]
-    ]
+        orders.append(order)
+    if refused:
+        raise PurchasesRefused(refused)
+    take(Step.PAY, free)
+    transaction.on_commit(hooks.written)
+    return orders
 
 
 def _details(purchase: Purchase) -> Details:
@@ -142,6 +199,8 @@ def open_cart(granted: Sequence[Granted]) -> list[int]:
 
     Raises:
         Declined: some of the sales are not open, or their currencies differ.
+        PriceChanged: it would cost more than the buyer expects.
+        AmountTooLarge: it would cost more than can be counted.
     """
     purchases = [grant.purchase for grant in granted]
     sales = Sale.objects.filter(
@@ -156,9 +215,13 @@ def open_cart(granted: Sequence[Granted]) -> list[int]:
     if len(currencies) > 1:
         raise Declined(sales.keys())
     amounts = [sales[purchase.scope].price * purchase.quantity for purchase in purchases]
+    first, total = purchases[0], sum(amounts)
+    expected = first.expected_amount if isinstance(first, DetailedPurchase) else None
+    if error := check_amount(total, expected):
+        raise error
     order = Order.objects.create(
         buyer_id=purchases[0].buyer,
-        amount=sum(amounts),
+        amount=total,
         currency=currencies.pop(),
         # The transaction's time, as for the reservations' deadlines.
         created=TransactionNow(),
@@ -176,4 +239,8 @@ def open_cart(granted: Sequence[Granted]) -> list[int]:
         for grant, amount in zip(granted, amounts, strict=True)
     )
     outbox.emit(OPENED, {"orders": [order.pk]})
+    if total == 0:
+        take(Step.PAY, [order.pk])
+        for grant in granted:
+            grant.final = True
     return [order.pk] * len(granted)

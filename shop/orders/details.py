@@ -30,9 +30,17 @@ NOT_BLANK = "^(?=[\\s\\S]*\\S)[^\\u0000]*$"
 
 @dataclass(frozen=True, slots=True)
 class DetailedPurchase(Purchase):
-    """A purchase with the details for its order."""
+    """A purchase with what else the buyer states.
+
+    Attributes:
+        details: for the order.
+        expected_amount: what the whole order may cost at most, in minor units; None if the buyer
+            says nothing. In a cart, the first purchase says it. No part of the purchase: a repeat
+            of its key gets the order, whatever it expects.
+    """
 
     details: Details = field(default_factory=dict, kw_only=True)
+    expected_amount: int | None = field(default=None, compare=False, kw_only=True)
 
 
 def fields() -> list[AnyField]:

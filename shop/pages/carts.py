@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
@@ -20,6 +20,7 @@ from shop.checkout import Wanted, check_out
 from shop.orders.models import Order
 from shop.pages import refusals, sales
 from shop.pages.forms import CartForm, LineForm
+from shop.pages.keys import amount_of, new_key
 from shop.pages.sales import Offer
 from shop.refusals import Refusal
 
@@ -44,13 +45,13 @@ class Line:
         return self.offer.sale.price * self.quantity
 
 
-# Never cached, like the page of a sale: each visit gets a new key.
+# Never cached, like the page of a sale: each visit gets a new key, which says the total shown.
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def cart(request: HttpRequest) -> HttpResponse:
     """Show the cart (GET), or update or buy it (POST)."""
     if request.method != "POST":
-        return _show(request, uuid4(), CartForm(initial=request.session.pop(TYPED, {})))
+        return _show(request, None, CartForm(initial=request.session.pop(TYPED, {})))
     asked = "update" in request.POST
     if not (asked or request.user.is_authenticated):
         return redirect_to_login(request.path)
@@ -66,7 +67,9 @@ def cart(request: HttpRequest) -> HttpResponse:
         mine = Order.objects.filter(buyer=request.user.pk, lines__reservation__key=key)
         return redirect(mine.first() or "cart")
     try:
-        bought = check_out(request.user.pk, key, wanted, form.details())
+        bought = check_out(
+            request.user.pk, key, wanted, form.details(), expected_amount=amount_of(key)
+        )
     except Refusal as refusal:
         return _refuse(request, form, refusal)
     del request.session[SESSION_KEY]
@@ -153,8 +156,7 @@ def _kept(request: HttpRequest) -> dict[str, int]:
 
 def _refuse(request: HttpRequest, form: CartForm, refusal: Refusal) -> HttpResponse:
     # A purchase without an answer can be repeated under the same key.
-    spoiled = refusal.code in {"idempotency_key_missing", "idempotency_key_reused"}
-    key = uuid4() if spoiled else form.cleaned_data["key"]
+    key = None if refusal.code in refusals.NEW_KEY else form.cleaned_data["key"]
     message = refusals.message(refusal.code, **refusal.more)
     response = _show(request, key, form, message, refusal.more.get("sale"))
     return refusals.mark(response, refusal.code)
@@ -162,7 +164,7 @@ def _refuse(request: HttpRequest, form: CartForm, refusal: Refusal) -> HttpRespo
 
 def _show(
     request: HttpRequest,
-    key: UUID,
+    key: UUID | None,
     form: CartForm,
     refusal: str = "",
     refused: int | None = None,
@@ -172,12 +174,13 @@ def _show(
         Line(offer, kept[str(offer.sale.pk)], offer.sale.pk == refused)
         for offer in sales.of(map(int, kept))
     ]
+    total = sum(line.amount for line in lines)
     context = {
         "lines": lines,
-        "total": sum(line.amount for line in lines),
+        "total": total,
         # All lines have the same currency: see `change`.
         "currency": lines[0].offer.sale.currency if lines else "",
-        "key": key,
+        "key": key or new_key(total),
         "form": form,
         "refusal": refusal,
         "sign_in": f"{reverse('sign-in')}?next={request.path}",

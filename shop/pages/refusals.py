@@ -17,9 +17,16 @@ from shop.refusals import PROBLEMS
 
 _OUT_OF_DATE = gettext_lazy("This page was out of date. Please try again.")
 
+NEW_KEY = frozenset({"idempotency_key_missing", "idempotency_key_reused", "price_changed"})
+"""Codes after which the form needs another key: none is there, it is another purchase's, or it says
+a price that no longer holds. After the others, a purchase can be repeated under the same key."""
+
 ON_PAGE = {
     "idempotency_key_missing": _OUT_OF_DATE,
     "idempotency_key_reused": _OUT_OF_DATE,
+    "price_changed": gettext_lazy(
+        "The price has risen since you opened this page. Please check the new price before you buy."
+    ),
     "outcome_unknown": gettext_lazy(
         "We cannot tell yet whether your order was placed. Press the button again to check; "
         "it cannot place a second order."

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
@@ -26,6 +26,7 @@ from shop.checkout import buy
 from shop.orders.models import Order
 from shop.pages import refusals
 from shop.pages.forms import BuyForm
+from shop.pages.keys import amount_of, new_key
 from shop.refusals import Refusal
 
 SALES_PER_PAGE = 24
@@ -208,13 +209,14 @@ def page_number(text: str | None) -> int:
 
 
 # Never cached, so that each visit gets a new key: a click there is a new purchase, whereas a double
-# click, a form sent again and a retry after a refusal repeat the key.
+# click, a form sent again and a retry after a refusal repeat the key. The key says the price that
+# the page showed.
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def sale(request: HttpRequest, sale: int) -> HttpResponse:
     """Show a sale (GET) or buy in it (POST)."""
     if request.method != "POST":
-        return _show(request, sale, uuid4(), BuyForm())
+        return _show(request, sale, None, BuyForm())
     if not request.user.is_authenticated:
         return redirect_to_login(request.path)
     form = BuyForm(request.POST)
@@ -222,7 +224,15 @@ def sale(request: HttpRequest, sale: int) -> HttpResponse:
         if not form.is_valid():
             raise Refusal(form.refusal())
         key, quantity = form.cleaned_data["key"], form.cleaned_data["quantity"]
-        bought = buy(sale, request.user.pk, key, quantity, form.details())
+        price = amount_of(key)
+        bought = buy(
+            sale,
+            request.user.pk,
+            key,
+            quantity,
+            form.details(),
+            expected_amount=None if price is None else price * quantity,
+        )
         return redirect("order", bought.order.pk)
     except Refusal as refusal:
         return _refuse(request, sale, form, refusal)
@@ -231,8 +241,7 @@ def sale(request: HttpRequest, sale: int) -> HttpResponse:
 def _refuse(request: HttpRequest, sale: int, form: BuyForm, why: Refusal) -> HttpResponse:
     """Show the page with the refusal, and with the same key if a retry may use it."""
     code = why.code
-    spoiled = code in {"idempotency_key_missing", "idempotency_key_reused"}
-    key = uuid4() if spoiled else form.cleaned_data["key"]
+    key = None if code in refusals.NEW_KEY else form.cleaned_data["key"]
     message = refusals.message(code, **why.more)
     quantity = form.cleaned_data.get("quantity", 1)
     response = _show(request, sale, key, form, quantity=quantity, refusal=message)
@@ -242,7 +251,7 @@ def _refuse(request: HttpRequest, sale: int, form: BuyForm, why: Refusal) -> Htt
 def _show(
     request: HttpRequest,
     sale: int,
-    key: UUID,
+    key: UUID | None,
     form: BuyForm,
     *,
     quantity: int = 1,
@@ -256,7 +265,7 @@ def _show(
         mine = Order.objects.filter(lines__sale=sale, buyer=request.user.pk).order_by("-pk")[:10]
     context = {
         "offer": offers[0],
-        "key": key,
+        "key": key or new_key(offers[0].sale.price),
         "quantity": quantity,
         "form": form,
         "refusal": refusal,

@@ -60,7 +60,9 @@ _NUMBER = re.compile(r"\d(?:[\d.,'’\u00a0\u202f]*\d)?")
 # order.
 _OWED = """
     WITH owed (order_id, name) AS (
-        SELECT order_id, mail FROM happened WHERE mail <> ''
+        SELECT order_id, mail FROM happened WHERE mail <> '' AND (order_id, happened.id) NOT IN
+            (SELECT order_id, number FROM state JOIN opened ON opened.id = order_id
+             WHERE total = 0 AND op = '' AND state.stock = 'confirmed')
         UNION SELECT opened.id, value FROM opened CROSS JOIN json_each(:follow_up)
     )
 """
@@ -139,7 +141,8 @@ class DeliveredMails(Property):
 
 _MAILS = """
     SELECT message, d.order_id AS "order", d.name, d.subject, d.subject || ' ' || text AS text,
-           mail.subject AS occasion, deadline,
+           CASE WHEN opened.total > 0 THEN mail.subject END AS occasion,
+           deadline AND opened.total > 0 AS deadline,
            strftime('%Y-%m-%d %H:%M', pay_before / 1000000, 'unixepoch') AS until,
            (SELECT group_concat(quantity || ' ' || amount) FROM sold
             WHERE sold.order_id = d.order_id) AS bought,
@@ -152,7 +155,8 @@ _MAILS = """
 def _wrong(mail: Mapping[str, Any]) -> Iterator[str]:
     """A mail's text names its order, its lines, and an amount that the order had.
 
-    Its subject says what has happened, and that of an unpaid order until when to pay.
+    Its subject says what has happened, and that of an unpaid order until when to pay. An order that
+    cost nothing from the beginning is confirmed by its first mail.
     """
     if not _names(mail["text"], mail["order"]):
         yield "mail {message} does not name order {order}"

@@ -17,7 +17,15 @@ from loadtest.shop import Level
 # Calls that need the database; a page from a cache would prove nothing.
 WRITES = ("order", "payment", "cancel", "refund")
 # What a shop in the best of health says to some of them.
-RIGHTLY_REFUSED = ("sold_out", "limit_reached", "not_started", "paused", "ended", "not_found")
+RIGHTLY_REFUSED = (
+    "sold_out",
+    "limit_reached",
+    "price_changed",
+    "not_started",
+    "paused",
+    "ended",
+    "not_found",
+)
 # Refusals that are an overload or an outage, and not an answer.
 NOT_SERVED = ("busy", CONNECTION_REFUSED)
 # The op of page loads. The operator's restocks are no calls of a client.
