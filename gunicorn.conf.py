@@ -18,7 +18,7 @@ environment.choose_settings()
 
 raise_open_files()  # in the master, before it forks: the workers inherit it
 
-bind = f"{environment.text('SHOP_BIND')}:{environment.number('SHOP_PORT')}"
+bind = environment.authority(environment.text("SHOP_BIND"), environment.number("SHOP_PORT"))
 workers = environment.number("WEB_CONCURRENCY")
 worker_class = "serving.worker.Worker"  # gevent
 worker_connections = environment.number("WEB_CONNECTIONS")

@@ -22,14 +22,14 @@ def address_of(url: str, *, owned: bool = False) -> tuple[str, int]:
         owned: whoever asks owns the host, so that it may be another machine.
 
     Raises:
-        RunImpossible: it is not this machine's, or no address with IPv4.
+        RunImpossible: it is no address, or not this machine's.
     """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", 80 if parts.port is None else parts.port
     except ValueError:
         host, port = "", 0
-    if not (host and port and parts.scheme == "http") or ":" in host:
+    if not (host and port and parts.scheme == "http"):
         raise RunImpossible(f"the shop's address must look like http://127.0.0.1:8000, not {url!r}")
     if not (owned or _loopback(host) or os.environ.get(ALLOWED_HOST) == host):
         raise RunImpossible(
@@ -37,6 +37,11 @@ def address_of(url: str, *, owned: bool = False) -> tuple[str, int]:
             f"{ALLOWED_HOST}={host}."
         )
     return host, port
+
+
+def authority(host: str, port: int) -> str:
+    """Return host and port as in a URL or a `Host` header: an IPv6 address is in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _loopback(host: str) -> bool:

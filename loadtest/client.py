@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Mapping
 
+from loadtest.address import authority
 from loadtest.framing import READ_SIZE, BadResponse, Response, parse, request_bytes
 from loadtest.history import CONNECTION_REFUSED
 from loadtest.shop import Request
@@ -55,7 +56,7 @@ class Connection:
 
     def __init__(self, host: str, port: int, *, timeout: float = 10.0) -> None:
         """`timeout` bounds the connecting and then the whole wait for an answer, in seconds."""
-        self.authority = f"{host}:{port}"
+        self.authority = authority(host, port)
         self._address = (host, port)
         self._timeout = timeout
         self._socket: socket.socket | None = None

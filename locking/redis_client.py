@@ -7,6 +7,7 @@ repetition to be harmless sends a command twice.
 
 from __future__ import annotations
 
+import re
 from threading import RLock
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -24,6 +25,9 @@ from locking.backends._drivers import DEFAULT_TIMEOUT
 from locking.leases import checked
 
 SCHEMES = ("redis", "rediss", "unix")
+
+ADDRESS = re.compile(r"(?:\[(?P<ipv6>[^\[\]]*:[^\[\]]*)\]|(?P<name>[^:\[\]]+))(?::(?P<port>\d+))?")
+"""An address in a URL's list of hosts. An IPv6 address is in brackets, because it has colons."""
 
 
 class LazyCluster(RedisCluster):
@@ -179,12 +183,14 @@ def _parts(url: str) -> _Place:
         raise ValueError(f"{url!r} is no URL of Redis, Valkey, a cluster or Sentinels")
     if not topology:
         return _Place("socket" if scheme == "unix" else "", f"{scheme}://{rest}", [], "")
-    parts = urlsplit(f"{scheme}://{rest}")
-    credentials, at, hosts = parts.netloc.rpartition("@")
+    # Not by `urlsplit`, which knows one host: it refuses a list in which one is IPv6 in brackets.
+    netloc, path = re.match("([^/?#]*)(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]
+    parts = urlsplit(path)
+    credentials, at, hosts = netloc.rpartition("@")
     if topology == "cluster":
-        first, *others = hosts.split(",")
-        server = parts._replace(netloc=f"{credentials}{at}{first}").geturl()
-        return _Place(topology, server, [_address(each, 6379) for each in others], "")
+        nodes = hosts.split(",")
+        _, *others = [_address(node, 6379) for node in nodes]
+        return _Place(topology, f"{scheme}://{credentials}{at}{nodes[0]}{path}", others, "")
     service, _, db = parts.path.strip("/").partition("/")
     if not service:
         raise ValueError(f"{url!r} names no service; write redis+sentinel://host:port/service")
@@ -195,5 +201,10 @@ def _parts(url: str) -> _Place:
 
 
 def _address(host: str, default_port: int) -> tuple[str, int]:
-    address, _, port = host.rpartition(":")
-    return (address, int(port)) if address else (port, default_port)
+    """Return host and port of `host`, `host:port`, `[IPv6]` or `[IPv6]:port`."""
+    found = ADDRESS.fullmatch(host)
+    if found is None:
+        raise ValueError(
+            f"{host!r} is no host of a Redis URL; write host:port, with an IPv6 address in brackets"
+        )
+    return found["ipv6"] or found["name"], int(found["port"] or default_port)

@@ -182,6 +182,11 @@ def languages(name: str) -> list[tuple[str, str]]:
     return [(code, known[code]) for code in codes]
 
 
+def authority(host: str, port: int) -> str:
+    """Return host and port as in a URL: an IPv6 address is in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def hand_on(*names: str) -> None:
     """Set variables to their defaults for a library that reads them itself."""
     for name in names:

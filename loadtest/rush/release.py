@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from loadtest import framing
+from loadtest.address import authority
 from loadtest.shop import Request, Response
 
 Address = tuple[str, int]
@@ -99,7 +100,7 @@ def send(address: Address, request: Request, timeout: float = 20.0) -> Response:
 
 def _bytes(address: Address, request: Request) -> bytes:
     headers = {**request.headers, "Connection": "close"}
-    host = headers.pop("Host", f"{address[0]}:{address[1]}")
+    host = headers.pop("Host", authority(*address))
     return framing.request_bytes(
         request.method, request.path, host, headers=headers, body=request.body
     )

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from loadtest.address import ALLOWED_HOST, RunImpossible, address_of
-from loadtest.client import file_shortage, raise_file_limit
+from loadtest.client import Connection, file_shortage, raise_file_limit
 from loadtest.crowd import KEPT, KnownOrders
 from loadtest.purchases import WITH_ANOTHER, Cart, Sale
 from loadtest.roles import (
@@ -41,6 +41,7 @@ from loadtest.tests.fake_shop import FakeShop, serving
         ("http://127.0.0.1:8000", ("127.0.0.1", 8000)),
         ("http://localhost", ("localhost", 80)),
         ("http://web:8000", ("web", 8000)),
+        ("http://[::1]:8000", ("::1", 8000)),
     ],
 )
 def test_this_machine_and_a_host_that_was_named_on_purpose_may_be_loaded(
@@ -50,8 +51,13 @@ def test_this_machine_and_a_host_that_was_named_on_purpose_may_be_loaded(
     assert address_of(url) == address
 
 
+def test_an_ipv6_address_is_in_brackets_in_the_host_header() -> None:
+    assert Connection("::1", 8000).authority == "[::1]:8000"
+
+
 @pytest.mark.parametrize(
-    "url", ["http://192.0.2.1", "http://shop.example", "https://127.0.0.1", ""]
+    "url",
+    ["http://192.0.2.1", "http://[2001:db8::1]", "http://shop.example", "https://127.0.0.1", ""],
 )
 @pytest.mark.parametrize("named", ["", "web"])
 def test_other_hosts_may_not(url: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,33 @@ def test_another_kind_of_url_is_refused():
         connect(None)  # type: ignore[arg-type]
 
 
+def sentinels_of(url: str) -> list[tuple[str, int]]:
+    client: Any = connect(url)
+    pool = client.connection_pool
+    named = [sentinel.connection_pool for sentinel in pool.sentinel_manager.sentinels]
+    return [(each.connection_kwargs["host"], each.connection_kwargs["port"]) for each in named]
+
+
+def test_the_hosts_of_a_url_may_be_ipv6_addresses():
+    url = "redis+sentinel://:p@[::1]:1,two,[fe80::2%eth0],[::3]:4/shop/3"
+    addresses = [("::1", 1), ("two", 26379), ("fe80::2%eth0", 26379), ("::3", 4)]
+    assert sentinels_of(url) == addresses
+    for wrong in ("::1", "::1:26379", "[::1", "[]:1", "one:two", "[::1]x"):
+        with pytest.raises(ValueError, match="brackets"):
+            connect(f"redis+sentinel://{wrong}/shop")
+
+
+def test_a_cluster_is_found_by_an_ipv6_address():
+    with ClusterNode() as node:
+        with Redis(port=node.port) as client:
+            serve_all_slots(client)
+        mapped = f"[::ffff:127.0.0.1]:{node.port}"
+        for url in (f"redis+cluster://{mapped}", f"redis+cluster://[::1]:{free_port()},{mapped}"):
+            client = connect(url)
+            RedisLock(client, "phone").acquire().release()
+            client.close()
+
+
 def test_the_credentials_and_the_query_of_a_url_with_sentinels():
     url = "redis+sentinel://u%40s:p%2Fw@one:1,two:2,three/shop/3?socket_timeout=2&client_name=a%20b"
     for make in (connect, connect_async):

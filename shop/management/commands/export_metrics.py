@@ -28,6 +28,8 @@ class Command(BaseCommand):
         try:
             server, thread = start_http_server(port, bind, exporter.registry())
         except (OSError, OverflowError) as error:  # the port is taken, or there is none such
-            raise CommandError(f"cannot listen on {bind}:{port}: {error}") from error
-        self.stdout.write(f"http://{bind}:{server.server_port}/metrics")
+            raise CommandError(
+                f"cannot listen on {environment.authority(bind, port)}: {error}"
+            ) from error
+        self.stdout.write(f"http://{environment.authority(bind, server.server_port)}/metrics")
         thread.join()
