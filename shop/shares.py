@@ -15,10 +15,11 @@ from inventory.postgresql.shares import Share
 PURCHASES = Share("purchases", 6 / 16)
 """A batch needs one connection, a cart another one."""
 
-ORDERS = Share("orders", 2 / 16)
+ORDERS = Share("orders", 2 / 16, patience=2.0)
 """Changes of orders: paid, cancelled, returned. Not held while the payment provider is asked. Two
 at once, so that a crowd of them leaves purchases their turns in the worker's loop: with four,
-purchases waited half as long again, and the crowd was served no faster."""
+purchases waited half as long again. They wait longer than others for their connections, so that a
+crowd is served rather than sent away to come again."""
 
 SETTLEMENTS = Share("settlements", 2 / 16)
 """Changes of orders that have asked the payment provider. A crowd that has not begun must not let

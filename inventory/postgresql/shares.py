@@ -15,6 +15,9 @@ from typing import Any
 PSYCOPGS_MIN_SIZE = 4
 """Connections that a pool keeps where the settings do not say how many."""
 
+PSYCOPGS_TIMEOUT = 30.0
+"""Seconds that a request waits for a connection where the settings do not say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -23,10 +26,12 @@ class Share:
     Attributes:
         name: of the share; unique.
         part: of the pool's connections, between 0 and 1.
+        patience: how many times the pool's time-out a request waits for a connection.
     """
 
     name: str
     part: float
+    patience: float = 1.0
 
     def options(self, pool: Any) -> dict[str, Any]:
         """Return the share's options, from those of the whole pool in Django's settings.
@@ -40,6 +45,7 @@ class Share:
             **options,
             "min_size": min(math.ceil(least * self.part), most),
             "max_size": most,
+            "timeout": options.get("timeout", PSYCOPGS_TIMEOUT) * self.patience,
         }
 
 

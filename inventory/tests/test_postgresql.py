@@ -234,6 +234,11 @@ def test_a_share_is_a_part_of_the_pool_and_at_least_one_connection(
     assert [(each["min_size"], each["max_size"]) for each in found] == [small, large]
 
 
+@pytest.mark.parametrize(("pool", "seconds"), [({"timeout": 5}, 10.0), ({}, 60.0), (True, 60.0)])
+def test_share_waits_as_many_times_as_its_patience(pool: Any, seconds: float) -> None:
+    assert Share("patient", 2 / 16, patience=2.0).options(pool)["timeout"] == seconds
+
+
 Borrow = Callable[[Share | None, int], list[str]]
 
 
