@@ -27,24 +27,34 @@ DEMO_SETTINGS = ("lab.settings", "development.settings")
 
 @dataclass(frozen=True)
 class Variable:
-    """One environment variable: its name, its default as text, and what it does."""
+    """One environment variable.
+
+    Attributes:
+        name: its name.
+        default: its default, as text.
+        meaning: what it does.
+        secret: whether it is, or contains, a password or a key; `docker/secrets.yml` gives these as
+            files.
+    """
 
     name: str
     default: str
     meaning: str
+    secret: bool = False
 
 
 VARIABLES = (
-    Variable("DATABASE_URL", "", "PostgreSQL; unset: an embedded one"),
+    Variable("DATABASE_URL", "", "PostgreSQL; unset: an embedded one", secret=True),
     Variable(
         "REDIS_URL",
         "",
         "Redis, Valkey, Sentinels or a cluster, for locks; unset: embedded Valkey",
+        secret=True,
     ),
-    Variable("CELERY_BROKER_URL", "", "Celery's broker; unset: the embedded Valkey"),
+    Variable("CELERY_BROKER_URL", "", "Celery's broker; unset: the embedded Valkey", secret=True),
     Variable("PSP_URL", "", "payment provider's address; required"),
-    Variable("PSP_KEY", "", "the shop's API key at the provider; required"),
-    Variable("PSP_WEBHOOK_SECRET", "", "verifies provider webhooks; required"),
+    Variable("PSP_KEY", "", "the shop's API key at the provider; required", secret=True),
+    Variable("PSP_WEBHOOK_SECRET", "", "verifies provider webhooks; required", secret=True),
     Variable("PSP_HTTPS", "1", "0: allow a PSP_URL with plain HTTP to another machine"),
     Variable("SHOP_DEMO", "0", "1: demo mode; unsafe strategies are allowed"),
     Variable("SHOP_PORT", "8000", "the shop's port; if unset and taken, the next free one"),
@@ -66,7 +76,7 @@ VARIABLES = (
     Variable("INVENTORY_MAX_BATCH", "256", "most purchases in one transaction"),
     Variable("INVENTORY_MAX_WAITING", "5000", "most purchases waiting per item and process"),
     Variable("INVENTORY_MAX_WAIT", "10", "seconds before a waiting purchase is refused as busy"),
-    Variable("SECRET_KEY", "", "signs sessions and buyer tokens; required"),
+    Variable("SECRET_KEY", "", "signs sessions and buyer tokens; required", secret=True),
     Variable("ALLOWED_HOSTS", "", "host names served, comma-separated; required"),
     Variable("CSRF_TRUSTED_ORIGINS", "", "origins such as https://shop.example, comma-separated"),
     Variable("SHOP_HTTPS", "1", "0: serve plain HTTP outside the demo (no redirect, no HSTS)"),
@@ -76,7 +86,7 @@ VARIABLES = (
     Variable("EMAIL_HOST", "", "mail server; unset: mails go to the log"),
     Variable("EMAIL_PORT", "587", "mail server's port"),
     Variable("EMAIL_HOST_USER", "", "user at the mail server"),
-    Variable("EMAIL_HOST_PASSWORD", "", "password at the mail server"),
+    Variable("EMAIL_HOST_PASSWORD", "", "password at the mail server", secret=True),
     Variable("DEFAULT_FROM_EMAIL", "shop@localhost", "sender of the shop's mails"),
     Variable("MAIL_INTERVAL", "300", "seconds between mails of one kind about orders, per address"),
     Variable("METRICS_FOLDER", "", "folder that all processes write metrics to; unset: none"),
@@ -86,7 +96,12 @@ VARIABLES = (
     Variable("OTEL_TRACES_EXPORTER", "", "`otlp` or `console`: record traces; unset: none"),
     Variable("OTEL_TRACES_SAMPLER", "parentbased_traceidratio", "which requests are traced"),
     Variable("OTEL_TRACES_SAMPLER_ARG", "0.01", "the sampler's argument: share of the requests"),
-    Variable("SENTRY_DSN", "", "where errors are reported, without personal data; unset: nowhere"),
+    Variable(
+        "SENTRY_DSN",
+        "",
+        "where errors are reported, without personal data; unset: nowhere",
+        secret=True,
+    ),
 )
 
 _DEFAULTS = {variable.name: variable.default for variable in VARIABLES}
@@ -190,7 +205,7 @@ def authority(host: str, port: int) -> str:
 def hand_on(*names: str) -> None:
     """Set variables to their defaults for a library that reads them itself."""
     for name in names:
-        os.environ.setdefault(name, text(name))
+        os.environ[name] = text(name)
 
 
 def choose_settings() -> None:

@@ -28,9 +28,16 @@ pytestmark = pytest.mark.long
 COMPOSE: dict[str, Any] = yaml.safe_load((environment.PROJECT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 SECRETS = (
-    *("SECRET_KEY", "POSTGRES_PASSWORD", "SHOP_DB_PASSWORD", "SHOP_OWNER_DB_PASSWORD"),
-    *("REDIS_PASSWORD", "ALLOWED_HOSTS", "PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
+    "SECRET_KEY",
+    "POSTGRES_PASSWORD",
+    "SHOP_DB_PASSWORD",
+    "SHOP_OWNER_DB_PASSWORD",
+    "REDIS_PASSWORD",
+    "ALLOWED_HOSTS",
 )
+OF_PAYMENTS = ("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET")
+"""What the shop itself refuses to start without, unless `SHOP_PAYMENTS=0`."""
+AS_FILES: dict[str, Any] = yaml.safe_load((environment.PROJECT / "docker/secrets.yml").read_text())
 OURS = {name for name, service in SERVICES.items() if service["image"].startswith("flash-sale")}
 
 
@@ -213,6 +220,86 @@ def test_every_variable_passed_to_the_shop_is_one_it_reads():
         )
 
 
+SHOP = OURS - {"psp", "mail", "locust"}
+"""The services that run the shop's own code, and so read its settings."""
+
+OF_CONTAINERS = {"SHOP_BIND", "SHOP_PORT", "METRICS_PORT", "METRICS_FOLDER", "DB_POOL_SIZE"}
+"""Settings that a container has for itself."""
+
+MADE = {"DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS"}
+"""Settings that docker-compose.yml makes of others, or requires."""
+
+
+def test_every_setting_reaches_every_service_of_the_shop():
+    passed = COMPOSE["x-shop-environment"]
+    for variable in environment.SHOP_VARIABLES:
+        if variable.name in OF_CONTAINERS:
+            continue
+        assert variable.name in passed, f"docker-compose.yml does not pass {variable.name}"
+        for service in SHOP:
+            assert variable.name in SERVICES[service]["environment"], (service, variable.name)
+        if variable.name not in MADE:
+            # With a limit for the demo where it has none, its runs would be throttled.
+            default = "" if variable.name == "RATE_LIMIT" else variable.default
+            assert passed[variable.name] == f"${{{variable.name}:-{default}}}"
+
+
+def test_every_secret_may_be_a_file_for_every_service():
+    assert set(AS_FILES["services"]) == SHOP | {"psp", "postgres", "redis"}
+    secret = [variable.name for variable in environment.SHOP_VARIABLES if variable.secret]
+    assert len(secret) == 8
+    for service in (*SHOP, "psp"):
+        overlay = AS_FILES["services"][service]
+        for name in secret:
+            if name not in SERVICES[service]["environment"]:
+                continue
+            assert overlay["environment"][name] == "", (service, name)
+            file = overlay["environment"][f"{name}_FILE"].removeprefix("/run/secrets/")
+            assert file in overlay["secrets"], (service, name)
+    used = {file for overlay in AS_FILES["services"].values() for file in overlay["secrets"]}
+    assert used == set(AS_FILES["secrets"])
+
+
+FAKE_COMPOSE = """#!/bin/sh
+echo "$*" >>{log}
+case "$*" in
+    "ps -q web") cat {replicas} ;;
+    *" web") echo "new-$(wc -l <{log})" >>{replicas} ;;
+    "ps --services"*) printf '%s\\n' {services} ;;
+esac
+"""
+FAKE_DOCKER = """#!/bin/sh
+case "$1" in
+    inspect) echo healthy ;;
+    rm) grep -vxF "$2" {replicas} >{replicas}.left; mv {replicas}.left {replicas} ;;
+esac
+"""
+
+
+def test_a_rolling_restart_replaces_whatever_of_the_shop_runs(tmp_path):
+    log, replicas = tmp_path / "log", tmp_path / "replicas"
+    replicas.write_text("old-1\nold-2\n")
+    running_services = " ".join(SERVICES)
+    here = {"log": log, "replicas": replicas, "services": running_services}
+    fakes = {"compose": FAKE_COMPOSE, "docker": FAKE_DOCKER, "sleep": "#!/bin/sh\n"}
+    for name, script in fakes.items():
+        program = tmp_path / name
+        program.write_text(script.format(**here))
+        program.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    script = str(environment.PROJECT / "docker/rolling-restart")
+    succeed(script, env={"PATH": path, "COMPOSE": "compose"})
+    assert "old" not in replicas.read_text()
+    commands = log.read_text().splitlines()
+    assert set(commands[-1].split()) - {"up", "-d", "--no-deps", "--no-build"} == OURS - {
+        "web",
+        "migrate",
+    }
+    own_images = {name for name in OURS if "build" in SERVICES[name]}
+    [build] = [command for command in commands if command.startswith("build")]
+    assert set(build.split()[1:]) == own_images
+
+
 def test_no_service_may_take_all_memory_or_all_processes():
     for name, service in SERVICES.items():
         assert service["mem_limit"], name
@@ -245,7 +332,7 @@ def test_new_env_fills_in_every_secret_and_leaves_a_file_that_is_there_alone(tmp
     succeed(script, *arguments, env=variables)
     written = (tmp_path / ".env").read_text()
     values = dict(re.findall(r"^([A-Z_]+)=(.*)$", written, re.MULTILINE))
-    empty = {name for name in SECRETS if not values[name]}
+    empty = {name for name in (*SECRETS, *OF_PAYMENTS) if not values[name]}
     assert empty == ({"PSP_URL"} if not arguments else set())
     made = [value for value in values.values() if re.fullmatch("[0-9a-f]{64}", value)]
     assert len(made) == len(set(made)) == 8

@@ -23,6 +23,9 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{- range $name, $key := dict "SECRET_KEY" "secret-key" "REDIS_URL" "redis-url" "CELERY_BROKER_URL" "broker-url" "PSP_KEY" "psp-key" "PSP_WEBHOOK_SECRET" "psp-webhook-secret" }}
 - {name: {{ $name }}_FILE, value: /run/secrets/shop/{{ $key }}}
 {{- end }}
+{{- range $name, $key := .root.Values.secretFiles }}
+- {name: {{ $name }}_FILE, value: /run/secrets/shop/{{ $key }}}
+{{- end }}
 {{- range $name, $value := .root.Values.env }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
