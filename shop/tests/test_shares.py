@@ -259,11 +259,12 @@ def test_payment_under_way_does_not_wait_for_the_crowd(
 
 @pytest.mark.django_db(transaction=True)
 def test_change_keeps_its_connection_unless_it_must_wait(database: DatabaseWrapper) -> None:
-    connected = threading.Event()
+    connected, locked_here = threading.Event(), threading.Event()
 
     def change() -> Any:
         connection.ensure_connection()
         connected.set()
+        assert locked_here.wait(TIMEOUT)
         with ORDER_LOCK.hold(1):
             return connection.connection
 
@@ -272,6 +273,7 @@ def test_change_keeps_its_connection_unless_it_must_wait(database: DatabaseWrapp
     with in_thread(change) as other, ORDER_LOCK.hold(1):
         assert connection.connection is kept
         assert connected.wait(TIMEOUT)
+        locked_here.set()
         [pool] = database.pools()
         eventually(lambda: pool.get_stats()["pool_available"] == pool.get_stats()["pool_size"] - 1)
     assert other() is None
