@@ -115,7 +115,7 @@ def _updated(request: HttpRequest, *, asked: bool) -> bool:
         return False
     request.session[SESSION_KEY] = {sale: units for sale, units in wanted.items() if units}
     if not asked:
-        messages.info(
+        messages.warning(
             request, gettext("Your cart has changed. Please check the total before you buy.")
         )
     return True
@@ -144,7 +144,7 @@ def _kept(request: HttpRequest) -> dict[str, int]:
     valid = {sale: units for sale, units in kept.items() if currencies.get(int(sale)) == currency}
     if valid != kept:
         request.session[SESSION_KEY] = valid
-        messages.info(
+        messages.warning(
             request,
             gettext(
                 "Something in your cart is no longer offered, so we removed it. "
