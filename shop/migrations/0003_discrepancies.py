@@ -5,6 +5,14 @@ import django.db.models.functions.datetime
 from django.db import migrations, models
 
 
+LONGER_KEYS = """
+-- squawk-ignore changing-column-type
+ALTER TABLE shop_payment ALTER COLUMN key TYPE varchar(100);
+-- squawk-ignore changing-column-type
+ALTER TABLE shop_refund ALTER COLUMN key TYPE varchar(120);
+"""
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -17,15 +25,24 @@ class Migration(migrations.Migration):
             name='kind',
             field=models.CharField(choices=[('paid', 'paid'), ('paid_late', 'paid late, and the units were still there'), ('fulfilled', 'fulfilled'), ('expired', 'expired'), ('cancelled', 'cancelled'), ('returned', 'returned'), ('refunded', 'refunded'), ('payment_failed', 'payment failed'), ('part_cancelled', 'part of it cancelled'), ('part_returned', 'part of it returned'), ('money_owed', 'paid too late or too much: money goes back'), ('money_back', 'money given back'), ('refund_failed', 'money could not be given back'), ('refund_reopened', 'money that was given back has come back to the shop'), ('payment_reversed', 'the provider says that the payment failed after all'), ('disputed', "the buyer's bank demands the money back"), ('dispute_won', 'the dispute is won')], max_length=16),
         ),
-        migrations.AlterField(
-            model_name='payment',
-            name='key',
-            field=models.CharField(help_text='idempotency key, kept for all repeats', max_length=100, unique=True),
-        ),
-        migrations.AlterField(
-            model_name='refund',
-            name='key',
-            field=models.CharField(help_text='idempotency key, kept for all repeats', max_length=120, unique=True),
+        # A longer limit of a text changes the catalogue only: PostgreSQL rewrites nothing, and holds
+        # its lock for a moment. The version before writes shorter keys.
+        migrations.SeparateDatabaseAndState(
+            database_operations=[
+                migrations.RunSQL(LONGER_KEYS, migrations.RunSQL.noop),
+            ],
+            state_operations=[
+                migrations.AlterField(
+                    model_name='payment',
+                    name='key',
+                    field=models.CharField(help_text='idempotency key, kept for all repeats', max_length=100, unique=True),
+                ),
+                migrations.AlterField(
+                    model_name='refund',
+                    name='key',
+                    field=models.CharField(help_text='idempotency key, kept for all repeats', max_length=120, unique=True),
+                ),
+            ],
         ),
         migrations.CreateModel(
             name='Discrepancy',
