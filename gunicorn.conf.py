@@ -78,10 +78,13 @@ def post_fork(server: object, worker: object) -> None:
 def post_worker_init(worker: object) -> None:
     """In a new worker, when it is about to serve."""
     if is_gevent(worker):
+        from serving.desk import Desk, Full
         from serving.turns import Turns
         from shop import shares
+        from shop.accounts import hashing
 
         shares.turns = Turns()
+        hashing.desk, hashing.full = Desk(), Full
     files.publish("web")
     # What is there now stays. Without this, the collector looks through all of it in the middle of
     # a sale, for some 50 ms, and whoever waits is among the slowest.

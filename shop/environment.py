@@ -62,6 +62,10 @@ VARIABLES = (
     Variable("SHOP_BIND", "127.0.0.1", "address to listen on"),
     Variable("WEB_CONCURRENCY", "2", "web worker processes"),
     Variable("WEB_CONNECTIONS", "4000", "most client connections per web worker"),
+    Variable(
+        "SHOP_SERVES", "all", "what a web process serves: `all`, `api`, or `pages` (with admin)"
+    ),
+    Variable("TRUSTED_PROXIES", "0", "proxies before the shop that add to X-Forwarded-For"),
     Variable("WEB_READ_TIMEOUT", "10", "seconds for a request's head, and again for its body"),
     Variable("DB_POOL_SIZE", "16", "most database connections per process"),
     Variable("DB_POOL_MIN", "1", "database connections kept open per process"),

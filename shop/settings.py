@@ -47,6 +47,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "shop.pages.refusals.Busy",
 ]
 
 # HSTS for subdomains and preloading is the operator's decision (HSTS_SUBDOMAINS, HSTS_PRELOAD).
@@ -127,6 +128,9 @@ INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")
 SHOP_NAME = environment.text("SHOP_NAME")
 SHOP_RATE_LIMIT = environment.number("RATE_LIMIT")
 SHOP_PAGES = environment.switch("SHOP_PAGES")
+# What this web process serves. Rendering a page would keep the purchases of its process waiting.
+SHOP_SERVES = environment.one_of("SHOP_SERVES", ("all", "api", "pages"))
+TRUSTED_PROXIES = environment.number("TRUSTED_PROXIES")
 
 CURRENCY = environment.text("SHOP_CURRENCY")
 
@@ -190,6 +194,12 @@ PASSWORD_RESET_TIMEOUT = 4 * 3600
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/"
+
+# Django's hashers, which do not stop the loop of a web process (shop/accounts/hashing.py).
+PASSWORD_HASHERS = [
+    f"shop.accounts.hashing.{hasher}"
+    for hasher in ("Pbkdf2", "Pbkdf2Sha1", "Argon2", "BcryptSha256", "Scrypt")
+]
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{validator}"}

@@ -21,7 +21,7 @@ from django.http import HttpRequest
 
 from inventory.redis import circuit, client
 from shop.accounts.models import User, normal
-from shop.refusals import PROBLEMS
+from shop.refusals import PROBLEMS, Refusal
 
 ATTEMPTS = 10
 """Failed attempts per user name and window: 2,880 per day, against passwords that are not among the
@@ -41,6 +41,9 @@ return count
 """Counts before the password is checked, so that parallel attempts count too. One script, so that
 no count is left without an end."""
 
+UNCOUNT = "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('DECR', KEYS[1]) end"
+"""Never makes a count, which would be one without an end."""
+
 
 def _key(username: str) -> str:
     # Hashed, since people type passwords into this field.
@@ -49,6 +52,10 @@ def _key(username: str) -> str:
 
 def _attempts(key: str, window: int) -> int:
     return circuit().ask(lambda: int(client().eval(COUNT, 1, key, window)), otherwise=0)
+
+
+def _uncount(key: str) -> None:
+    circuit().ask(lambda: client().eval(UNCOUNT, 1, key), otherwise=None)
 
 
 def forget(username: str) -> None:
@@ -76,12 +83,17 @@ class ThrottledBackend(ModelBackend):
 
         Raises:
             PermissionDenied: too many attempts; no other backend is asked.
+            Refusal: `busy`: the password could not be checked now. The attempt does not count.
         """
         if username is None or password is None:
             return None
         if _attempts(_key(username), WINDOW) > ATTEMPTS:
             raise PermissionDenied
-        user = super().authenticate(request, normal(username), password, **more)
+        try:
+            user = super().authenticate(request, normal(username), password, **more)
+        except Refusal:  # too many wait for their hash: this password was not tried
+            _uncount(_key(username))
+            raise
         if user is not None:
             forget(user.get_username())
         return user

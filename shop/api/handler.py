@@ -36,6 +36,12 @@ from shop.shares import PURCHASES, READERS
 API = "/api/v1/"
 """Where the API's paths begin."""
 
+DOCUMENT = f"{API}openapi.json"
+"""The description of the API, which is served with the pages."""
+
+PROBES = frozenset({"/healthz", "/livez", "/readyz"})
+"""What every web process answers, whatever else it serves."""
+
 Environ = dict[str, Any]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
@@ -81,12 +87,19 @@ class ApiHandler:
         self._host_header = "HTTP_X_FORWARDED_HOST" if forwarded else "HTTP_HOST"
         # Django's judgement takes 5 µs, and a sale's calls name the same few hosts.
         self._serves_name = lru_cache(maxsize=100)(_serves_name)
+        self._serves_calls = settings.SHOP_SERVES != "pages"
+        self._serves_pages = settings.SHOP_SERVES != "api"
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
         logs.request.set(environ)
-        if not environ["PATH_INFO"].startswith(API):
-            return self._page(environ, start_response)
+        path = environ["PATH_INFO"]
+        if not path.startswith(API) or path == DOCUMENT:
+            if self._serves_pages or path in PROBES:
+                return self._page(environ, start_response)
+            return _elsewhere(start_response)
+        if not self._serves_calls:
+            return _elsewhere(start_response)
         try:
             reply = self.respond(ApiRequest(environ))
         finally:
@@ -131,6 +144,14 @@ class ApiHandler:
         status = reply.status if isinstance(reply, Reply) else reply.status_code
         metrics.observe("api_seconds", seconds, view.__name__, str(status))
         return reply
+
+
+def _elsewhere(start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer what the proxy should have sent to another process (`SHOP_SERVES`)."""
+    body = b"Another process of this shop serves this path (SHOP_SERVES).\n"
+    about = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+    start_response(_STATUS_LINES[404], about)
+    return (body,)
 
 
 def _route(path: str) -> tuple[Any, dict[str, Any], Serving] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
@@ -13,7 +14,7 @@ from django.views import defaults
 
 from shop.api.handler import API
 from shop.api.problems import problem
-from shop.refusals import PROBLEMS
+from shop.refusals import PROBLEMS, Refusal
 
 _OUT_OF_DATE = gettext_lazy("This page was out of date. Please try again.")
 
@@ -81,6 +82,23 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if away:
         response.headers["Retry-After"] = str(PROBLEMS["busy"].retry_after)
     return response
+
+
+class Busy:
+    """Middleware that answers 503 where a page is refused as `busy`, such as a crowd's sign-ins."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer a request."""
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Return the answer to a request that was refused; None if it failed otherwise."""
+        if not isinstance(exception, Refusal) or exception.code != "busy":
+            return None
+        return mark(HttpResponse(render_to_string("503.html")), exception.code)
 
 
 def _answers_programs(request: HttpRequest) -> bool:

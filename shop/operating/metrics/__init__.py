@@ -22,6 +22,7 @@ def declare() -> None:
     metrics.declare(
         of_shop("api_seconds", "histogram", about_calls, ("operation", "status")),
         of_shop("database_failed", "counter", about_database, ("code",)),
+        of_shop("hashes_refused", "counter", "passwords not hashed since too many waited"),
         of_shop("order_events", "counter", "events of orders by kind", ("kind",)),
         of_shop("provider_seconds", "histogram", about_provider, ("outcome",)),
         of_shop(
