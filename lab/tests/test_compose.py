@@ -126,6 +126,25 @@ def test_the_web_service_redirects_to_https_and_refuses_unknown_hosts(production
         assert status_of(url, "Host: else.example") == 400
 
 
+def test_pages_service_serves_pages_and_no_calls(production, tmp_path):
+    variables = {**production, "SHOP_PORT": str(next_free(18100))}
+    statuses = {}
+    for service in ("web", "pages"):
+        more = {"SHOP_SERVES": SERVICES[service]["environment"]["SHOP_SERVES"], "SHOP_HTTPS": "0"}
+        folder = tmp_path / service
+        folder.mkdir()
+        with healthy(service, {**variables, **more}, folder, {}):
+            url = f"http://127.0.0.1:{variables['SHOP_PORT']}"
+            for path in ("/admin/login/", "/api/v1/orders/1"):
+                statuses[service, path] = status_of(url + path, "Host: shop.example")
+    assert statuses == {
+        ("web", "/admin/login/"): 404,
+        ("web", "/api/v1/orders/1"): 401,
+        ("pages", "/admin/login/"): 200,
+        ("pages", "/api/v1/orders/1"): 404,
+    }
+
+
 def test_the_payment_provider_serves_and_takes_no_orders_to_misbehave(production, tmp_path):
     port = str(next_free(18790))
     variables = {**production, "PSP_DATABASE": str(tmp_path / "books")}
@@ -156,7 +175,7 @@ def test_the_exporter_serves_and_is_published_nowhere(production, tmp_path):
     assert "ports" not in service
     assert "front" not in service["networks"]
     sharing = {name for name in SERVICES if "METRICS_FOLDER" in str(SERVICES[name])}
-    assert sharing == {"web", "celery", "celery-expiry", "exporter"}
+    assert sharing == {"web", "pages", "celery", "celery-expiry", "exporter"}
     assert all(service["volumes"] == SERVICES[name]["volumes"] for name in sharing)
 
 
@@ -223,11 +242,11 @@ def test_every_variable_passed_to_the_shop_is_one_it_reads():
 SHOP = OURS - {"psp", "mail", "locust"}
 """The services that run the shop's own code, and so read its settings."""
 
-OF_CONTAINERS = {"SHOP_BIND", "SHOP_PORT", "METRICS_PORT", "METRICS_FOLDER", "DB_POOL_SIZE"}
+OF_CONTAINERS = {"SHOP_BIND", "SHOP_PORT", "METRICS_PORT", "METRICS_FOLDER", "DB_POOL_SIZE", "SHOP_SERVES"}
 """Settings that a container has for itself."""
 
-MADE = {"DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS"}
-"""Settings that docker-compose.yml makes of others, or requires."""
+MADE = {"DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS", "TRUSTED_PROXIES"}
+"""Settings that docker-compose.yml makes of others, requires, or knows better: it has a proxy."""
 
 
 def test_every_setting_reaches_every_service_of_the_shop():
@@ -262,23 +281,29 @@ def test_every_secret_may_be_a_file_for_every_service():
 
 FAKE_COMPOSE = """#!/bin/sh
 echo "$*" >>{log}
+for service; do :; done
 case "$*" in
-    "ps -q web") cat {replicas} ;;
-    *" web") echo "new-$(wc -l <{log})" >>{replicas} ;;
+    "ps -q "*) cat {replicas}-$service ;;
+    *" --scale "*) echo "new-$(wc -l <{log})" >>{replicas}-$service ;;
     "ps --services"*) printf '%s\\n' {services} ;;
 esac
 """
 FAKE_DOCKER = """#!/bin/sh
 case "$1" in
     inspect) echo healthy ;;
-    rm) grep -vxF "$2" {replicas} >{replicas}.left; mv {replicas}.left {replicas} ;;
+    rm)
+        for each in {replicas}-*; do
+            grep -vxF "$2" $each >{replicas}.left; mv {replicas}.left $each
+        done ;;
 esac
 """
 
 
 def test_a_rolling_restart_replaces_whatever_of_the_shop_runs(tmp_path):
     log, replicas = tmp_path / "log", tmp_path / "replicas"
-    replicas.write_text("old-1\nold-2\n")
+    kept = {service: tmp_path / f"replicas-{service}" for service in ("web", "pages")}
+    for service, each in kept.items():
+        each.write_text(f"old-{service}-1\nold-{service}-2\n")
     running_services = " ".join(SERVICES)
     here = {"log": log, "replicas": replicas, "services": running_services}
     fakes = {"compose": FAKE_COMPOSE, "docker": FAKE_DOCKER, "sleep": "#!/bin/sh\n"}
@@ -289,10 +314,13 @@ def test_a_rolling_restart_replaces_whatever_of_the_shop_runs(tmp_path):
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     script = str(environment.PROJECT / "docker/rolling-restart")
     succeed(script, env={"PATH": path, "COMPOSE": "compose"})
-    assert "old" not in replicas.read_text()
+    for each in kept.values():
+        assert each.read_text().count("new") == 2
+        assert "old" not in each.read_text()
     commands = log.read_text().splitlines()
     assert set(commands[-1].split()) - {"up", "-d", "--no-deps", "--no-build"} == OURS - {
         "web",
+        "pages",
         "migrate",
     }
     own_images = {name for name in OURS if "build" in SERVICES[name]}
@@ -312,7 +340,7 @@ def test_the_pools_of_three_replicas_and_an_update_fit_the_servers_connections()
         return int(SERVICES[name]["environment"]["DB_POOL_SIZE"])
 
     [allowed] = re.findall(r"max_connections=(\d+)", SERVICES["postgres"]["command"])
-    web = (3 + 1) * int(environment.text("WEB_CONCURRENCY")) * pool("web")
+    web = (3 + 1) * int(environment.text("WEB_CONCURRENCY")) * (pool("web") + pool("pages"))
     celery = sum(
         # The parent process, and its children.
         (1 + int(words[words.index("-c") + 1])) * pool(name)

@@ -67,7 +67,7 @@ class BcryptSha256(_Elsewhere, hashers.BCryptSHA256PasswordHasher):
     """Of accounts from other shops."""
 
 
-class Scrypt(_Elsewhere, hashers.ScryptPasswordHasher):
+class Scrypt(_Elsewhere, hashers.ScryptPasswordHasher):  # type: ignore[name-defined,misc]
     """Of accounts from other shops."""
 
 
