@@ -23,6 +23,7 @@ VALUES = [
     {},
     {
         "web": {"autoscaling": OFF},
+        "pages": {"autoscaling": OFF},
         "celery": {"autoscaling": OFF},
         "networkPolicy": OFF,
         "pullSecrets": ["registry"],

@@ -116,6 +116,7 @@ def configure_nginx(folder: Path, port: int, nodes: Iterable[str]) -> list[str]:
     servers = " ".join(f"server {node} max_fails=0;" for node in nodes)
     for old, new in {
         "server shop:8000 resolve max_fails=0;": servers,
+        "server shop-pages:8000 resolve max_fails=0;": servers,  # they serve both
         "resolver 127.0.0.11 valid=2s ipv6=off;": "",
         "listen 8080 backlog=4096;": f"listen 127.0.0.1:{port} backlog=4096;",
         "listen 8081;": f"listen unix:{folder}/8081;",

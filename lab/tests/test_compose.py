@@ -242,10 +242,24 @@ def test_every_variable_passed_to_the_shop_is_one_it_reads():
 SHOP = OURS - {"psp", "mail", "locust"}
 """The services that run the shop's own code, and so read its settings."""
 
-OF_CONTAINERS = {"SHOP_BIND", "SHOP_PORT", "METRICS_PORT", "METRICS_FOLDER", "DB_POOL_SIZE", "SHOP_SERVES"}
+OF_CONTAINERS = {
+    "SHOP_BIND",
+    "SHOP_PORT",
+    "METRICS_PORT",
+    "METRICS_FOLDER",
+    "DB_POOL_SIZE",
+    "SHOP_SERVES",
+}
 """Settings that a container has for itself."""
 
-MADE = {"DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS", "TRUSTED_PROXIES"}
+MADE = {
+    "DATABASE_URL",
+    "REDIS_URL",
+    "CELERY_BROKER_URL",
+    "SECRET_KEY",
+    "ALLOWED_HOSTS",
+    "TRUSTED_PROXIES",
+}
 """Settings that docker-compose.yml makes of others, requires, or knows better: it has a proxy."""
 
 
