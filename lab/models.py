@@ -40,6 +40,18 @@ class SaleStrategy(models.Model):
             )
 
 
+class ControlRoom(models.Model):
+    """No table: the permissions to act in the control room, which the admin gives out."""
+
+    class Meta:
+        managed = False
+        default_permissions = ()
+        permissions = (
+            ("send_buyers", "Can send buyers to sales, and let strategies duel"),
+            ("break_parts", "Can inject faults, heal them, and change the provider's mode"),
+        )
+
+
 class UnenforcedItem(models.Model):
     """An item whose books may be unbalanced, so that an oversell can be shown.
 

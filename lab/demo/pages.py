@@ -157,7 +157,7 @@ def mail(request: HttpRequest, order: int, kind: str) -> HttpResponse:
 
 def _order(request: HttpRequest, order: int) -> Order:
     orders = Order.objects.with_lines().select_related("buyer")
-    if not getattr(request.user, "is_staff", False):
+    if not request.user.has_perm("shop.view_order"):
         orders = orders.filter(buyer=request.user.pk)
     return get_object_or_404(orders, pk=order)
 

@@ -22,6 +22,7 @@ from inventory.outcomes import Busy
 from lab.proof import snapshot
 from lab.proof.testbed import misbehave
 from lab.room.duel import Duels
+from lab.room.permissions import PERMISSIONS
 from lab.room.room import Refused, Room
 from lab.room.rush import FaultControl, Rush
 from lab.room.texts import MIX_NAMES
@@ -73,6 +74,8 @@ class Actions:
             "provider": self._behave,
             "duel": self._duel,
         }
+        if acts.keys() != PERMISSIONS.keys():
+            raise ValueError("each action has a permission in lab/room/permissions.py")
         self._known = {name: (arguments_of(act), act) for name, act in acts.items()}
 
     def __call__(self, name: str, arguments: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ from django.http import (
 
 from lab.room import views
 from lab.room.duel import Duels
+from lab.room.permissions import PERMISSIONS
 from lab.room.room import Refused, Room, encode
 
 log = logging.getLogger(__name__)
@@ -88,10 +89,16 @@ class Answers(WSGIHandler):
             scheme, _, token = request.headers.get("Authorization", "").partition(" ")
             token = token if scheme == "Bearer" else ""
         try:
-            views.verify(token)
+            allowed = views.verify(token)
         except BadSignature:
             return _detail(HTTPStatus.UNAUTHORIZED, "the token is invalid or has expired")
-        return self._carry_out(request) if request.method == "POST" else self._read(request.path)
+        if request.method != "POST":
+            return self._read(request.path)
+        name = request.path.removeprefix("/actions/")
+        if name in PERMISSIONS and name not in allowed:
+            missing = f"you may not do this: it needs the permission {PERMISSIONS[name]}"
+            return _detail(HTTPStatus.FORBIDDEN, missing)
+        return self._carry_out(request, name)
 
     def _read(self, path: str) -> HttpResponseBase:
         _, kind, *rest = path.split("/", 2)
@@ -105,8 +112,7 @@ class Answers(WSGIHandler):
                 return self._report(report)
         return _detail(HTTPStatus.NOT_FOUND, "not found")
 
-    def _carry_out(self, request: HttpRequest) -> HttpResponse:
-        name = request.path.removeprefix("/actions/")
+    def _carry_out(self, request: HttpRequest, name: str) -> HttpResponse:
         try:
             if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BODY:
                 raise ValueError("the body is too long")

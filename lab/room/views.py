@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
-from django.core.signing import TimestampSigner
+from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.templatetags.static import static
@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from lab.room.permissions import actions_of
 from lab.room.texts import MIX_NAMES, TEXTS
 from lab.strategies import CLASSES, DEFAULT
 from shop.operating import headers
@@ -23,26 +24,33 @@ from shop.operating import headers
 View = Callable[[HttpRequest], HttpResponse]
 
 LIFETIME = 15 * 60
-"""Seconds that a token may be used, and that a stream lasts: a user who is no longer staff is out
-after twice this time at most. The page gets a new token in time."""
+"""Seconds that a token may be used, and that a stream lasts: whoever is no longer staff, or loses a
+permission, is out after twice this time at most. The page gets a new token in time."""
 
 # The process has another port and so another origin. A session cookie would have to be looked up
 # in PostgreSQL, which the room must outlive; a signed token is checked without a server.
 _SALT = "lab.room.tokens"
 
 
-def issue(user: object) -> str:
-    """Make a token for a member of staff, named by their id."""
-    return TimestampSigner(salt=_SALT).sign(str(user))
+def issue(user: object, actions: Iterable[str]) -> str:
+    """Make a token for a member of staff.
+
+    Args:
+        user: their id.
+        actions: what they may do. The room's process reads it here, since it must know while
+            PostgreSQL is away.
+    """
+    return signing.dumps([str(user), sorted(actions)], salt=_SALT)
 
 
-def verify(token: str) -> None:
-    """Return if a token is valid.
+def verify(token: str) -> frozenset[str]:
+    """Return the actions that a valid token allows.
 
     Raises:
         BadSignature: forged, damaged or expired.
     """
-    TimestampSigner(salt=_SALT).unsign(token, max_age=LIFETIME)
+    _user, actions = signing.loads(token, salt=_SALT, max_age=LIFETIME)
+    return frozenset(actions)
 
 
 def for_staff(view: View) -> View:
@@ -86,7 +94,9 @@ def duel(request: HttpRequest) -> HttpResponse:
 @for_staff
 def token(request: HttpRequest) -> HttpResponse:
     """Give a page a new token before its old one expires."""
-    return JsonResponse({"token": issue(request.user.pk), "lifetime": LIFETIME})
+    return JsonResponse(
+        {"token": issue(request.user.pk, actions_of(request.user)), "lifetime": LIFETIME}
+    )
 
 
 PLAYER = ("words.js", "file.js", "picture.js", "view.js", "player.js")

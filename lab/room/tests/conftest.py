@@ -51,7 +51,7 @@ def room(live_server, serve_room) -> Iterator[RoomServer]:
 @pytest.fixture
 def open_page(chromium, live_server, client, room) -> Iterator[Callable[..., Page]]:
     """Open pages as staff; what the browser complains of fails the test."""
-    client.force_login(User.objects.create(username="presenter", password="!", is_staff=True))
+    client.force_login(User.objects.create_superuser("presenter"))
     contexts, complaints = [], []
 
     def open_page(path: str, **options: Any) -> Page:

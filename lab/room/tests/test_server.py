@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 import urllib3
+from django.contrib.auth.models import Permission
 from django.contrib.staticfiles import finders
 from django.test import Client
 
@@ -18,6 +19,7 @@ import lab
 from inventory.models import Item
 from lab.room import server, views
 from lab.room.__main__ import origins
+from lab.room.permissions import PERMISSIONS
 from lab.room.server import RoomServer
 from lab.room.texts import TEXTS
 from lab.strategies.choice import chosen
@@ -61,7 +63,7 @@ def status(room: RoomServer, path: str, **headers: str) -> int:
 
 
 def act(room: RoomServer, name: str, authorization: str = "", **values: Any) -> tuple[int, Any]:
-    authorization = authorization or f"Bearer {views.issue(1)}"
+    authorization = authorization or f"Bearer {views.issue(1, PERMISSIONS)}"
     answer = urllib3.request(
         *("POST", address(room, f"/actions/{name}")),
         json=values,
@@ -87,7 +89,7 @@ def until(stream: Iterator[tuple[str, Any]], holds: Callable[[Any], Any]) -> Any
 
 
 def test_a_commit_is_in_the_stream_with_its_event(room, sale):
-    with ask(room, f"/stream?token={views.issue(1)}", Origin=SHOP) as answer:
+    with ask(room, f"/stream?token={views.issue(1, PERMISSIONS)}", Origin=SHOP) as answer:
         assert answer.status == 200
         assert answer.headers["Access-Control-Allow-Origin"] == SHOP
         stream = events(answer)
@@ -112,14 +114,38 @@ def test_without_a_valid_token_there_is_no_stream_no_report_and_no_action(token,
 
 
 def test_an_action_takes_its_token_from_a_bearer_header_only(room, sale):
-    token = views.issue(1)
+    token = views.issue(1, PERMISSIONS)
     for header in (token, f"Basic {token}"):
         assert act(room, "restock", header, sale=sale.pk, units=5)[0] == 401
     assert act(room, "restock", sale=sale.pk, units=5)[0] == 200
 
 
+def room_token(*permissions: str) -> str:
+    """Return the token that the page gives to somebody of staff with these permissions."""
+    user = User.objects.create(username=uuid4().hex, password="!", is_staff=True)
+    for each in permissions:
+        app, codename = each.split(".")
+        user.user_permissions.add(
+            Permission.objects.get(content_type__app_label=app, codename=codename)
+        )
+    client = Client()
+    client.force_login(user)
+    return str(client.get("/room/token").json()["token"])
+
+
+def test_room_actions_ask_for_their_own_permission(room, sale):
+    looker = f"Bearer {room_token('shop.view_sale')}"
+    refused = {name: act(room, name, looker, sale=sale.pk)[0] for name in PERMISSIONS}
+    assert refused.pop("watch") == 200
+    assert set(refused.values()) == {403}
+    stocker = f"Bearer {room_token('inventory.change_item')}"
+    assert act(room, "restock", stocker, sale=sale.pk, units=5)[0] == 200
+    assert act(room, "pause", stocker, sale=sale.pk, paused=True)[0] == 403
+    assert Item.objects.get(pk=sale.item_id).available == 15
+
+
 def test_the_last_duel_is_played_and_the_shipped_one_before_there_is_any(room, tmp_path):
-    token = views.issue(1)
+    token = views.issue(1, PERMISSIONS)
     with ask(room, f"/duel?token={token}") as answer:
         shipped = json.load(answer)
     naive, combining = shipped["sides"]
@@ -136,13 +162,13 @@ def test_the_last_duel_is_played_and_the_shipped_one_before_there_is_any(room, t
 
 
 def test_a_token_expires(room, monkeypatch):
-    token = views.issue(1)
+    token = views.issue(1, PERMISSIONS)
     monkeypatch.setattr(views, "LIFETIME", -1)
     assert status(room, f"/stream?token={token}") == 401
 
 
 def test_only_the_shops_own_pages_may_use_a_token(room):
-    token = views.issue(1)
+    token = views.issue(1, PERMISSIONS)
     with ask(room, f"/stream?token={token}", Origin="http://elsewhere.example") as foreign:
         assert foreign.status == 403
         assert "Access-Control-Allow-Origin" not in foreign.headers
@@ -151,9 +177,9 @@ def test_only_the_shops_own_pages_may_use_a_token(room):
 
 def test_the_number_of_viewers_is_bounded(room, monkeypatch):
     monkeypatch.setattr(server, "MAX_VIEWERS", 1)
-    with ask(room, f"/stream?token={views.issue(1)}") as first:
+    with ask(room, f"/stream?token={views.issue(1, PERMISSIONS)}") as first:
         next(events(first))
-        assert status(room, f"/stream?token={views.issue(1)}") == 503
+        assert status(room, f"/stream?token={views.issue(1, PERMISSIONS)}") == 503
 
 
 def test_the_buttons_of_a_sale_do_what_they_say(room, sale):
@@ -204,7 +230,7 @@ def test_a_fault_that_cannot_be_injected_is_told_and_the_next_one_may_follow(roo
     Target(SHOP, 0, "postgresql://127.0.0.1:1/x", str(tmp_path), nothing, nothing).write(
         tmp_path / "target.json"
     )
-    with ask(room, f"/stream?token={views.issue(1)}") as answer:
+    with ask(room, f"/stream?token={views.issue(1, PERMISSIONS)}") as answer:
         stream = events(answer)
         _, greeting = next(stream)
         assert "web-killed" in greeting["faults"]
