@@ -270,7 +270,8 @@ class OrderAdmin(ReadOnly):
         for status in dict.fromkeys(left.values()):
             numbers = [str(pk) for pk, each in left.items() if each == status]
             more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
-            text = f"Not handed over, because {status}: {', '.join(numbers[:SHOWN])}{more}."
+            why = "handed over before" if status == Order.Status.FULFILLED else f"because {status}"
+            text = f"Not handed over, {why}: {', '.join(numbers[:SHOWN])}{more}."
             self.message_user(request, text, messages.WARNING)
 
 

@@ -114,13 +114,15 @@ def fulfil(orders: Sequence[int]) -> dict[int, str]:
     """Mark those orders that are paid as handed over, in one transaction.
 
     Returns:
-        The status of each that is not handed over now, newest first.
+        The status of each order that this call has not handed over, newest first. It is
+        `fulfilled` for one that was handed over before.
     """
     chosen = Order.objects.filter(pk__in=orders)
     with transaction.atomic():
         paid = chosen.filter(status=Status.PAID).select_for_update(no_key=True).order_by("pk")
-        take(Step.FULFIL, list(paid.values_list("pk", flat=True)))
-        left = chosen.exclude(status=Status.FULFILLED).order_by("-pk")
+        handed_over = list(paid.values_list("pk", flat=True))
+        take(Step.FULFIL, handed_over)
+        left = chosen.exclude(pk__in=handed_over).order_by("-pk")
         return dict(left.values_list("pk", "status"))
 
 

@@ -170,6 +170,17 @@ def test_more_orders_are_handed_over_by_as_many_statements_and_a_message_names_t
     assert f"{rows[5].pk} and 1 more." in said
 
 
+def test_fulfil_twice_is_logged_and_counted_once(admin_client):
+    order = an_order(a_sale())
+    Order.objects.update(status=Order.Status.PAID)
+    assert "Orders handed over: 1." in run(admin_client, Order, "fulfil", order).text
+    again = run(admin_client, Order, "fulfil", order).text
+    assert "Orders handed over: 0." in again
+    assert f"Not handed over, handed over before: {order.pk}." in again
+    assert LogEntry.objects.filter(change_message="Handed over.").count() == 1
+    assert order.events.filter(kind="fulfilled").count() == 1
+
+
 def a_clerk(client, *permissions):
     clerk = User.objects.create_user("clerk", is_staff=True)
     clerk.user_permissions.set(Permission.objects.filter(codename__in=permissions))
