@@ -11,13 +11,17 @@ Under threads this is not needed: the operating system shares the time out among
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import Any
 
 import gevent
 
 AT_ONCE = 4
-"""Requests that begin together: half a millisecond of work. A round itself costs 0.02 ms."""
+"""Requests that begin together at most: half a millisecond of small ones. A round costs 0.02 ms."""
+
+ENOUGH = 0.001
+"""Seconds after which no further request begins in a round: a large one uses up several turns."""
 
 PAUSE = 0.002
 """Seconds until the next ones begin while an urgent one is under way: up to 2,000 per second."""
@@ -34,6 +38,7 @@ class Turns:
         loop = gevent.get_hub().loop
         self.urgent = 0
         self._left = 0
+        self._enough = 0.0
         self._waiting: deque[Any] = deque()
         self._each_round: Any = loop.check()
         # While this watcher is active, the loop does not wait for events.
@@ -46,9 +51,9 @@ class Turns:
         At once, unless enough have begun in this round.
         """
         if not self._each_round.active:
-            self._left = AT_ONCE
+            self._begin_slice()
             self._each_round.start(self._begin_round)
-        if self._left:
+        if self._left and not self._waiting and time.perf_counter() < self._enough:
             self._left -= 1
             return
         request = gevent.getcurrent()
@@ -70,11 +75,15 @@ class Turns:
         self._let_begin()
 
     def _let_begin(self) -> None:
-        self._left = AT_ONCE
-        while self._waiting and self._left:
+        self._begin_slice()
+        while self._waiting and self._left and time.perf_counter() < self._enough:
             self._left -= 1
             self._waiting.popleft().switch()
         self._come_back()
+
+    def _begin_slice(self) -> None:
+        self._left = AT_ONCE
+        self._enough = time.perf_counter() + ENOUGH
 
     def _come_back(self) -> None:
         """Let the loop come back to the requests that wait: at once, or after a pause."""

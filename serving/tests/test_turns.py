@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ import gevent
 import pytest
 from gevent.hub import get_hub
 
-from serving.turns import AT_ONCE, Turns
+from serving.turns import AT_ONCE, ENOUGH, Turns
 
 MANY = 500
 
@@ -84,6 +85,20 @@ def test_while_an_urgent_request_is_under_way_others_leave_the_processor_to_othe
     assert requests.began == list(range(MANY))
     # Without pauses the loop would turn as fast as it can: thousands of times.
     assert get_hub().loop.iteration - first < 4 * MANY
+
+
+def test_large_requests_use_up_the_round(turns: Turns) -> None:
+    rounds: list[int] = []
+
+    def large() -> None:
+        turns.wait()
+        rounds.append(get_hub().loop.iteration)
+        ended = time.perf_counter() + ENOUGH
+        while time.perf_counter() < ended:
+            pass
+
+    gevent.joinall([gevent.spawn(large) for _ in range(10)], timeout=30, raise_error=True)
+    assert len(set(rounds)) == 10
 
 
 def test_a_request_that_is_killed_while_waiting_leaves_the_line(turns: Turns) -> None:

@@ -31,7 +31,7 @@ from inventory.postgresql.shares import Share, borrowing_from
 from shop import shares
 from shop.api.problems import Reply, problem
 from shop.operating import headers, logs
-from shop.shares import PURCHASES, READERS
+from shop.shares import OPERATORS, PURCHASES, READERS
 
 API = "/api/v1/"
 """Where the API's paths begin."""
@@ -120,7 +120,9 @@ class ApiHandler:
         return reply
 
     def _page(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        with Serving(shares.of_page(environ)):
+        share = shares.of_page(environ)
+        waits = share in {READERS, OPERATORS} and environ["PATH_INFO"] not in PROBES
+        with Serving(share, waits=waits):
             return self._pages(environ, start_response)
 
     def respond(self, request: WSGIRequest) -> Reply | HttpResponseBase | None:
@@ -196,16 +198,17 @@ class Serving:
     A class, because a generator would take several times as long, for every purchase.
     """
 
-    __slots__ = ("_share",)
+    __slots__ = ("_share", "_waits")
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, share: Share, *, waits: bool | None = None) -> None:
         self._share = share
+        self._waits = share is READERS if waits is None else waits
 
     def __enter__(self) -> None:
         borrowing_from.set(self._share)
         if shares.turns and self._share is PURCHASES:
             shares.turns.urgent += 1
-        elif shares.turns and self._share is READERS:
+        elif shares.turns and self._waits:
             shares.turns.wait()
 
     def __exit__(self, *error: object) -> None:

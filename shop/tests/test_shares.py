@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.core.handlers.wsgi import WSGIHandler
 from django.db import connection
 from django.test import Client
 
@@ -29,7 +30,7 @@ from inventory.tests.helpers import (
 )
 from locking.tests.helpers import eventually
 from shop import shares
-from shop.api.handler import Serving
+from shop.api.handler import ApiHandler, Serving
 from shop.catalogue.models import Sale
 from shop.conftest import Buyer
 from shop.operating import outage
@@ -277,6 +278,20 @@ def test_change_keeps_its_connection_unless_it_must_wait(database: DatabaseWrapp
         [pool] = database.pools()
         eventually(lambda: pool.get_stats()["pool_available"] == pool.get_stats()["pool_size"] - 1)
     assert other() is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("path", "turns"), [("/", 1), ("/admin/login/", 1), ("/healthz", 0), ("/livez", 0)]
+)
+def test_pages_and_admin_take_turns_and_probes_do_not(
+    path: str, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[str] = []
+    monkeypatch.setattr(shares, "turns", SimpleNamespace(urgent=0, wait=lambda: taken.append(path)))
+    environ = Client()._base_environ(PATH_INFO=path)  # type: ignore[attr-defined]
+    ApiHandler(WSGIHandler())(environ, lambda *_: None)
+    assert len(taken) == turns
 
 
 def test_purchases_are_counted_while_they_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
