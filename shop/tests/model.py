@@ -157,6 +157,8 @@ class Order:
         self.amount -= self.give_back("cancelled", part, AWAITING) if part else 0
         if self.status == AWAITING and not (part and any(line.kept for line in self.lines)):
             self.end("cancelled", "cancelled")
+        elif self.status == AWAITING and not self.amount:
+            self.step("paid", "paid")  # what is left of it is free
         elif not part and self.status != "cancelled":
             raise Refused(f"order_{self.status}")
 
@@ -247,6 +249,8 @@ class Shop:
         bought = [Line(sale, units, sale.price, units) for sale, units in lines.items()]
         deadline = self.now + min(sale.hold for sale in lines)
         self.orders.append(Order(buyer, key, bought, deadline))
+        if not self.orders[-1].amount:
+            self.orders[-1].step("paid", "paid")
         return self.orders[-1], False
 
     def _check(self, buyer: str, sale: Sale, units: int, *, cart: bool) -> None:
@@ -367,7 +371,10 @@ class Shop:
     def follow_up(self) -> None:
         """Note the mails that follow what happened, or confirm orders that need no payment."""
         for order in self.orders:
+            free = not any(line.price for line in order.lines)
             for kind in order.pending_events:  # which grows
+                if kind == "paid" and free and self.payments:
+                    continue  # its confirmation says so
                 if kind in MAILS and (self.payments or kind != "opened"):
                     order.mails.setdefault(MAILS[kind], False)
                 elif kind == "opened" and order.shown(self.now) == AWAITING:

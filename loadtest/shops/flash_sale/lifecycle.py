@@ -19,6 +19,7 @@ LIFECYCLE: tuple[Row, ...] = (
     Step("cancelled", "cancel", before="awaiting_payment", after="cancelled"),
     Step("returned", "refund", before="paid", after="refund_pending"),
     Step("refunded", before="refund_pending", after="refunded", mail="refunded"),
+    Step("refund_reopened", before="refunded", after="refund_pending"),
     Step("part_cancelled", "cancel"),
     Step("part_returned", "refund"),
     Step("money_owed", "owe", mail="money_owed"),
