@@ -58,6 +58,7 @@ class Money:
     payment: Money | None = None
     reason: str = ""
     state: str = "pending"
+    reversed: bool = False
     at_provider: str = "nothing"
     acknowledged: bool = False
 
@@ -310,6 +311,9 @@ class Shop:
     def record(self, order: Order, money: Money, outcome: str) -> None:
         """Record what the provider says. Money that was taken is not overlooked; it counts once."""
         before, done = money.state, outcome == "done"
+        if before == "done" and not done and not money.payment and not money.reversed:
+            money.reversed = True
+            order.note("payment_reversed", None, money.amount)
         if before == "done" or (before == "failed" and (money.payment or not done)):
             return
         money.state = "done" if done else "failed"
