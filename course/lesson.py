@@ -33,7 +33,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import locking.backends.redis
+import locking.redis_lock
 from course import lessons as package
 from course.plan import OWN, PRODUCTION, Flaw, Plan, production_clients
 from course.simulator import production
@@ -169,7 +169,7 @@ class Scenario:
     def cure_path(self) -> Path:
         """The file of the lock that fixes it."""
         if self.flaw.cure == PRODUCTION:
-            return Path(str(locking.backends.redis.__file__))
+            return Path(str(locking.redis_lock.__file__))
         lesson, name = self.lesson.fix(self.flaw.cure)
         return lesson.folder / f"{name}.py"
 

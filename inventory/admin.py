@@ -25,7 +25,7 @@ from django.utils.safestring import SafeString
 from inventory import outbox, services
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
 from inventory.redis import ITEM_LOCK, circuit
-from locking.backends.redis_status import LockStatus, status_of
+from locking.redis_lock import LockStatus
 
 NO_ANSWER = "Redis does not answer"
 
@@ -324,7 +324,7 @@ def _restock_page(item: int) -> str:
 def _status(item: Item) -> LockStatus | None:
     """Return the state of an item's lock; None if Redis does not answer."""
     lock = ITEM_LOCK.make(item.pk)
-    return circuit().ask(lambda: status_of(lock), otherwise=None)
+    return circuit().ask(lock.status, otherwise=None)
 
 
 def _summary(status: LockStatus | None) -> str:

@@ -21,8 +21,8 @@ from inventory import conf
 from inventory.metrics import metrics
 from inventory.postgresql.base import is_connected, lend_connections
 from locking import Lease, LockError, LockTimeout, LockUnavailable
-from locking.backends.redis import RedisLock
 from locking.redis_client import connect
+from locking.redis_lock import RedisLock
 
 log = logging.getLogger(__name__)
 

@@ -1,28 +1,30 @@
 """Distributed locks: one contract, and one backend for each kind of server.
 
-The package needs neither Django nor the rest of this repository; copy the folder to reuse it.
+The package needs neither Django nor the rest of this repository; copy the folder to use it.
 """
 
-from locking.base import AsyncLock, Lease, Lock
-from locking.exclusive import exclusively, run_exclusively
-from locking.terms import (
+from locking.base import (
+    AsyncLease,
+    AsyncLock,
     Capabilities,
+    Lease,
+    Lock,
     LockError,
     LockLost,
-    LockNotHeld,
     LockTimeout,
     LockUnavailable,
     LockUnsupported,
 )
+from locking.exclusive import exclusively, run_exclusively
 
 __all__ = [
+    "AsyncLease",
     "AsyncLock",
     "Capabilities",
     "Lease",
     "Lock",
     "LockError",
     "LockLost",
-    "LockNotHeld",
     "LockTimeout",
     "LockUnavailable",
     "LockUnsupported",

@@ -1,29 +1,309 @@
-"""The contract of every lock in this package: handles and leases, blocking and for asyncio.
+"""The contract of every lock here: how to acquire, what a lease promises, which errors there are.
 
-A handle names a lock; `acquire` returns a lease.  Errors and capabilities are in `locking.terms`.
+A lock must admit one client at a time, become free when its holder crashes, and tell those who wait
+that it is free. A handle names the lock; `acquire` returns a *lease*: the lock, for a limited time.
+
+    with RedisLock(client, "item:7").acquire(timeout=2) as lease:
+        sell(fence=lease.token)
+
+Whoever has the lease object owns the lock, in whatever thread or task. When the program drops the
+object without releasing it, the lease is no longer renewed and ends by itself.
+
+No lease protects against a holder that is paused past its end without noticing. So what the lock
+guards should also refuse a smaller fencing token than it has seen (Martin Kleppmann, "How to do
+distributed locking", 2016).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sys
 import threading
+import time
+import warnings
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self, overload
 
-from locking.leases import Held, LeaseState
-from locking.terms import Capabilities, LockError, LockNotHeld, LockUnsupported
+logger = logging.getLogger("locking")
 
-logger = logging.getLogger(__name__)
+
+class LockError(Exception):
+    """Base class of all errors of a lock."""
+
+
+class LockTimeout(LockError):
+    """The lock was not free within the caller's time-out."""
+
+
+class LockLost(LockError):
+    """The lease ended before its release: another client may hold the lock."""
+
+
+class LockUnavailable(LockError):
+    """The lock's server does not answer or refuses; its error is the cause.
+
+    From `acquire`: the caller does not hold the lock. From `release`: the server may have released
+    it or not; call `release` again, or let the lease end.
+    """
+
+
+class LockUnsupported(LockError):
+    """The backend cannot do this; its `capabilities` say what it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend promises beyond letting one client in.
+
+    Attributes:
+        fence: leases have a token that grows with every grant.
+        fair: waiters get the lock in the order in which they came.
+        renewal: the lease of a holder that lives and can reach its server does not end.
+        extend: `Lease.extend` works.
+        reentrant: a handle can be made that acquires again what it holds.
+        crash_release: what frees the lock of a crashed holder: its "lease" ends, or the server sees
+            the end of its "connection" or session, which is sooner.
+        survives_restart: the lock is still held after its server was killed and started without
+            its data.
+        owner: `Lock.owner` names the holder.
+        waiters: `Lock.waiters` counts those who wait.
+        force_release: an operator can take the lock from its holder.
+    """
+
+    fence: bool = False
+    fair: bool = False
+    renewal: bool = False
+    extend: bool = False
+    reentrant: bool = False
+    crash_release: Literal["lease", "connection"] = "lease"
+    survives_restart: bool = False
+    owner: bool = False
+    waiters: bool = False
+    force_release: bool = False
+
+
+MIN_LEASE = 0.001
+"""Seconds: servers count in milliseconds."""
+
+MAX_LEASE = 10 * 366 * 86_400.0
+"""Seconds: ten years, which every server can count."""
+
+
+def lease_seconds(seconds: float, longest: float = MAX_LEASE) -> float:
+    """Return the length of a lease in seconds.
+
+    Raises:
+        TypeError: it is not a number.
+        ValueError: it is below a millisecond, or longer than the server can count.
+    """
+    _require_number(seconds, "a lease")
+    if not MIN_LEASE <= seconds <= longest:  # NaN is refused here as well
+        raise ValueError(f"a lease lasts from 0.001 to {longest:.0f} seconds, not {seconds}")
+    return float(seconds)
+
+
+def wait_seconds(timeout: float | None) -> float:
+    """Return how long to wait for the lock, in seconds; infinity without a time-out.
+
+    Raises:
+        TypeError: it is not a number.
+        ValueError: it is negative.
+    """
+    if timeout is None:
+        return math.inf
+    _require_number(timeout, "a time-out")
+    if not timeout >= 0:  # NaN is refused here as well
+        raise ValueError(f"a time-out is not negative: {timeout}; None waits without an end")
+    return float(timeout)
+
+
+def _require_number(value: object, what: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{what} is a number of seconds, not {value!r}")
+
+
+def lock_name(name: object) -> str:
+    """Return the name of a lock.
+
+    Raises:
+        TypeError: it is not text.
+        ValueError: it is empty.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a lock's name is text, not {name!r}")
+    if not name:
+        raise ValueError("a lock's name is not empty")
+    return name
+
+
+class LostEvent:
+    """Tells that a lease was lost; used like a `threading.Event` that is never cleared.
+
+    It counts as set as soon as the lease has ended by this process's clock, without a thread that
+    watches it.
+    """
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, lease: LeaseState) -> None:
+        self._lease = lease
+
+    @property
+    def reason(self) -> str:
+        """Why the lease was lost; empty if it was not."""
+        return self._lease.lost_reason()
+
+    def is_set(self) -> bool:
+        """Return whether the lease is lost. One that was released in time is not."""
+        return bool(self._lease.lost_reason())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is lost or released, at most `timeout` seconds; return `is_set()`."""
+        lease, give_up = self._lease, time.monotonic() + wait_seconds(timeout)
+        over = lease.over_event()
+        while not self.is_set() and not lease.released:
+            left = min(give_up - time.monotonic(), lease.remaining())
+            if time.monotonic() >= give_up:
+                return False
+            # The lease may be extended meanwhile; then this goes on.
+            over.wait(None if math.isinf(left) else min(left, threading.TIMEOUT_MAX))
+        return self.is_set()
+
+
+class LeaseState:
+    """What a process knows of a lease: its end, and whether it was lost or released.
+
+    Args:
+        name: the lock's.
+    """
+
+    __slots__ = ("__weakref__", "_deadline", "_granted", "_guard", "_lost", "_over", "_released",
+                 "name", "token")  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.token: int | None = None
+        self._granted = False
+        self._deadline = 0.0
+        self._released = False
+        self._lost = ""
+        self._guard = threading.Lock()
+        self._over: threading.Event | None = None
+
+    def begin(self, deadline: float, token: int | None = None) -> None:
+        """Note that the server has granted the lease.
+
+        Args:
+            deadline: monotonic time at which it ends, counted from *before* the command was sent:
+                so it ends here no later than on the server. Infinity for one that ends with a
+                connection.
+            token: the fencing token, if the backend has one.
+        """
+        self._deadline, self.token, self._granted = deadline, token, True
+
+    @property
+    def released(self) -> bool:
+        """Whether `release` has succeeded, or has found the lease gone."""
+        return self._released
+
+    @property
+    def lost(self) -> LostEvent:
+        """The event that the lease was lost."""
+        return LostEvent(self)
+
+    def remaining(self) -> float:
+        """Return for how many seconds the lock is certainly held; 0.0 if it may not be."""
+        if self._released or self.lost_reason():
+            return 0.0
+        return max(0.0, self._deadline - time.monotonic())
+
+    def check(self) -> None:
+        """Do nothing while the lease lasts.
+
+        Raises:
+            LockLost: it is lost or released.
+        """
+        if reason := self.lost_reason():
+            raise LockLost(f"the lease of {self.name!r} is lost: {reason}")
+        if self._released:
+            raise LockLost(f"the lease of {self.name!r} was released")
+
+    def lost_reason(self) -> str:
+        """Return why the lease was lost, noting it if its time is over; empty if it is not."""
+        if not self._lost and not self._released and time.monotonic() >= self._deadline:
+            self.mark_lost("its time is over")
+        return self._lost
+
+    def mark_lost(self, reason: str) -> None:
+        """Note that the lease is lost, unless it was released. For backends."""
+        with self._guard:
+            if self._released or self._lost:
+                return
+            self._lost = reason
+            over = self._over
+        if over is not None:
+            over.set()
+
+    def mark_released(self, *, held: bool = True) -> None:
+        """Note that the server has answered a release. For backends.
+
+        Args:
+            held: whether the lock was still ours.
+
+        Raises:
+            LockLost: it was not.
+        """
+        if not held:
+            self.mark_lost("the server no longer knows it")
+        with self._guard:
+            self._released = True
+            over = self._over
+        if over is not None:
+            over.set()
+        if self._lost:
+            raise LockLost(f"the lease of {self.name!r} is lost: {self._lost}")
+
+    def over_event(self) -> threading.Event:
+        """Return an event that is set when the lease is lost or released."""
+        with self._guard:
+            if self._over is None:
+                self._over = threading.Event()
+                if self._lost or self._released:
+                    self._over.set()
+            return self._over
+
+    def __repr__(self) -> str:
+        if self._released and not self._lost:
+            state = "released"
+        elif reason := self.lost_reason():
+            state = f"lost: {reason}"
+        else:
+            state = f"held for {self.remaining():.1f} s"
+        token = "" if self.token is None else f", token {self.token}"
+        return f"<{type(self).__name__} of {self.name!r}{token}, {state}>"
+
+    def __del__(self) -> None:
+        # A signal's exception may have ended `__init__`, so that some attributes are missing.
+        granted = getattr(self, "_granted", False)
+        if granted and not self._released and not self._lost and not sys.is_finalizing():
+            warnings.warn(
+                f"the lease of lock {self.name!r} was dropped without a release: others wait "
+                "until it ends. Use `with`, or call `release`.",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
 
 
 @contextmanager
-def noted_on(error: BaseException | None) -> Iterator[None]:
-    """Turn a `LockError` into a note on the error that was there before, if there was one."""
+def note_on(error: BaseException | None) -> Iterator[None]:
+    """Turn a `LockError` into a note on the error that a block already has, if it has one."""
     try:
         yield
     except LockError as problem:
@@ -34,252 +314,227 @@ def noted_on(error: BaseException | None) -> Iterator[None]:
 
 
 class Lease(LeaseState, ABC):
-    """A granted lock: for `remaining()` seconds, no other client holds it.
+    """A granted lock: while `remaining()` is not 0, no other client holds it.
 
-    A context manager that releases the lock at the end of the block.  Leaving the block of a lost
-    lease raises `LockLost`; if the body raised, its exception propagates instead, with a note.
+    As a context manager it releases the lock at the end of the block. If the lease was lost, that
+    raises `LockLost`; if the block raised, its own error goes on, with a note.
+
+    Attributes:
+        name: the lock's.
+        token: the fencing token; None where the backend has none.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def extend(self, seconds: float) -> None:
-        """Set the lease to expire `seconds` from now; never re-create a lost lease.
+        """Let the lease end so many seconds from now; one that is lost is never made anew.
 
-        A lease that is renewed keeps this length from then on; `max_hold` still ends it.  Raises
-        `LockLost` if another client may hold the lock, `LockUnavailable` if the server does not
-        answer (the earlier of the two expiries then applies), `LockUnsupported` if a lease does not
-        expire, ValueError for less than 1 ms and for more than the server keeps; the lease is then
-        as before.
+        Raises:
+            LockLost: another client may hold the lock.
+            LockUnavailable: the server does not answer; the earlier of both ends counts.
+            LockUnsupported: the backend's leases have no end.
+            ValueError: as `lease_seconds`; nothing has changed.
         """
 
     @abstractmethod
     def release(self) -> None:
-        """Release the lock; do nothing if it is already released.
+        """Release the lock; do nothing if it is released.
 
-        Raises `LockLost` if the lease ended before, `LockUnavailable` if the server does not
-        answer; call `release` again in that case.
+        Raises:
+            LockLost: the lease had ended before.
+            LockUnavailable: the server does not answer; `release` may be called again.
         """
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        with noted_on(error):
+        with note_on(error):
             self.release()
 
 
-class AsyncLease(ABC):
-    """The asyncio version of `Lease`, with a block that ends as that of a `Lease`."""
+class AsyncLease(LeaseState, ABC):
+    """A lease of an asyncio lock: `Lease`, with methods to await."""
 
     __slots__ = ()
-
-    @abstractmethod
-    async def release(self) -> None:
-        """See `Lease.release`."""
 
     @abstractmethod
     async def extend(self, seconds: float) -> None:
         """See `Lease.extend`."""
 
+    @abstractmethod
+    async def release(self) -> None:
+        """See `Lease.release`."""
+
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        with noted_on(error):
+        with note_on(error):
             await self.release()
 
 
-class Handle:
-    """What a lock's blocking and asyncio handles share: the leases acquired by the handle.
+class Entered:
+    """The leases of a handle's `with` blocks whose ends are called through the handle.
 
-    Cheap to construct; sends nothing before `acquire`.  All handles of one name on one server
-    exclude each other, in any process; also two handles in one thread.
+    Blocks nest like a stack. A block belongs to the thread or task that entered it, so that threads
+    may share a handle.
     """
 
-    name: str
-    _address: str = ""
-    _held: Held
-    _caller: Callable[[], object]
+    __slots__ = ("_leases",)
 
-    def __repr__(self) -> str:
-        lease = self._held.live()
-        held = f"holds {lease!r}" if lease is not None else "holds no lease"
-        return f"<{type(self).__name__} {self.name!r} on {self.server_address()}, {held}>"
+    def __init__(self) -> None:
+        self._leases: list[tuple[object, Any]] = []
 
-    def _not_held(self) -> LockNotHeld:
-        return LockNotHeld(f"{self._caller()!r} holds no lease of {self.name!r} by this handle")
+    def push(self, caller: object, lease: Any) -> None:
+        """Note a block that begins."""
+        self._leases.append((caller, lease))
 
-    def _left(self, frame: FrameType, error: BaseException | None) -> Any:
-        """Return the lease of the frame's `with` block, which ends with `error`.
+    def pop(self, caller: object) -> Any:
+        """Return the lease of the caller's innermost block, which ends.
 
-        If the body has released it already, raises `LockNotHeld`; adds a note to `error` instead if
-        the body raised, and returns None.
+        A generator may end its block in another thread than it began: that is the latest one.
+
+        Raises:
+            LockError: no block is left.
         """
-        lease = self._held.leave(frame, self._caller())
-        if lease is not None and not lease.released:
-            return lease
-        with noted_on(error):
-            raise self._not_held()
-        return None
-
-    def server_address(self) -> str:
-        """Return where the lock's server is, in the same words in every process."""
-        return self._address
+        for place in range(len(self._leases) - 1, -1, -1):
+            if self._leases[place][0] == caller:
+                return self._leases.pop(place)[1]
+        if not self._leases:
+            raise LockError("this block has ended before")
+        return self._leases.pop()[1]
 
 
-class Lock(Handle, ABC):
-    """A handle of a named lock.
+class Block:
+    """One `with` block of a handle: holds the block's lease, and ends it.
+
+    Python keeps it for as long as the block runs.
+    """
+
+    __slots__ = ("__weakref__", "lease")
+
+    def __init__(self) -> None:
+        self.lease: Lease | None = None
+
+    def __call__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """End the block: what `with` calls as `__exit__`."""
+        assert self.lease is not None, "the block has begun"
+        self.lease.__exit__(kind, error, traceback)
+
+
+class ExitOfBlock:
+    """`Lock.__exit__`: a `with` statement that looks it up gets a `Block` of its own.
+
+    A method would find the block's lease in the handle. But a signal's exception (Ctrl-C, Celery's
+    soft time limit) can end a block before a single line of that method has run. The handle would
+    keep the lease, and it would be renewed for as long as the handle lives. A `Block` goes with its
+    block, and so does the lease: it is renewed no longer, and the lock is free when it ends.
+
+    `contextlib.ExitStack` takes `__exit__` from the class; it gets the plain method.
+    """
+
+    @overload
+    def __get__(self, lock: None, owner: type) -> Callable[..., None]: ...
+    @overload
+    def __get__(self, lock: Lock, owner: type) -> Block: ...
+    def __get__(self, lock: Lock | None, owner: type) -> Callable[..., None] | Block:
+        """Return what ends one block; see the class."""
+        if lock is None:
+            return _exit_latest
+        block = Block()
+        lock._begins[threading.get_ident()] = weakref.ref(block)
+        return block
+
+
+def _exit_latest(lock: Lock, kind: object, error: BaseException | None, traceback: object) -> None:
+    """End the block that the calling thread has entered last by `__enter__` alone."""
+    lease: Lease = lock._entered.pop(threading.get_ident())
+    lease.__exit__(kind, error, traceback)
+
+
+class Lock(ABC):
+    """A handle of a named lock; cheap to make, and it sends nothing before `acquire`.
+
+    All handles of one name on one server exclude each other, in every process, and in one thread
+    too. As a context manager a handle acquires without a time-out, or with its own:
 
     >>> with lock as lease:  # doctest: +SKIP
     ...     sell(fence=lease.token)
-    >>> with lock.acquire(timeout=1) as lease:  # doctest: +SKIP
-    ...     sell(fence=lease.token)
     """
 
+    name: str
     capabilities: ClassVar[Capabilities]
-    _caller = staticmethod(threading.current_thread)
+
+    def __init__(self) -> None:
+        self._entered = Entered()
+        # By thread: the block whose `with` statement has looked up `__exit__` and calls
+        # `__enter__` next.
+        self._begins: dict[int, weakref.ref[Block]] = {}
 
     @abstractmethod
-    def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> Lease:
-        """Wait for the lock for at most `timeout` seconds; None waits without limit, 0 tries once.
+    def acquire(self, timeout: float | None = None) -> Lease:
+        """Wait until the lock is ours.
 
-        `blocking=False` is the same as `timeout=0`.  Raises `LockTimeout` if it was not free in
-        time, `LockUnavailable` if the server does not answer.  A failed attempt leaves nothing on
-        the server for longer than a lease.
+        Args:
+            timeout: seconds to wait; 0 tries once, None waits without an end or for the time-out
+                that the handle was made with.
+
+        Raises:
+            LockTimeout: it was not free in time.
+            LockUnavailable: its server does not answer.
         """
-
-    @property
-    def lease(self) -> Lease:
-        """The lease that this thread acquired last by this handle, or else the handle's latest.
-
-        Raises `LockNotHeld` if there is none, and in a thread that has just acquired in vain.
-        """
-        found: Lease | None = self._held.latest(self._caller())
-        if found is None:
-            raise self._not_held()
-        return found
-
-    def release(self) -> None:
-        """Release the handle's `lease`; raises `LockNotHeld` and what `Lease.release` raises."""
-        self.lease.release()
-
-    def extend(self, seconds: float) -> None:
-        """Extend the handle's `lease`; raises `LockNotHeld` and what `Lease.extend` raises."""
-        self.lease.extend(seconds)
-
-    def owned(self) -> bool:
-        """Return whether this thread holds the lock by this handle."""
-        lease = self._held.own(threading.current_thread())
-        return lease is not None and lease.remaining() > 0
-
-    def locked(self) -> bool:
-        """Return whether any client holds the lock."""
-        return self.owner() is not None
-
-    def __enter__(self) -> Lease:
-        lease: Lease = self._held.enter(sys._getframe(1), self.acquire())
-        return lease
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        lease = self._left(sys._getframe(1), error)
-        if lease is not None:
-            lease.__exit__(kind, error, traceback)
 
     def owner(self) -> str | None:
-        """Return the name of the current holder's handle; None if the lock is free."""
+        """Return the name that the holder's handle was given; None if the lock is free."""
         raise LockUnsupported(f"{type(self).__name__} cannot name the holder of a lock")
+
+    def locked(self) -> bool:
+        """Return whether anybody holds the lock."""
+        return self.owner() is not None
 
     def waiters(self) -> int:
         """Return how many clients wait for the lock."""
-        raise LockUnsupported(f"{type(self).__name__} cannot count the waiters")
+        raise LockUnsupported(f"{type(self).__name__} cannot count who waits for a lock")
 
     def force_release(self, reason: str) -> bool:
-        """Revoke the lock from its holder, for operators; return whether it was held.
+        """Take the lock from its holder, for operators; return whether it was held.
 
-        The holder notices at its next renewal, extension or release.  `reason` is logged.
+        The holder learns of it when it next renews, extends or releases. The reason is logged.
         """
-        held = self._evict()
-        if held:
-            logger.warning("the lock %r was revoked from its holder: %s", self.name, reason)
-        return held
+        raise LockUnsupported(f"{type(self).__name__} cannot take a lock from its holder")
 
-    def _evict(self) -> bool:
-        raise LockUnsupported(f"{type(self).__name__} cannot revoke a lock")
-
-
-class AsyncLock(Handle, ABC):
-    """The asyncio version of `Lock`; a task takes the place of a thread."""
-
-    _caller = staticmethod(asyncio.current_task)
-
-    @abstractmethod
-    async def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> AsyncLease:
-        """See `Lock.acquire`."""
-
-    @property
-    def lease(self) -> Any:
-        """The lease that this task acquired last by this handle; raises `LockNotHeld` without it.
-
-        That of a task that did nothing else, as `asyncio.wait_for` makes them, is any task's.
-        """
-        lease = self._held.own(self._caller())
-        if lease is None:
-            raise self._not_held()
+    def __enter__(self) -> Lease:
+        begun = self._begins.pop(threading.get_ident(), None)
+        block = None if begun is None else begun()
+        lease = self.acquire()
+        if block is None:
+            self._entered.push(threading.get_ident(), lease)
+        else:
+            block.lease = lease
         return lease
 
-    async def release(self) -> None:
-        """Release the handle's `lease`; raises `LockNotHeld` and what that raises."""
-        await self.lease.release()
+    __exit__ = ExitOfBlock()
 
-    async def extend(self, seconds: float) -> None:
-        """Extend the handle's `lease`; raises `LockNotHeld` and what the lease's extend raises."""
-        await self.lease.extend(seconds)
 
-    async def owned(self) -> bool:
-        """Return whether this task holds the lock by this handle."""
-        lease = self._held.own(self._caller())
-        return lease is not None and lease.remaining() > 0
+class AsyncLock(ABC):
+    """A handle for asyncio: `Lock`, with methods to await; a task takes the place of a thread."""
 
-    async def locked(self) -> bool:
-        """Return whether any client holds the lock."""
-        return await self.owner() is not None
+    name: str
+
+    def __init__(self) -> None:
+        self._entered = Entered()
 
     @abstractmethod
-    async def owner(self) -> str | None:
-        """See `Lock.owner`."""
+    async def acquire(self, timeout: float | None = None) -> AsyncLease:
+        """See `Lock.acquire`."""
 
-    @abstractmethod
-    async def waiters(self) -> int:
-        """See `Lock.waiters`."""
+    async def __aenter__(self) -> Any:
+        lease = await self.acquire()
+        self._entered.push(asyncio.current_task(), lease)
+        return lease
 
-    @abstractmethod
-    async def force_release(self, reason: str) -> bool:
-        """See `Lock.force_release`."""
-
-    # The methods of `async with` are called by the block's frame, but run by the event loop.
-
-    def __aenter__(self) -> Coroutine[Any, Any, Any]:
-        return self._enter(sys._getframe(1))
-
-    async def _enter(self, frame: FrameType) -> Any:
-        return self._held.enter(frame, await self.acquire())
-
-    def __aexit__(
-        self, kind: object, error: BaseException | None, traceback: object
-    ) -> Coroutine[Any, Any, None]:
-        return self._leave_block(sys._getframe(1), error)
-
-    async def _leave_block(self, frame: FrameType, error: BaseException | None) -> None:
-        lease = self._left(frame, error)
-        if lease is not None:
-            await lease.__aexit__(type(error), error, None)
-
-
-def acquirer_in(code: object) -> asyncio.Task[Any] | None:
-    """Return the current task; None if it only runs the coroutine with that code, for its awaiter.
-
-    `asyncio.wait_for`, `gather` and `create_task` make such tasks.
-    """
-    task = asyncio.current_task()
-    return None if getattr(task and task.get_coro(), "cr_code", None) is code else task
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        lease: AsyncLease = self._entered.pop(asyncio.current_task())
+        await lease.__aexit__(kind, error, traceback)

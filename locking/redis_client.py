@@ -21,8 +21,7 @@ from redis.cluster import ClusterNode
 from redis.connection import Encoder, parse_url
 from redis.exceptions import RedisClusterException
 
-from locking.backends._drivers import DEFAULT_TIMEOUT
-from locking.leases import checked
+from locking.redis_lock import DEFAULT_TIMEOUT
 
 SCHEMES = ("redis", "rediss", "unix")
 
@@ -38,7 +37,6 @@ class LazyCluster(RedisCluster):
 
     # What else is read of a client before its first command.
     encoder = Encoder("utf-8", "strict", False)  # type: ignore[no-untyped-call]
-    _lock_transport = None
 
     def __init__(self, url: str, nodes: list[ClusterNode], **settings: Any) -> None:
         self._asking = RLock()
@@ -170,7 +168,9 @@ def _for_sentinels(place: _Place, settings: dict[str, Any]) -> dict[str, Any]:
 
 def _place(url: str) -> _Place:
     """Return where a URL points; raise ValueError for one that redis-py cannot parse, too."""
-    place = _parts(checked("a URL", url, str, "text"))
+    if not isinstance(url, str):
+        raise TypeError(f"a URL is text, not {url!r}")
+    place = _parts(url)
     parse_url(place.url)  # type: ignore[no-untyped-call]
     return place
 

@@ -2,7 +2,7 @@
 
 `lesson_07_get_compare_del` is lesson 7, "get-compare-del", and has
 
-- `lock.py`: the lock as people write it.  Do not use it in a shop; use `locking.backends`.
+- `lock.py`: the lock as people write it.  Do not use it in a shop; use `locking.redis_lock`.
 - `README.md`: its text in both languages (see `course.lesson`)
 - `__init__.py`: its `PLAN`, the clients and the faults of each flaw, the schedule that breaks the
   lock, and the lock that fixes it; tests play each schedule (`course/tests/test_lessons.py`)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Callable
 
 from course.simulator.history import Wrong
 from course.simulator.monitor import Attempt, Monitor
 from course.simulator.redis_server import RedisServer
-from locking.backends.redis_lease import RedisLeaseState
-from locking.terms import LockError, LockLost, LockUnavailable
+from locking import LockError, LockLost, LockUnavailable
+from locking.redis_lock import RedisLeaseState
 
 
 class LeaseChecks:
@@ -30,10 +29,9 @@ class LeaseChecks:
         if not attempt.holds():
             return
         token = lease.token or 0
-        for other in self._tokens:
-            if token <= other:
-                why = f"{attempt.client} gets {token} after {other}"
-                self._monitor.report(Wrong.TOKEN, why, attempt.client)
+        if self._tokens and token <= self._tokens[-1]:
+            why = f"{attempt.client} gets {token} after {self._tokens[-1]}"
+            self._monitor.report(Wrong.TOKEN, why, attempt.client)
         self._tokens.append(token)
 
     def releases(
@@ -60,7 +58,7 @@ class LeaseChecks:
 
     def gave_up(self, client: str, error: BaseException, faults: int) -> None:
         """Check that a client that gave up, after some `faults`, is not on the server any more."""
-        if not isinstance(error, (LockError, KeyboardInterrupt, CancelledError)):
+        if not isinstance(error, (LockError, KeyboardInterrupt)):
             self._monitor.report(Wrong.ERROR, f"{client} gets {error!r}", client)
         if isinstance(error, LockUnavailable) or faults > 1:
             # It may not have been able to say so: its entry stands in the way of its next one.

@@ -1,13 +1,11 @@
-"""redis-py's client, and the connections of the production transports, to the simulated server.
+"""redis-py's client, on simulated connections to the simulated server.
 
 Only redis-py's connection and its pool are replaced, so the handling of time-outs, late answers and
-dead connections, in redis-py as in the transports, runs in the simulation too.
+dead connections, in redis-py as in the locks, runs in the simulation too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -22,7 +20,7 @@ from course.simulator.history import MICROSECONDS, Kind, Text, _
 from course.simulator.process import Thread
 from course.simulator.redis_server import SCRIPT_NAMES, RedisServer
 from course.simulator.schedule import Act
-from course.simulator.world import COMMAND_TIME, DELAY, HORIZON, REPLY_TIMEOUT
+from course.simulator.world import DELAY, HORIZON, REPLY_TIMEOUT
 
 SOCKET_TIMEOUT = REPLY_TIMEOUT / MICROSECONDS
 
@@ -55,11 +53,13 @@ class SimulatedRedis(redis.Redis):
 
 
 class SimulatedPool:
-    """The part of redis-py's connection pool that its client and the transports need."""
+    """The part of redis-py's connection pool that its client and the locks need."""
 
-    def __init__(self, server: RedisServer, connect: Callable[..., Any] | None = None) -> None:
-        self.connection_class = connect or partial(SimulatedConnection, server)
+    max_connections = 100
+
+    def __init__(self, server: RedisServer) -> None:
         self.connection_kwargs = {"socket_timeout": SOCKET_TIMEOUT, "protocol": 2}
+        self._server = server
         self._idle: list[SimulatedConnection] = []
 
     def get_encoder(self) -> Encoder:
@@ -67,33 +67,26 @@ class SimulatedPool:
 
     def get_connection(self) -> SimulatedConnection:
         """Return a connection: another thread of the process may be waiting on each of the rest."""
-        made: SimulatedConnection = self._idle.pop() if self._idle else self.connection_class()
-        return made
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.can_read():  # else the server has closed it
+                return connection
+            connection.disconnect()
+        return SimulatedConnection(self._server)
 
     def release(self, connection: SimulatedConnection) -> None:
         """Keep the connection for the next command, unless its client has closed it."""
         if not connection.closed:
             self._idle.append(connection)
 
-    def disconnect(self) -> None:
-        """Do nothing: a simulated connection holds nothing of the machine's."""
+    def disconnect(self, inuse_connections: bool = True) -> None:
+        """Close the connections that are not in use."""
+        while self._idle:
+            self._idle.pop().disconnect()
 
 
 class Interrupted(KeyboardInterrupt):
     """A signal has interrupted the client, as Ctrl-C does."""
-
-
-def words_in(packed: bytes) -> list[bytes]:
-    """Return the words of one command in the Redis protocol."""
-    words = []
-    start = packed.index(b"\r\n") + 2  # after "*", the number of words
-    while start < len(packed):
-        end = packed.index(b"\r\n", start)
-        first = end + 2
-        last = first + int(packed[start + 1 : end])  # "$", the length of the next word
-        words.append(packed[first:last])
-        start = last + 2
-    return words
 
 
 class SimulatedConnection:
@@ -102,22 +95,15 @@ class SimulatedConnection:
     retry = Retry(NoBackoff(), 0)
     health_check_interval = db = 0
     credential_provider = None
+    socket_timeout = SOCKET_TIMEOUT
 
-    def __init__(
-        self,
-        server: RedisServer,
-        *,
-        interrupt: Callable[[], object] | None = None,
-        **settings: Any,
-    ) -> None:
-        """Make it; `interrupt` is called for an interrupt instead of raising `Interrupted`."""
+    def __init__(self, server: RedisServer) -> None:
         self.process = server.world.me()
         self.keys: list[bytes] = []  # of a blocking pop
         self.channels: set[bytes] = set()
         self.closed = False
         self._server = server
         self._world = server.world
-        self._interrupt = interrupt
         self._generation = server.generation
         self._lost = False
         self._inbox: list[tuple[int, Any]] = []
@@ -154,18 +140,9 @@ class SimulatedConnection:
         """Send a command of redis-py's client, which gives `SCRIPT LOAD` as one word."""
         args = (*args[0].split(), *args[1:])
         words = [ENCODER.encode(word) for word in args]  # type: ignore[no-untyped-call]
-        if words[0] == b"EVALSHA":
-            args = (self._server.scripts[words[1]], *args[3:])
+        if words[0] == b"EVALSHA":  # shown without its keys, which a reader of timelines knows
+            args = (self._server.scripts[words[1]], *args[3 + int(args[2]) - 1 :])
         self._send(words, args)
-
-    def send_packed_command(self, commands: Sequence[bytes], check_health: bool = True) -> None:
-        """Send commands; the server executes each at once, unless a fault hits it."""
-        for packed in commands:
-            words = words_in(packed)
-            shown = tuple(word.decode() for word in words)
-            if words[0] == b"EVALSHA":  # without its keys, which a reader of timelines knows
-                shown = (self._server.scripts[words[1]], *shown[3 + int(words[2]) :])
-            self._send(words, shown)
 
     def _send(self, words: list[bytes], shown: tuple[Any, ...]) -> None:
         """Send a command; the timeline shows it as `shown`."""
@@ -173,8 +150,6 @@ class SimulatedConnection:
         effect = world.step(shown)
         if effect is Act.INTERRUPT:
             self._interrupted(shown, "before it sends")
-            if self._interrupt is not None:
-                world.sleep(COMMAND_TIME / MICROSECONDS)  # for the task that is cancelled
         if self.broken:
             raise ConnectionError("Connection closed by server.")
         if effect is Act.DELAY_REQUEST:
@@ -208,10 +183,7 @@ class SimulatedConnection:
         """Interrupt the client; only its main thread gets signals."""
         assert self._world.running is not None
         what = f"is interrupted {when} {shown[0]}"
-        if self._interrupt is not None:
-            self._world.record(Kind.FAULT, what, who=self.process.name)
-            self._interrupt()
-        elif not self._world.running.daemon:
+        if not self._world.running.daemon:
             self._world.record(Kind.FAULT, what, who=self.process.name)
             self.disconnect()
             raise Interrupted

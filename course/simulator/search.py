@@ -19,16 +19,10 @@ from functools import partial
 from multiprocessing import get_context
 
 from course.simulator import production
-from course.simulator.explored_locks import (
-    EXPLORED_LOCKS,
-    MAX_IDLE,
-    MAX_IDLE_AFTER_FAULT,
-    ExploredLock,
-    clients,
-)
 from course.simulator.history import OF_THE_SHOP, Wrong
 from course.simulator.monitor import Rules
 from course.simulator.schedule import FAULTS, Act, FaultModel, RandomScheduler, Schedule
+from course.simulator.searched_clients import MAX_IDLE, MAX_IDLE_AFTER_FAULT, clients
 from course.simulator.simulation import Experiment, Run, run_in, run_schedule
 from course.simulator.virtual import inside_simulation
 from course.simulator.world import World
@@ -149,13 +143,12 @@ CHECKS_AFTER_DATA_LOSS = (Wrong.NOBODY_ENTERS, Wrong.STALE_WRITE, Wrong.STILLBOR
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """What to search: which faults the scheduler has, and which lock.
+    """What to search: which faults the scheduler has.
 
     `fenced`: the guarded resource compares tokens.
     """
 
     acts: frozenset[Act] = DEFAULT_ACTS
-    target: ExploredLock = EXPLORED_LOCKS["redis"]
     fenced: bool = True
 
     @property
@@ -170,16 +163,20 @@ class Exploration:
 
     def experiment(self, seed: int) -> Experiment:
         """Return the experiment of one seed."""
-        target, acts = self.target, self.acts
+        acts = self.acts
         setup = partial(
             clients,
             seed=seed,
-            target=target,
             replicated=Act.FAIL_OVER in acts,
             operated=bool(acts & FAULTS),
         )
-        idle = (MAX_IDLE, MAX_IDLE_AFTER_FAULT)
-        rules = Rules(self.checks, target.fair, *idle, production.owner_in)
+        rules = Rules(
+            self.checks,
+            fair=True,
+            max_idle=MAX_IDLE,
+            max_idle_after_fault=MAX_IDLE_AFTER_FAULT,
+            owner_in=production.owner_in,
+        )
         return Experiment(setup, production.MODULES, rules, self.fenced)
 
 

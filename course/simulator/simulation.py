@@ -15,7 +15,7 @@ from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Deviation, Replay, Step
 from course.simulator.virtual import CONNECTION_LOST, inside_simulation
 from course.simulator.world import World
-from locking.terms import LockError
+from locking import LockError
 
 KEY = "stock"  # the name of the lock in every lesson
 

@@ -93,7 +93,7 @@ def rows(history: list[Event], say: Say = str) -> list[Row]:
     return found
 
 
-# The format of `locking.backends.redis_lease.Tokens`, with or without the owner.
+# The format of `locking.redis_lock.Tokens`, with or without the owner.
 TOKEN = re.compile(r"\b([0-9a-f]{19,})(?::\w+)?")
 
 

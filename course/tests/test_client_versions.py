@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from locking import LockLost, LockTimeout, LockUnavailable
-from locking.backends.redis import RedisLock
-from locking.backends.redis_async import AsyncRedisLock
+from locking.redis_lock import RedisLock
+from locking.redis_lock_async import AsyncRedisLock
 from locking.tests.helpers import Task, eventually
 from locking.tests.servers import Valkey, free_port
 

@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from course.simulator.explored_locks import EXPLORED_LOCKS
 from course.simulator.history import Wrong
 from course.simulator.schedule import Act
 from course.simulator.search import Exploration, explore, run_seeds
@@ -69,10 +68,9 @@ def test_a_search_in_several_processes_finds_what_one_process_finds(monkeypatch)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("lock", EXPLORED_LOCKS)
-def test_no_schedule_of_a_sample_breaks_a_production_lock(lock):
+def test_search_of_a_sample_finds_nothing():
     """`.ci/nightly` runs more of them."""
-    tally = run_seeds(Exploration(target=EXPLORED_LOCKS[lock]), range(100))
+    tally = run_seeds(Exploration(), range(100))
     assert tally.violations == []
     assert tally.overlaps > 0, "no holder was ever late: the search proves nothing"
 
@@ -80,7 +78,7 @@ def test_no_schedule_of_a_sample_breaks_a_production_lock(lock):
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("acts", "seeds", "refusals"),
-    [({Act.FAIL_OVER, Act.PAUSE, Act.CRASH}, 200, True), (set(), 100, False)],
+    [({Act.FAIL_OVER, Act.PAUSE, Act.CRASH}, 1000, True), (set(), 100, False)],
 )
 def test_stale_writes_are_refused_after_a_fail_over_and_do_not_happen_without_faults(
     acts, seeds, refusals

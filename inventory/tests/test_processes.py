@@ -29,7 +29,7 @@ from inventory.tests.helpers import (
 )
 from inventory.tests.processes import Worker, proxy, workers
 from locking import LockLost
-from locking.backends.redis import RedisLease
+from locking.redis_lock import RedisLease
 from locking.tests.servers import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -14,7 +14,7 @@ import redis
 from inventory.metrics import metrics
 from inventory.redis import ITEM_LOCK, Circuit, DegradableLock, circuit, client
 from locking import LockUnavailable
-from locking.backends.redis import RedisLease
+from locking.redis_lock import RedisLease
 from locking.tests.helpers import eventually
 from locking.tests.servers import Valkey, free_port
 from locking.tests.topologies import cluster_url

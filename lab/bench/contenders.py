@@ -12,11 +12,9 @@ from urllib.parse import urlsplit
 import redis
 import redis.asyncio
 
-from locking.backends._waiting import watch
-from locking.backends.redis import RedisLock
-from locking.backends.redis_async import AsyncRedisLock
-from locking.backends.redis_transport import Spinner, encode_command
 from locking.redis_client import connect, connect_async
+from locking.redis_lock import RedisLease, RedisLock
+from locking.redis_lock_async import AsyncRedisLease, AsyncRedisLock
 
 BATON_WAIT = 0.5  # s; after which a process checks whether the time is over
 LEASE = 10  # s; far longer than a process holds the lock here
@@ -39,14 +37,23 @@ class Contender(NamedTuple):
 def ours(url: str, name: str, lease: int, *, fair: bool = True) -> Contender:
     """Return our lock with its defaults, fair and with renewal; or unfair, without a queue."""
     lock = RedisLock(connect(url), name, lease=lease, fair=fair)
-    return Contender(lock.acquire, lock.release)
+    held: list[RedisLease] = []
+    return Contender(lambda: held.append(lock.acquire()), lambda: held.pop().release())
 
 
 def ours_async(url: str, name: str, lease: int) -> Contender:
     """Return our lock for asyncio with its defaults."""
     loop = asyncio.new_event_loop()
     lock = AsyncRedisLock(connect_async(url), name, lease=lease)
-    return Contender(lock.acquire, lock.release, loop)
+    held: list[AsyncRedisLease] = []
+
+    async def acquire() -> None:
+        held.append(await lock.acquire())
+
+    async def release() -> None:
+        await held.pop().release()
+
+    return Contender(acquire, release, loop)
 
 
 def redis_py(url: str, name: str, lease: int, *, sleep: float = 0.1) -> Contender:
@@ -99,8 +106,7 @@ class Ceiling:
     """The upper limit: only the two round trips that every lock needs, without a lock.
 
     A single process sets and deletes a key.  Several processes pop a baton from their own list and
-    push it to the next one's: the cheapest hand-over through Redis.  It waits for answers and spins
-    as our lock does, so that no lock can exceed it.
+    push it to the next one's: the cheapest hand-over through Redis.
     """
 
     loop = None
@@ -110,8 +116,6 @@ class Ceiling:
         address = urlsplit(url)
         self._socket = socket.create_connection((address.hostname or "", address.port or 6379))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._spinner = Spinner(watch(self._socket.fileno()))
-        self._blocks = of > 1
         self._first: tuple[str, ...] = ("SET", name, "1")
         self._second: tuple[str, ...] = ("DEL", name)
         if of > 1:
@@ -119,8 +123,11 @@ class Ceiling:
             self._second = ("RPUSH", f"{name}:{(place + 1) % of}", "1")
 
     def _ask(self, command: tuple[Any, ...]) -> Any:
-        self._socket.sendall(encode_command(command))
-        self._spinner.spin()
+        words = [word.encode() for word in command]
+        self._socket.sendall(
+            b"*%d\r\n" % len(words)
+            + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+        )
         answer = self._socket.recv(65536)
         # A popped list and its element are an array of two words: five lines.
         while answer.count(b"\r\n") < (5 if answer.startswith(b"*2") else 1):
@@ -129,8 +136,6 @@ class Ceiling:
 
     def acquire(self) -> bool:
         """See `Contender`; return False if a stopped process has the baton."""
-        if self._blocks:
-            self._spinner.suspend()
         return self._ask(self._first) is not None
 
     def release(self) -> None:

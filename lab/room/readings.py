@@ -19,7 +19,6 @@ from inventory.redis import ITEM_LOCK
 from inventory.selling.commit import forget_connection
 from lab.strategies import CLASSES, DEFAULT
 from locking import LockUnavailable
-from locking.backends.redis_status import status_of
 from shop.operating.metrics import files
 
 LATE = 1.0
@@ -102,7 +101,7 @@ def read_lock(item: int) -> dict[str, Any]:
     Raises:
         RedisError, LockUnavailable: Redis does not answer.
     """
-    status = status_of(ITEM_LOCK.make(item))
+    status = ITEM_LOCK.make(item).status()
     return {
         "holder": _pid(status.owner) if status.owner else None,
         "token": status.token,

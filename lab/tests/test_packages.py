@@ -102,18 +102,16 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
 
 
 BACKENDS = {
-    "redis": "redis*",
-    "valkey": "redis*",
-    "postgresql": "database*",
-    "memcached": "memcached",
-    "zookeeper": "zookeeper",
-    "etcd": "etcd",
+    "redis": ["redis_lock", "redis_lock_async", "queue", "redis_client", "backends.redlock"],
+    "postgresql": ["backends.postgres"],
+    "memcached": ["backends.memcached"],
+    "zookeeper": ["backends.zookeeper"],
+    "etcd": ["backends.etcd"],
 }
-"""The modules of `locking.backends` by extra. `redlock` is one of `redis`."""
+"""The modules of `locking` that need a client, by extra."""
 
 CLIENTS = {
     "redis": "redis",
-    "valkey": "valkey",
     "psycopg": "psycopg",
     "pymemcache": "pymemcache",
     "kazoo": "kazoo",
@@ -121,7 +119,7 @@ CLIENTS = {
 }
 """Import names by distribution."""
 
-FOLDER = environment.PROJECT / "locking" / "backends"
+FOLDER = environment.PROJECT / "locking"
 
 
 def project(package: str) -> dict[str, Any]:
@@ -130,16 +128,17 @@ def project(package: str) -> dict[str, Any]:
     return found
 
 
-def modules(extra: str) -> list[str]:
-    patterns = [BACKENDS[extra], *(["redlock"] if BACKENDS[extra] == "redis*" else [])]
-    return sorted(path.stem for each in patterns for path in FOLDER.glob(f"{each}.py"))
-
-
 def test_every_backend_has_an_extra():
     extras = project("locking")["optional-dependencies"]
     assert set(extras) == set(BACKENDS)
-    public = {path.stem for path in FOLDER.glob("[!_]*.py")} - {"in_thread"}  # needs no client
-    assert {name for extra in extras for name in modules(extra)} == public
+    public = {f"backends.{path.stem}" for path in FOLDER.glob("backends/[!_]*.py")}
+    named = {name for names in BACKENDS.values() for name in names if "." in name}
+    assert named == public - {"backends.common"}  # which needs no client
+
+
+def test_contract_needs_no_client():
+    absent = dict.fromkeys(CLIENTS.values())
+    succeed(sys.executable, "-c", f"import sys; sys.modules.update({absent}); import locking")
 
 
 @pytest.mark.parametrize("extra", BACKENDS)
@@ -147,7 +146,7 @@ def test_an_extra_brings_what_its_backends_import(extra):
     wanted = project("locking")["optional-dependencies"][extra]
     brought = {re.split(r"[\[<>=]", each)[0] for each in wanted}
     absent = [name for distribution, name in CLIENTS.items() if distribution not in brought]
-    imports = [f"locking.backends.{name}" for name in modules(extra)]
+    imports = [f"locking.{name}" for name in BACKENDS[extra]]
     imports += [CLIENTS[distribution] for distribution in brought]
     script = f"import sys; sys.modules.update(dict.fromkeys({absent})); import {', '.join(imports)}"
     succeed(sys.executable, "-c", script)

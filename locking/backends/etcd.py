@@ -1,43 +1,30 @@
-"""etcd v3 lock: a queue of keys ordered by their creation revision, each with a lease.
+"""A lock on etcd, by etcd3gw's own `Lock`: a key that only one client can create, under a lease.
 
-Guarantees: mutual exclusion while leases last; strict order of arrival; each client watches only
-the key before its own, so one release wakes one client; a crashed holder or waiter leaves the queue
-when its lease expires, by etcd's clock; a fencing token (the revision that created the key, which
-grows with every write in the cluster).  All of this survives restarts and the loss of a minority.
+The lock survives restarts and the loss of a minority of the servers. A crashed holder's key ends
+with its lease, by etcd's clock, in whole seconds and up to a few later. The fencing token is the
+revision that created the key. etcd3gw's lock has no queue: waiters try again and again, in no
+order. A holder that is paused past its lease does not notice, so pass its token to what the lock
+guards.
 
-Limits: a holder that is paused past its lease does not notice, so pass its token to the guarded
-resource.  Leases are whole seconds and at least one and a half election time-outs long; etcd may
-notice an expiry half a second late.
-
-`etcd_client` supports TLS with a client certificate.  Needs etcd3gw, a client of etcd's HTTP
-gateway; its own `Lock` polls and has no fence, and its watch has no time-out, so this module has
-its own.  The protocol is that of etcd's client/v3/concurrency.
+`etcd_client` speaks TLS with a client's certificate.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from base64 import b64decode, b64encode
 from contextlib import suppress
-from dataclasses import dataclass
-from math import inf
 from typing import Any
-from urllib.parse import quote
 
 from etcd3gw import Etcd3Client
 from etcd3gw.exceptions import Etcd3Exception
+from etcd3gw.lock import Lock
 from requests import RequestException
 
-from locking.backends._waiting import BackendLease, Deadline, LeasedLock
-from locking.base import Lease
-from locking.terms import Capabilities, LockUnavailable
+from locking.backends.common import BackendLease, Grant, PollingBackend, hashed_key
+from locking.base import Capabilities
 
-ROOT = "locks/"
-TIMEOUT = 2.0  # s; for an answer, also during an election
-OUTAGE = 5.0  # s; the longest election or restart that a waiter tolerates
-RETRY_PAUSE = 0.1  # s; between tries during an outage
-MIN_TIMEOUT = 0.01  # s; a socket takes zero as "do not block"
+TIMEOUT = 2.0
+"""Seconds for an answer, also during an election."""
 
 
 def etcd_client(
@@ -49,7 +36,7 @@ def etcd_client(
     cert_key: str | None = None,
     timeout: float = TIMEOUT,
 ) -> Etcd3Client:
-    """Return a client; with TLS if the PEM files of the CA and of our key are given."""
+    """Return a client; with TLS if the PEM files of the authority and of our key are given."""
     client = Etcd3Client(
         host,
         port,
@@ -60,187 +47,62 @@ def etcd_client(
         timeout=timeout,
         api_path="/v3/",  # fixed since etcd 3.4
     )
-    client.session.trust_env = False  # a proxy from the environment would break long watches
+    client.session.trust_env = False  # no proxy of the environment on the way to our own servers
     return client
 
 
-def to_base64(value: str | bytes) -> str:
-    """Encode bytes for the JSON of the gateway."""
-    return b64encode(value.encode() if isinstance(value, str) else value).decode()
+class EtcdLock(PollingBackend):
+    """A key that only one client can create, for `lease` seconds, rounded up.
 
-
-@dataclass(slots=True)
-class Place:
-    """A key in the queue, and its etcd lease, last kept alive at `kept_at` (monotonic).
-
-    `revision` created the key.
+    Args:
+        client: of etcd3gw, best from `etcd_client`.
+        name: the lock's.
+        options: `lease` and `timeout`; see `LeasedBackend`.
     """
-
-    key: str
-    lease: str
-    revision: int
-    kept_at: float
-
-
-class EtcdLock(LeasedLock):
-    """A queue of keys under one prefix; the oldest holds the lock for `lease` seconds."""
 
     server = "etcd"
     failures = (Etcd3Exception, RequestException)
-    capabilities = Capabilities(
-        fence=True, fair=True, survives_server_restart=True, counts_waiters=True
-    )
+    capabilities = Capabilities(fence=True, survives_restart=True, force_release=True)
 
     def __init__(self, client: Etcd3Client, name: str, **options: Any) -> None:
         super().__init__(name, **options)
         self.client = client
-        self._address = client.base_url
-        self.prefix = f"{ROOT}{quote(name, safe='')}/"
+        self.id = hashed_key(name)
 
-    def _acquire(self, deadline: Deadline) -> Lease:
-        sent_at = self.clock.monotonic()
-        granted = self._grant(self.lease_seconds)
+    def _try(self, value: str) -> Grant | None:
+        lock = self.client.lock(self.id, ttl=math.ceil(self.seconds))
         try:
-            place = self._join(granted, sent_at)
-            self._wait_for_turn(place, deadline)
-            return BackendLease(self, place, token=place.revision, sent_at=place.kept_at)
+            if lock.acquire():
+                # Of a key that has ended meanwhile, another client's revision is read: then the
+                # lease is over as well, and is given back.
+                for found, about in self.client.get(lock.key, metadata=True):
+                    if found.decode() == lock.uuid:
+                        return Grant(lock, int(about["create_revision"]))
         except BaseException:
-            # Also a key that the server wrote although its answer never reached us.
-            self._revoke(granted)
+            # The key may be there although the answer never came.
+            self._revoke(lock)
             raise
+        self._revoke(lock)
+        return None
 
     def _let_go(self, lease: BackendLease) -> bool:
-        place = lease.grant
-        delete = {"request_delete_range": {"key": to_base64(place.key)}}
-        ours = self._if_there(place, delete)
-        self._revoke(place.lease)
+        ours: bool = lease.grant.release()
+        self._revoke(lease.grant)
         return ours
 
-    def _prolong(self, lease: BackendLease, seconds: float) -> bool:
-        # A keep-alive restarts only the original length and does not notice a deleted key.
-        place = lease.grant
-        longer = self._grant(seconds)
-        put = {"key": to_base64(place.key), "value": to_base64(self.owner_name), "lease": longer}
-        ours = self._if_there(place, {"request_put": put})
-        if ours:
-            place.lease, longer = longer, place.lease
-        self._revoke(longer)
-        return ours
+    def _revoke(self, lock: Lock) -> None:
+        """End the lease of a lock that is not ours; otherwise it ends by itself."""
+        with suppress(*self.failures):
+            if lock.lease is not None:
+                lock.lease.revoke()
 
-    def _if_there(self, place: Place, operation: dict[str, Any]) -> bool:
-        """Run an operation if the key has existed since its creation, in one transaction."""
-        since = {
-            "key": to_base64(place.key),
-            "target": "CREATE",
-            "result": "EQUAL",
-            "create_revision": place.revision,
-        }
-        return bool(self._post("kv/txn", compare=[since], success=[operation]).get("succeeded"))
-
-    def _revoke(self, lease: str) -> None:
-        with suppress(*self.failures):  # otherwise it expires
-            self._post("lease/revoke", ID=lease)
-
-    def _join(self, lease: str, sent_at: float) -> Place:
-        """Append our key to the queue; its lease was asked for at `sent_at` (monotonic)."""
-        key = f"{self.prefix}{int(lease):016x}"
-        put = self._post(
-            "kv/put", key=to_base64(key), value=to_base64(self.owner_name), lease=lease
-        )
-        return Place(key, lease, int(put["header"]["revision"]), sent_at)
-
-    def _wait_for_turn(self, place: Place, deadline: Deadline) -> None:
-        """Wait until our key is the oldest; keep it alive, also during a short outage."""
-        down_since = inf
-        while True:
-            try:
-                # Kept first, then looked: if we are at the head, our key is surely there.
-                self._keep(place)
-                before = self._before(place.revision)
-                if before is None:
-                    return
-                left = deadline.time_left()
-                key, revision = before
-                self._watch(key, revision + 1, min(left, self.lease_seconds / 3))
-                down_since = inf
-            except self.failures:
-                now = self.clock.monotonic()
-                down_since = min(down_since, now)
-                if now - down_since > min(OUTAGE, self.lease_seconds):
-                    raise
-                self.clock.sleep(RETRY_PAUSE)
-
-    def _keep(self, place: Place) -> None:
-        now = self.clock.monotonic()
-        if now - place.kept_at < self.lease_seconds / 4:
-            return  # the last keep-alive is recent
-        kept = self._post("lease/keepalive", ID=place.lease)
-        if int(kept["result"].get("TTL", 0)) <= 0:
-            raise LockUnavailable("etcd: our key expired while we waited; acquire again")
-        place.kept_at = now
-
-    def _watch(self, key: str, revision: int, seconds: float) -> None:
-        """Block until `key` is deleted, `seconds` have passed or the stream breaks."""
-        request: dict[str, Any] = {
-            "key": to_base64(key),
-            "start_revision": revision,
-            "filters": ["NOPUT"],
-        }
-        limits = (TIMEOUT, max(MIN_TIMEOUT, seconds))
-        with (
-            # A time-out of the stream and a dead server raise the same error; the next keep-alive
-            # distinguishes them.
-            suppress(RequestException),
-            self.client.session.post(
-                self.client.get_url("/watch"),
-                json={"create_request": request},
-                stream=True,
-                timeout=limits,
-            ) as stream,
-        ):
-            for line in stream.iter_lines(chunk_size=None):  # type: ignore[call-overload]
-                answer = json.loads(line).get("result", {}) if line else {}
-                if answer.get("events") or answer.get("canceled"):
-                    return
-
-    def _before(self, revision: int) -> tuple[str, int] | None:
-        """Return the youngest key older than `revision`, and the revision of that read."""
-        found = self._range(max_create_revision=revision - 1, limit=1, sort_order="DESCEND")
-        for entry in found.get("kvs", []):
-            return b64decode(entry["key"]).decode(), int(found["header"]["revision"])
-        return None
-
-    def _range(self, **options: Any) -> Any:
-        end = self.prefix[:-1] + chr(ord(self.prefix[-1]) + 1)
-        return self._post(
-            "kv/range",
-            key=to_base64(self.prefix),
-            range_end=to_base64(end),
-            sort_target="CREATE",
-            **options,
-        )
-
-    def _grant(self, seconds: float) -> str:
-        return str(self._post("lease/grant", TTL=math.ceil(seconds), ID=0)["ID"])
-
-    def _post(self, path: str, **body: Any) -> Any:
-        return self.client.post(self.client.get_url(path), json=body)
-
-    def owner(self) -> str | None:
-        """See `Lock.owner`."""
+    def locked(self) -> bool:
+        """See `Lock.locked`."""
         with self.asking():
-            for entry in self._range(limit=1, sort_order="ASCEND").get("kvs", []):
-                return b64decode(entry["value"]).decode()
-        return None
+            return bool(self.client.get(self.client.lock(self.id).key))
 
-    def waiters(self) -> int:
-        """See `Lock.waiters`."""
+    def force_release(self, reason: str) -> bool:
+        """See `Lock.force_release`."""
         with self.asking():
-            return max(0, int(self._range(count_only=True).get("count", 0)) - 1)
-
-    def _evict(self) -> bool:
-        with self.asking():
-            for entry in self._range(limit=1, sort_order="ASCEND").get("kvs", []):
-                deleted = self._post("kv/deleterange", key=entry["key"])
-                return int(deleted.get("deleted", 0)) == 1
-        return False
+            held = bool(self.client.delete(self.client.lock(self.id).key))
+        return self._log_eviction(held, reason)

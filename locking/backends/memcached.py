@@ -1,103 +1,92 @@
-"""memcached lock: `add` succeeds for one client only; `cas` extends and releases a client's own.
+"""A lock on memcached: `add` succeeds for one client only; `cas` extends and releases one's own.
 
-Guarantees: mutual exclusion as long as memcached keeps the item; a lease never expires earlier on
-the server than here; no client deletes or extends another's item; a crashed holder's lock is free
-one to two seconds after its lease, because memcached counts whole seconds.
+memcached keeps the lock for at least the lease, and up to two seconds longer, because it counts
+whole seconds. *Eviction frees a lock silently*: under memory pressure memcached drops items, held
+locks among them, and a restart drops all; the holder learns of it when it next extends or releases.
+So use a server for locks alone, with `-M` (errors instead of evictions). There is no fencing token,
+and no order among waiters, who try again and again.
 
-Limits: *eviction frees a lock silently*.  Under memory pressure memcached evicts items, including
-held locks, and a restart loses all; `LockLost` is raised only at the next extension or release.  So
-use a dedicated server, `-M` (errors instead of evictions) and the fencing token.  The token is a
-counter in another item; after an eviction it restarts from the wall clock in µs, which is higher
-than any count if the clients' clocks agree.  Not fair: waiters poll.
+Every client of pymemcache works: some do not wait for answers unless told to (`noreply`), so each
+command here says that it does.
 
-Needs pymemcache.  Source: memcached's protocol.txt, on `add`, `gets`, `cas` and `incr`.
+Source: memcached's protocol.txt, on `add`, `gets` and `cas`.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 from pymemcache import MemcacheError, PooledClient
 
-from locking.backends._waiting import BackendLease, PollingLock, hashed_key
-from locking.base import Lease
-from locking.terms import Capabilities
+from locking.backends.common import BackendLease, Grant, PollingBackend, hashed_key
+from locking.base import Capabilities
 
-TIMEOUT = 1.0  # s; a healthy memcached answers in microseconds
-# s; memcached's clock ticks once per second, so an expiry loses up to one.
-CLOCK_TICK = 1
-# s; memcached takes an expiry of more than 30 days as a date, which in 1970 is long past.
-MAX_LEASE = 30 * 86_400 - CLOCK_TICK
-FENCE_LIFE = 7 * 86_400  # s; lifetime of the counter; a new one starts higher
-ALREADY_EXPIRED = -1  # an expiry in the past deletes the item as soon as it is stored
+TIMEOUT = 1.0
+"""Seconds for an answer; a healthy memcached takes microseconds."""
+
+TICK = 1
+"""Seconds between two ticks of memcached's clock: an end may come that much early."""
+
+ENDED = -1
+"""An end in the past: the item is gone as soon as it is stored."""
 
 
 def memcached_client(address: tuple[str, int]) -> PooledClient:
-    """Return a client that threads may share, with short time-outs and no `noreply`."""
-    return PooledClient(
-        address, connect_timeout=TIMEOUT, timeout=TIMEOUT, no_delay=True, default_noreply=False
-    )
+    """Return a client for (host, port) that threads may share, with short time-outs."""
+    return PooledClient(address, connect_timeout=TIMEOUT, timeout=TIMEOUT, no_delay=True)
 
 
-def expiry(seconds: float) -> int:
-    """Return an expiry in whole seconds that keeps the item for at least `seconds`."""
-    return math.ceil(seconds) + CLOCK_TICK
+class MemcachedLock(PollingBackend):
+    """A lock in an item that only one client can add.
 
-
-class MemcachedLock(PollingLock):
-    """A lock in an item that only one client can add, kept for at least `lease` seconds."""
+    Args:
+        client: a client of pymemcache.
+        name: the lock's.
+        options: `lease`, `owner` and `timeout`; see `LeasedBackend`.
+    """
 
     server = "memcached"
     failures = (MemcacheError, OSError)
-    capabilities = Capabilities(fence=True)
-    longest = MAX_LEASE
+    capabilities = Capabilities(extend=True, owner=True, force_release=True)
+    longest = 30 * 86_400 - TICK  # memcached takes more than 30 days for a date
 
-    def __init__(self, client: PooledClient, name: str, **options: Any) -> None:
+    def __init__(self, client: Any, name: str, **options: Any) -> None:
         super().__init__(name, **options)
         self.client = client
-        self._address = str(client.server)
-        self.key = hashed_key("lock", name)
-        self.fence_key = hashed_key("fence", name)
+        self.key = hashed_key(name)
 
-    def _try(self, value: str, sent_at: float) -> Lease | None:
-        if not self.client.add(self.key, value.encode(), expire=expiry(self.lease_seconds)):
-            return None
-        lease = BackendLease(self, value.encode(), sent_at=sent_at)
-        lease.token = self._mint()
-        # A token minted after the lease has expired could exceed the next holder's; discard it.
-        if lease.remaining() > 0:
-            return lease
-        self._let_go(lease)
-        return None
+    def _try(self, value: str) -> Grant | None:
+        keep = _whole(self.seconds)
+        added = self.client.add(self.key, value.encode(), expire=keep, noreply=False)
+        return Grant(value) if added is True else None
 
     def _let_go(self, lease: BackendLease) -> bool:
-        return self._store(lease, ALREADY_EXPIRED)
+        return self._store(lease, ENDED)
 
     def _prolong(self, lease: BackendLease, seconds: float) -> bool:
-        return self._store(lease, expiry(seconds))
+        return self._store(lease, _whole(seconds))
 
     def _store(self, lease: BackendLease, expire: int) -> bool:
-        """Set a new expiry if the item still has the lease's value."""
+        """Set another end if the item still has the lease's value; return whether it had."""
         value, unique = self.client.gets(self.key)
-        if value != lease.grant:
+        if value != lease.grant.encode():
             return False
-        return self.client.cas(self.key, value, unique, expire=expire, noreply=False) is True
-
-    def _mint(self) -> int:
-        while True:
-            token = self.client.incr(self.fence_key, 1)
-            if token is not None:
-                return int(token)
-            self.client.add(self.fence_key, str(time.time_ns() // 1000), expire=FENCE_LIFE)
+        stored = self.client.cas(self.key, value, unique, expire=expire, noreply=False)
+        return stored is True
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
         with self.asking():
-            value = self.client.get(self.key)
-        return None if value is None else str(value.decode().rpartition("|")[0])
+            value: bytes | None = self.client.get(self.key)
+        return None if value is None else value.decode().rpartition("|")[0]
 
-    def _evict(self) -> bool:
+    def force_release(self, reason: str) -> bool:
+        """See `Lock.force_release`."""
         with self.asking():
-            return bool(self.client.delete(self.key, noreply=False))
+            return self._log_eviction(bool(self.client.delete(self.key, noreply=False)), reason)
+
+
+def _whole(seconds: float) -> int:
+    """Return an end in whole seconds that keeps the item for at least so long."""
+    return math.ceil(seconds) + TICK

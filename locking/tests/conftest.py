@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import socket
+import socketserver
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 import pytest
 import redis.asyncio
@@ -17,6 +21,7 @@ from locking.redis_client import connect, connect_async
 from locking.tests import servers
 from locking.tests.needs import require
 from locking.tests.servers import RedisLike, Valkey
+from locking.tests.sides import SIDES
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,3 +117,71 @@ def store(store_server: RedisLike) -> Iterator[Redis]:
 def store_async(store: Redis, store_server: RedisLike) -> object:
     """An asyncio client of that server."""
     return connect_async(store_server.endpoint)
+
+
+@pytest.fixture(params=list(SIDES))
+def side(request: pytest.FixtureRequest, store: Redis, store_server: RedisLike) -> Iterator[Any]:
+    """Makes locks of either form, blocking and asyncio, on a server of either kind."""
+    made = SIDES[request.param](store_server.endpoint)
+    yield made
+    made.close()
+
+
+class Gate(socketserver.ThreadingTCPServer):
+    """Forwards to a server; does something to the next request that contains a word.
+
+    What it does is a name in `plan`, by the word: "reset" executes the request and breaks the
+    connection instead of answering, "refuse" breaks it before the request arrives, "silence"
+    executes it and never answers.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, port: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Forward)
+        self.target = ("127.0.0.1", port)
+        self.url = f"redis://127.0.0.1:{self.server_address[1]}/0"
+        self.plan: dict[str, str] = {}
+        self.done: list[str] = []
+
+
+class _Forward(socketserver.BaseRequestHandler):
+    server: Gate
+
+    def handle(self) -> None:
+        # One request, one answer: all that a lock's connection ever does.
+        with suppress(OSError), socket.create_connection(self.server.target) as server:
+            while request := self.request.recv(1 << 16):
+                word = next((one for one in self.server.plan if one.encode() in request), "")
+                fault = self.server.plan.pop(word, "")
+                self.server.done += [fault] * bool(fault)
+                if fault == "refuse":
+                    return
+                server.sendall(request)
+                answer = server.recv(1 << 16)
+                if fault == "reset":
+                    return
+                if fault == "silence":
+                    self.request.recv(1)  # until the client gives up
+                    return
+                self.request.sendall(answer)
+
+
+@pytest.fixture
+def gate(store: Redis, store_server: RedisLike) -> Iterator[Gate]:
+    """A bad network in front of the server."""
+    with Gate(store_server.port) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join(20)
+
+
+@pytest.fixture(params=list(SIDES))
+def behind(request: pytest.FixtureRequest, gate: Gate) -> Iterator[Any]:
+    """Makes locks of either form behind the bad network."""
+    made = SIDES[request.param](gate.url)
+    yield made
+    made.close()

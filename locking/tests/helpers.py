@@ -8,13 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
-from locking.backends.redis import RedisLock
-from locking.backends.redis_protocol import Script
-from locking.base import Lock
-from locking.leases import LeaseState
+from locking.base import LeaseState, Lock
 from locking.redis_client import connect_async
 
 # A child of the test's process would inherit its connections and locks. These are forked from a
@@ -106,11 +102,6 @@ def fence(lease: LeaseState) -> int:
     return lease.token
 
 
-def ask(lock: RedisLock, script: Script, *args: str) -> Any:
-    """Run one of the lock's scripts; return the answer."""
-    return lock.remote.read(script, lambda answer: answer, *args)
-
-
 class Around:
     """An object that does what another does, but for some methods."""
 
@@ -124,31 +115,6 @@ class Around:
 
 class Interrupted(BaseException):
     pass
-
-
-def before_answer(lock: RedisLock, call: Callable[[], object], *, sent: bool = True) -> None:
-    """Have something called between the lock's next command and its answer, or instead of both."""
-    transport = lock.remote.transport
-
-    def run(*args: Any) -> Any:
-        answer = transport.run(*args) if sent else None
-        lock.remote.transport = transport
-        call()
-        return answer
-
-    lock.remote.transport = Around(transport, run=run)
-
-
-def on_pop(lock: RedisLock) -> Callable[[Callable[..., bytes | None]], None]:
-    """Decorate a function that replaces the lock's blocking pop, its first argument."""
-    transport = lock.remote.transport
-
-    def decorate(function: Callable[..., bytes | None]) -> None:
-        pop = partial(function, transport.pop)
-        around = Around(transport, pop=lambda key, seconds, patience: pop(key, seconds))
-        lock.remote.transport = around
-
-    return decorate
 
 
 @contextmanager

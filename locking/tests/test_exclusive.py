@@ -9,11 +9,10 @@ import pytest
 from redis import Redis
 
 from locking import LockLost, LockTimeout
-from locking.backends.redis import RedisLock
-from locking.backends.redis_async import AsyncRedisLock
 from locking.exclusive import exclusively, run_exclusively
-from locking.terms import Clock
-from locking.tests.helpers import Task
+from locking.redis_lock import RedisLock
+from locking.redis_lock_async import AsyncRedisLock
+from locking.tests.helpers import Task, eventually
 
 
 def test_the_function_runs_inside_the_lock_and_its_result_comes_back(valkey: Redis):
@@ -25,20 +24,23 @@ def test_the_function_runs_inside_the_lock_and_its_result_comes_back(valkey: Red
     assert lock.owner() is None
 
 
-@pytest.mark.parametrize(("queue", "naps"), [(True, []), (False, [0.2, 0.2, 0.1])])
-def test_the_function_does_not_run_if_the_lock_is_not_free_in_time(valkey: Redis, queue, naps):
-    """Without queueing, the lock is tried every fifth of a second."""
-    now, seen, ran = [0.0], [], []
-
-    def nap(seconds: float) -> None:
-        seen.append(round(seconds, 3))
-        now[0] += seconds
-
-    clock = Clock(monotonic=lambda: now[0], sleep=nap)
+@pytest.mark.parametrize("queue", [True, False])
+def test_function_does_not_run_if_the_lock_is_taken(valkey: Redis, queue: bool):
+    ran: list[int] = []
     lock = RedisLock(valkey, "restock")
     with RedisLock(valkey, "restock"), pytest.raises(LockTimeout):
-        run_exclusively(lock, lambda: ran.append(1), timeout=0.5, queue=queue, clock=clock)
-    assert (seen, ran) == (naps, [])
+        run_exclusively(lock, lambda: ran.append(1), timeout=0.3, queue=queue)
+    assert ran == []
+
+
+def test_function_without_a_place_in_the_queue_tries_again(valkey: Redis):
+    lease = RedisLock(valkey, "restock").acquire()
+    lock = RedisLock(valkey, "restock", owner="me")
+    waiting = Task(run_exclusively, lock, lock.owner, timeout=20, queue=False)
+    eventually(lambda: valkey.info("commandstats")["cmdstat_evalsha"]["calls"] >= 4)
+    assert lock.waiters() == 0
+    lease.release()
+    assert waiting.result() == "me"
 
 
 def test_the_result_of_a_function_that_lost_the_lock_is_not_returned(valkey: Redis):
@@ -110,10 +112,46 @@ def test_a_function_whose_body_runs_later_is_refused_by_a_blocking_lock(valkey: 
         asyncio.run(exclusively(lambda: lock)(coroutine)())
 
 
-def test_a_blocking_function_and_a_generator_are_refused_by_an_asyncio_lock():
-    lock = AsyncRedisLock("redis://127.0.0.1:1", "restock")
+def test_a_blocking_function_and_a_generator_are_refused_by_an_asyncio_lock(valkey_async):
+    lock = AsyncRedisLock(valkey_async, "restock")
     for function in (plain, generator, async_generator):
         with pytest.raises(TypeError):
             exclusively(lock)(function)
     with pytest.raises(TypeError, match="a blocking lock"):
         run_exclusively(lock, plain)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [classmethod, staticmethod, property])
+def test_decorator_refuses_what_must_stand_above_it(valkey: Redis, kind):
+    with pytest.raises(TypeError, match=f"below @{kind.__name__}"):
+        exclusively(RedisLock(valkey, "restock"))(kind(plain))
+    with pytest.raises(TypeError, match="decorates a function"):
+        exclusively(RedisLock(valkey, "restock"))(7)  # type: ignore[arg-type]
+
+
+def test_decorated_method_below_classmethod_works(valkey: Redis):
+    class Shop:
+        @classmethod
+        @exclusively(RedisLock(valkey, "restock"))
+        def restock(cls) -> str:
+            return cls.__name__
+
+    assert Shop.restock() == "Shop"
+
+
+async def test_result_that_runs_later_is_refused(valkey: Redis, valkey_async):
+    async def body():
+        pytest.fail("it ran after the release")
+
+    @exclusively(RedisLock(valkey, "restock"))
+    def task():
+        return asyncio.ensure_future(body())
+
+    @exclusively(AsyncRedisLock(valkey_async, "nightly"))
+    async def stream():
+        return async_generator()
+
+    with pytest.raises(TypeError, match="only after the lock is released"):
+        task()
+    with pytest.raises(TypeError, match="only after the lock is released"):
+        await stream()

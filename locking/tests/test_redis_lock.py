@@ -1,205 +1,385 @@
-"""The production lock on a real server: exclusion, order, fence."""
+"""The Redis lock on real servers, blocking and asyncio: exclusion, order, fence, leases."""
 
 from __future__ import annotations
 
+import gc
+import math
 import time
 from functools import partial
-from math import inf, nan
+from typing import Any
 
 import pytest
+from redis import Redis
 
 from locking import LockError, LockLost, LockTimeout
-from locking.backends.redis import RedisLock
-from locking.backends.redis_status import LockStatus, status_of
-from locking.tests.helpers import (
-    Task,
-    ask,
-    before_answer,
-    eventually,
-    fence,
-    most_inside,
-    on_pop,
-)
+from locking.redis_lock import ACQUIRE, LockStatus, RedisLock, ask
+from locking.tests.helpers import Task, eventually, most_inside
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
 
-
-def script_calls(store):
-    return store.info("commandstats")["cmdstat_evalsha"]["calls"]
+LOCK, FENCE = "lock:{phone}", "lock:{phone}:fence"
 
 
-def test_an_uncontended_pass_costs_two_commands_and_leaves_only_the_fence(store):
+def commands(store: Redis) -> int:
+    """How many scripts the server has run."""
+    return int(store.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"])
+
+
+def die_waiting(store: Redis) -> None:
+    """Leave what a waiter leaves that was killed between two of its commands."""
     lock = RedisLock(store, "phone")
-    lock.acquire().release()
-    before = script_calls(store)
-    lock.acquire().release()
-    assert script_calls(store) == before + 2
-    assert store.keys() == [b"lock:{phone}:fence"]
-    assert 0 < store.ttl("lock:{phone}:fence") <= 3600
+    words = lock.words_to_acquire(lock.new_holder(), last=False)
+    answer = ask(lock.server, ACQUIRE, lock.name, lock.key, *words)
+    assert not answer[0]
 
 
-def test_a_hand_over_costs_the_next_holder_no_command(store):
-    holder = RedisLock(store, "phone").acquire()
-    heir = Task(lambda: RedisLock(store, "phone").acquire(timeout=10))
+# -- exclusion, order, fence
+
+
+def test_uncontended_pass_costs_two_commands(side: Any, store: Redis) -> None:
+    lock = side.lock()
+    lock.acquire().release()
+    before = commands(store)
+    lock.acquire().release()
+    assert commands(store) == before + 2
+    assert store.keys() == [FENCE.encode()]
+    assert 0 < store.ttl(FENCE) <= 3600
+
+
+def test_hand_over_costs_the_next_holder_no_command(side: Any, store: Redis) -> None:
+    holder = side.lock().acquire()
+    heir = Task(lambda: side.lock().acquire(10))
     eventually(lambda: store.info("clients")["blocked_clients"] == 1)
-    before = script_calls(store)
+    before = commands(store)
     holder.release()
     lease = heir.result()
-    assert script_calls(store) == before + 1  # the release alone
+    assert commands(store) == before + 1  # the release alone
     assert lease.token > holder.token
     lease.release()
-    assert store.keys() == [b"lock:{phone}:fence"]
+    eventually(lambda: store.keys() == [FENCE.encode()])
 
 
-def test_the_fence_grows_also_when_the_server_lost_everything_or_its_clock_stepped_back(store):
-    lock = RedisLock(store, "phone")
+def test_fence_grows_when_the_server_lost_its_data_or_time(side: Any, store: Redis) -> None:
+    lock = side.lock()
     with lock as first:
         pass
     store.flushall()
     with lock as second:
-        assert fence(second) > fence(first)
+        assert second.token > first.token
     future = int(time.time() * 1e6) + 60_000_000
-    store.set(lock.remote.keys[1], future)
-    with lock as lease:
-        assert lease.token == future + 1
+    store.set(FENCE, future)
+    with lock as third:
+        assert third.token == future + 1
 
 
 @pytest.mark.parametrize("fair", [True, False])
-def test_newcomers_overtake_waiters_only_where_the_lock_is_not_fair(store, fair):
-    lock = RedisLock(store, "phone", fair=fair)
+def test_newcomers_overtake_only_where_it_is_unfair(side: Any, store: Redis, fair: bool) -> None:
+    lock = side.lock(fair=fair)
     holder = lock.acquire()
-    waiting = Task(lambda: RedisLock(store, "phone", fair=fair).acquire(timeout=20))
+    waiting = Task(lambda: side.lock(fair=fair).acquire(20))
     eventually(lambda: lock.waiters() == 1)
-    store.delete("lock:{phone}")  # free, and nobody has been told yet
+    store.delete(LOCK)  # free, and nobody has been told yet
     if fair:
         with pytest.raises(LockTimeout):
-            RedisLock(store, "phone").acquire(timeout=0)  # it hands the lock to the first in line
+            side.lock().acquire(0)  # it hands the lock to the first in line
     else:
-        RedisLock(store, "phone", fair=False).acquire(timeout=0).release()
-    waiting.result(within=5).release()
+        side.lock(fair=False).acquire(0).release()
+    waiting.result(within=10).release()
     with pytest.raises(LockLost):
         holder.release()
     # A message that came too late for its reader expires.
-    eventually(lambda: store.keys() == [b"lock:{phone}:fence"])
+    eventually(lambda: store.keys() == [FENCE.encode()])
 
 
-@pytest.mark.parametrize(
-    "modes", [(True,), (False,), (True, False)], ids=["fair", "unfair", "mixed"]
-)
-def test_only_one_of_many_threads_is_inside_whatever_their_modes(store, modes):
+@pytest.mark.parametrize("modes", [[True], [False], [True, False]], ids=["fair", "unfair", "mixed"])
+def test_threads_exclude_each_other(store: Redis, modes: list[bool]) -> None:
     locks = [RedisLock(store, "phone", fair=fair) for fair in modes]
     assert most_inside([locks[number % len(locks)] for number in range(8)], rounds=50) == 1
-    assert store.keys() == [b"lock:{phone}:fence"]
+    assert store.keys() == [FENCE.encode()]
 
 
-@pytest.mark.parametrize("kind", [RedisLock, partial(RedisLock, fair=False)])
+def test_blocking_and_asyncio_share_one_queue(side: Any, store: Redis) -> None:
+    blocking = RedisLock(store, "phone")
+    with side.lock() as lease:
+        heir = Task(lambda: blocking.acquire(20))
+        eventually(lambda: blocking.waiters() == 1)
+    held = heir.result()
+    assert held.token > lease.token
+    with pytest.raises(LockTimeout):
+        side.lock().acquire(0)
+    held.release()
+
+
+def test_client_that_decodes_answers_locks_too(store: Redis, store_server: Any) -> None:
+    with Redis.from_url(store_server.endpoint, decode_responses=True) as client:
+        lock = RedisLock(client, "phone", owner="me")
+        holder = lock.acquire()
+        heir = Task(lambda: RedisLock(client, "phone").acquire(10))
+        eventually(lambda: lock.waiters() == 1)
+        assert lock.owner() == "me"
+        holder.release()
+        heir.result().release()
+
+
+# -- what is at the lock's keys
+
+
 @pytest.mark.parametrize("timeout", [0, 0.2])
-def test_a_foreign_key_at_the_locks_name_is_not_overwritten(store, kind, timeout):
-    lock = kind(store, "phone")
-    key = lock.remote.keys[0]
-    store.rpush(key, "something else")
-    for call in (lambda: lock.acquire(timeout=timeout), lock.owner):
+def test_foreign_key_is_not_overwritten(side: Any, store: Redis, timeout: float) -> None:
+    store.rpush(LOCK, "something else")
+    lock = side.lock()
+    for call in (lambda: lock.acquire(timeout), lock.owner):
         with pytest.raises(LockError, match="holds something else") as caught:
             call()
         assert not hasattr(caught.value, "__notes__"), "it is said once"
-    assert store.lrange(key, 0, -1) == [b"something else"]
-    store.delete(key)
-    lock.acquire(timeout=0).release()
+    assert store.lrange(LOCK, 0, -1) == [b"something else"]
+    store.delete(LOCK)
+    lock.acquire(0).release()
 
 
-def test_a_foreign_value_in_place_of_the_fence_is_named(store):
-    lock = RedisLock(store, "phone")
+def test_foreign_fence_is_named(side: Any, store: Redis) -> None:
+    lock = side.lock()
     lease = lock.acquire()
-    fence = lock.remote.keys[1]
-    store.set(fence, "abc")
-    store.delete(lock.remote.keys[0])
+    store.set(FENCE, "abc")
+    store.delete(LOCK)
     for call in (lease.release, lock.acquire):
-        with pytest.raises(LockError, match=f"{fence} holds abc.*: delete it"):
+        with pytest.raises(LockError, match=f"{FENCE} holds abc.*: delete it"):
             call()
-    assert store.keys() == [fence.encode()], "nobody queues for it"
-    store.delete(fence)
+    assert store.keys() == [FENCE.encode()], "nobody queues for it"
+    store.delete(FENCE)
     lock.acquire().release()
 
 
-def test_a_foreign_value_at_the_locks_name_has_a_readable_owner(store):
-    """As python-redis-lock's ids were once, which are no text."""
-    store.set("lock:{phone}", b"\xd6{\xff")
-    assert RedisLock(store, "phone").owner() == "\\xd6{\\xff"
-    assert status_of(RedisLock(store, "phone")) == LockStatus("\\xd6{\\xff", 0, 0.0, ())
+def test_foreign_value_has_a_readable_owner(side: Any, store: Redis) -> None:
+    store.set(LOCK, b"\xd6{\xff")
+    assert side.lock().status() == LockStatus("\\xd6{\\xff", 0, 0.0, ())
     with pytest.raises(LockTimeout):
-        RedisLock(store, "phone").acquire(timeout=0)
+        side.lock().acquire(0)
+
+
+def test_status_names_holder_and_waiters(side: Any, store: Redis) -> None:
+    lock = side.lock(owner="till-7")
+    assert lock.status() == LockStatus(None, 0, 0.0, ())
+    assert not lock.locked()
+    with lock as lease:
+        waiting = Task(lambda: side.lock(owner="till-8").acquire(20))
+        eventually(lambda: lock.waiters() == 1)
+        status = lock.status()
+        assert (status.owner, status.token) == ("till-7", lease.token)
+        assert status.waiters == ("till-8",)
+        assert 9 < status.remaining <= 10
+        assert lock.locked()
+    waiting.result().release()
+
+
+@pytest.mark.parametrize("lease", [0, -1, math.inf, math.nan, 1e300])
+def test_lease_without_a_length_is_refused(side: Any, lease: float) -> None:
+    with pytest.raises(ValueError, match="a lease lasts"):
+        side.lock(lease=lease)
 
 
 @pytest.mark.parametrize(
-    ("lease", "max_hold"),
-    [(0, None), (-1, None), (10, 0), (inf, None), (nan, None), (10, nan), (1e300, None)],
+    ("name", "error"), [("", ValueError), ("{a}", ValueError), (None, TypeError), (b"a", TypeError)]
 )
-def test_a_lease_without_length_is_refused(store, lease, max_hold):
-    with pytest.raises(ValueError, match="above zero"):
-        RedisLock(store, "phone", lease=lease, max_hold=max_hold)
+def test_name_that_cannot_be_one_is_refused(side: Any, name: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="name"):
+        side.lock(name)
 
 
-def test_a_handed_over_lease_counts_from_the_hand_over_not_from_the_wake_up(store):
-    """A process that is paused after its predecessor let go must not trust the lease for longer."""
-    holder = RedisLock(store, "phone").acquire()
-    lock = RedisLock(store, "phone", lease=1, renew=False)
+@pytest.mark.parametrize("timeout", [-1, math.nan, "5", True])
+def test_senseless_timeout_is_refused(side: Any, timeout: Any) -> None:
+    for call in (lambda: side.lock(timeout=timeout), lambda: side.lock().acquire(timeout)):
+        with pytest.raises((ValueError, TypeError), match="time-out"):
+            call()
 
-    @on_pop(lock)
-    def slow_pop(pop, key, seconds):
-        holder.release()
-        handed_over = time.monotonic()
-        eventually(lambda: time.monotonic() > handed_over + 0.4)
-        return pop(key, seconds)
 
-    lease = lock.acquire(timeout=10)
-    left = store.pttl("lock:{phone}") / 1000
-    assert lease.remaining() <= min(0.6, left + 0.005)
+# -- leases
+
+
+def test_extend_sets_the_end_and_keeps_that_length(side: Any, store: Redis) -> None:
+    lease = side.lock(lease=30).acquire()
+    lease.extend(5)
+    assert 4 < lease.remaining() <= 5
+    assert 4000 < store.pttl(LOCK) <= 5000
+    lease.extend(20)
+    assert 19_000 < store.pttl(LOCK) <= 20_000
+    with pytest.raises(ValueError, match="a lease lasts"):
+        lease.extend(0)
     lease.release()
+    with pytest.raises(LockLost):
+        lease.extend(5)
 
 
-def test_a_hand_over_that_expired_before_its_wake_up_grants_nothing(store):
-    holder = RedisLock(store, "phone").acquire()
-    lock = RedisLock(store, "phone", lease=0.2, renew=False)
-    handed_over: list[bytes] = []
+def test_redlock_rb_36_extend_makes_a_lost_lock_anew(side: Any, store: Redis) -> None:
+    lease = side.lock().acquire()
+    store.delete(LOCK)
+    with pytest.raises(LockLost):
+        lease.extend(30)
+    assert lease.remaining() == 0.0
+    assert lease.lost.is_set()
+    assert not store.exists(LOCK)
 
-    @on_pop(lock)
-    def too_slow_once(pop, key, seconds):
-        if handed_over:
-            return pop(key, seconds)
-        holder.release()
-        handed_over.append(store.get("lock:{phone}:fence"))
-        message = pop(key, seconds)
-        eventually(lambda: not store.exists("lock:{phone}"))
-        return message
 
-    lease = lock.acquire(timeout=10)
-    assert fence(lease) > int(handed_over[0]) > fence(holder)
+def test_release_twice_is_harmless(side: Any) -> None:
+    lease = side.lock().acquire()
     lease.release()
+    lease.release()
+    assert lease.released
+    assert not lease.lost.is_set()
+    with pytest.raises(LockLost, match="was released"):
+        lease.check()
 
 
-def test_acquire_never_returns_a_lease_that_expired_before_its_answer(valkey):
-    lock = RedisLock(valkey, "phone", lease=0.3, renew=False)
-    before_answer(lock, lambda: time.sleep(0.6))
-    with lock.acquire(timeout=5) as lease:
-        left = valkey.pttl("lock:{phone}") / 1000
-        assert 0 < lease.remaining() <= left + 0.005
+def test_block_of_a_lost_lease_raises_unless_it_raised(side: Any, store: Redis) -> None:
+    lock = side.lock()
+    with pytest.raises(LockLost), lock:
+        store.delete(LOCK)
+    with pytest.raises(ZeroDivisionError) as caught, lock:
+        store.delete(LOCK) / 0
+    assert "LockLost" in caught.value.__notes__[0]
 
 
-def test_a_grant_that_came_too_late_is_released(valkey):
-    lock = RedisLock(valkey, "phone", lease=60, renew=False)
-    lock.lease_seconds = 0.3
-    before_answer(lock, lambda: time.sleep(0.3))
+def test_revoked_lock_is_the_next_waiters_at_once(side: Any, store: Redis, caplog: Any) -> None:
+    lock = side.lock()
+    lease = lock.acquire()
+    die_waiting(store)
+    assert lock.waiters() == 1
+    assert lock.force_release("the test wants it")
+    assert "the test wants it" in caplog.text
+    status = lock.status()
+    assert (status.waiters, bool(status.owner)) == ((), True)
+    with pytest.raises(LockLost):
+        lease.release()
+
+
+def test_reentrant_handle_counts_its_acquires(side: Any, store: Redis) -> None:
+    lock = side.lock(reentrant=True)
+    outer, inner = lock.acquire(0), lock.acquire(0)
+    assert inner.token == outer.token
+    inner.release()
     with pytest.raises(LockTimeout):
-        lock.acquire(timeout=0)
-    assert lock.owner() is None
+        side.lock().acquire(0)
+    outer.release()
+    side.lock().acquire(0).release()
+    assert lock.acquire(0).token > outer.token
 
 
-def test_a_grant_that_is_asked_for_again_restarts_its_lease(valkey):
-    """The client counts it from the second request, because the first had no answer."""
-    lock = RedisLock(valkey, "phone")
-    request = (lock.new_holder(), "10000", "f", "1")
-    ask(lock, lock.scripts.acquire, *request)
-    valkey.pexpire(lock.remote.keys[0], 1000)
-    assert ask(lock, lock.scripts.acquire, *request)[0]
-    assert valkey.pttl(lock.remote.keys[0]) > 9000
+def test_handle_is_not_reentrant_unasked(side: Any) -> None:
+    lock = side.lock()
+    with lock, pytest.raises(LockTimeout):
+        lock.acquire(0)
+
+
+def test_threads_may_share_a_handle(side: Any) -> None:
+    lock = side.lock()
+    inside: list[int] = []
+
+    def enter() -> None:
+        for _ in range(20):
+            with lock:
+                inside.append(1)
+                assert len(inside) == 1
+                inside.pop()
+
+    for task in [Task(enter) for _ in range(4)]:
+        task.result(within=60)
+    assert not lock.locked()
+
+
+def test_dropped_lease_is_reported_and_ends(side: Any, store: Redis) -> None:
+    lock = side.lock(lease=0.5)
+    leases = [lock.acquire()]
+    with pytest.warns(ResourceWarning, match="was dropped without a release"):
+        _drop(leases)
+    eventually(lambda: not store.exists(LOCK), within=20)
+
+
+def _drop(leases: list[Any]) -> None:
+    leases.clear()
+    gc.collect()
+
+
+# -- who waits
+
+
+@pytest.mark.parametrize("dead", [1, 60])
+def test_living_waiter_passes_dead_ones(side: Any, store: Redis, dead: int) -> None:
+    holder = side.lock().acquire()
+    for _ in range(dead):
+        die_waiting(store)
+    heir = Task(lambda: side.lock().acquire(30))
+    eventually(lambda: side.lock().waiters() == dead + 1)
+    holder.release()
+    heir.result(within=8).release()  # each of the dead has a lease of ten seconds
+
+
+def test_redisson_3004_and_6150_ghosts_stay_in_the_queue(side: Any, store: Redis) -> None:
+    lock = side.lock()
+    with lock:
+        for _ in range(2):
+            die_waiting(store)
+        heir = Task(lambda: side.lock().acquire(90).release())
+        eventually(lambda: lock.waiters() == 3)
+        eventually(lambda: lock.waiters() == 1)
+    heir.result()
+    eventually(lambda: store.keys() == [FENCE.encode()])
+
+
+def test_queue_in_which_an_heir_was_put_back_expires(store: Redis) -> None:
+    """Even if it is the only one in it, and nobody comes again."""
+    lock = RedisLock(store, "phone")
+    lease = lock.acquire()
+    die_waiting(store)
+    lease.release()
+
+    def put_back() -> bool:
+        with pytest.raises(LockTimeout):
+            RedisLock(store, "phone").acquire(0)
+        return bool(store.exists(f"{LOCK}:queue"))
+
+    eventually(put_back)
+    assert store.pttl(f"{LOCK}:queue") > 0
+    assert store.pttl(f"{LOCK}:alive") > 0
+
+
+def test_timeouts_are_kept_and_the_last_try_is_at_the_end(side: Any) -> None:
+    lock = side.lock()
+    with side.lock():
+        for timeout in (0, 0.05, 0.6):
+            began = time.monotonic()
+            with pytest.raises(LockTimeout):
+                lock.acquire(timeout)
+            assert time.monotonic() - began >= timeout - 0.01
+    assert lock.waiters() == 0
+
+
+def test_handles_own_timeout_holds_for_its_block(side: Any) -> None:
+    with side.lock(), pytest.raises(LockTimeout), side.lock(timeout=0.1):
+        pytest.fail("two are inside")
+
+
+def test_twenty_waiters_of_a_process_enter_in_their_order(side: Any, store: Redis) -> None:
+    """They share the connection that reads their lists."""
+    held = side.lock().acquire()
+    before = store.info("stats")["total_connections_received"]
+    entered: list[int] = []
+
+    def enter(number: int) -> None:
+        with side.lock(timeout=30):
+            entered.append(number)
+
+    def in_line(count: int) -> bool:
+        return bool(side.lock().waiters() == count)
+
+    waiters = []
+    for number in range(20):
+        waiters.append(Task(enter, number))
+        eventually(partial(in_line, number + 1))
+    blocked = store.info("clients")["blocked_clients"]
+    held.release()
+    for waiter in waiters:
+        waiter.result(within=30)
+    assert entered == list(range(20))
+    assert blocked <= 1
+    assert store.info("stats")["total_connections_received"] - before <= 40

@@ -16,7 +16,7 @@ from kombu.exceptions import OperationalError
 
 from inventory.redis import client
 from locking import LockError, LockTimeout, LockUnavailable
-from locking.backends.redis import RedisLease, RedisLock
+from locking.redis_lock import RedisLease, RedisLock
 from shop.background.sending import ENOUGH_SWEEPS, waiting
 
 log = logging.getLogger(__name__)

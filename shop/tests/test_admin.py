@@ -22,7 +22,6 @@ from inventory.models import Item, OutboxMessage, Reservation, StockMovement
 from inventory.redis import ITEM_LOCK, DegradableLock
 from inventory.tests.helpers import in_thread
 from locking import LockLost
-from locking.backends.redis_status import status_of
 from locking.tests.helpers import eventually
 from shop.accounts.models import User
 from shop.background import tasks
@@ -211,7 +210,7 @@ def item():
 def a_waiter(item: Item) -> Iterator[None]:
     """A thread that waits for the lock."""
     with in_thread(lambda: LONG.make(item.pk).acquire(timeout=30).release()):
-        eventually(lambda: status_of(LONG.make(item.pk)).waiters)
+        eventually(lambda: LONG.make(item.pk).status().waiters)
         yield
 
 
@@ -246,7 +245,7 @@ def test_a_lock_is_broken_with_a_reason_that_the_log_keeps_and_sales_go_on(admin
     item, lease = sale.item, LONG.make(sale.item_id).acquire()
     answer = admin_client.post(page(item), {"reason": "web-1 is stuck"}, follow=True)
     assert f"Broke the lock, last seen with {US}, token {lease.token}." in answer.rendered_content
-    assert status_of(ITEM_LOCK.make(item.pk)).owner is None
+    assert ITEM_LOCK.make(item.pk).status().owner is None
     an_order(sale)
     assert lease.token is not None
     assert Item.objects.get(pk=item.pk).fence > lease.token, "sold under the lock"
@@ -269,7 +268,7 @@ def test_nothing_is_broken_without_a_reason_or_without_a_holder(admin_client, it
     with LONG.make(item.pk).acquire():
         for reason in ("", "   "):
             assert "errorlist" in admin_client.post(page(item), {"reason": reason}).rendered_content
-        assert status_of(ITEM_LOCK.make(item.pk)).owner == US
+        assert ITEM_LOCK.make(item.pk).status().owner == US
     assert not LogEntry.objects.exists()
 
 
@@ -279,7 +278,7 @@ def test_who_may_only_look_sees_the_lock_and_does_not_break_it(client, item):
         assert US in shown(client, item)
         assert "Break the lock" not in shown(client, item)
         assert client.post(page(item), {"reason": "stuck"}).status_code == 403
-        assert status_of(ITEM_LOCK.make(item.pk)).owner == US
+        assert ITEM_LOCK.make(item.pk).status().owner == US
 
 
 def test_who_may_not_see_items_sees_no_lock(client, item):

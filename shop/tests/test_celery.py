@@ -22,7 +22,7 @@ from inventory.hooks import hooks
 from inventory.metrics import metrics
 from inventory.redis import client as redis
 from inventory.tests.helpers import outsider
-from locking.backends.redis import RedisLock
+from locking.redis_lock import RedisLock
 from locking.tests.needs import needs
 from locking.tests.servers import free_port
 from shop.background import beat, config, follow_up, sending, tasks

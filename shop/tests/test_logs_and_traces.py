@@ -27,7 +27,7 @@ from inventory.metrics import metrics
 from inventory.models import OutboxMessage
 from inventory.redis import ITEM_LOCK, client
 from inventory.tests.helpers import in_thread
-from locking.backends.redis import RedisLock
+from locking.redis_lock import RedisLock
 from shop.api.handler import ApiHandler
 from shop.background import tasks
 from shop.catalogue.models import Sale

@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 from rich.progress import Progress
 
-from course.simulator.explored_locks import EXPLORED_LOCKS
 from course.simulator.schedule import ACTS, FAULTS, Act
 from course.simulator.search import DEFAULT_ACTS, Exploration, Tally, explore, shortest
+from course.simulator.searched_clients import LOCKS
 from course.simulator.timeline import print_timeline, rows
 
 
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         """Add the options."""
         faults = ", ".join(name for name, act in ACTS.items() if act in FAULTS)
         usual = ",".join(name for name, act in ACTS.items() if act in DEFAULT_ACTS & FAULTS)
-        parser.add_argument("--lock", choices=list(EXPLORED_LOCKS), default="redis")
+        parser.add_argument("--lock", choices=LOCKS, default="redis")
         parser.add_argument("--schedules", type=int, default=100_000, help="(100,000)")
         parser.add_argument("--seed", type=int, default=7, help="of the first schedule (7)")
         parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -45,7 +45,6 @@ class Command(BaseCommand):
                 raise CommandError(f"a search takes at least one of --{name}", returncode=2)
         what = Exploration(
             frozenset({Act.SWITCH, *(ACTS[name] for name in names)}),
-            EXPLORED_LOCKS[options["lock"]],
             fenced=not options["no_fence"],
         )
         began = time.monotonic()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import psycopg
 import redis
 
-from locking.backends._waiting import hashed_key
+from locking.backends.common import hashed_key
 from locking.base import Lock
 from locking.tests import other_servers, servers
 from locking.tests.servers import Server
@@ -33,7 +33,7 @@ class Backend:
     late_end: ClassVar[float] = 0.1
     heavy: ClassVar[bool] = False  # its server takes seconds to start: the tests are long ones
 
-    lock_class: ClassVar[str]  # as "module:class" of `locking.backends`
+    lock_class: ClassVar[str]  # as "module:class"
     leased: ClassVar[bool] = True
 
     def __init__(self, endpoints: Sequence[Any]) -> None:
@@ -47,7 +47,7 @@ class Backend:
     @classmethod
     def module(cls) -> Any:
         """Return the module of the lock's class."""
-        return import_module(f"locking.backends.{cls.lock_class.partition(':')[0]}")
+        return import_module(cls.lock_class.partition(":")[0])
 
     @classmethod
     def prepare(cls, endpoints: Sequence[Any]) -> None:
@@ -70,7 +70,7 @@ class Backend:
 
     def in_line(self, lock: Lock) -> int | None:
         """Return how many wait, from whatever source; None if waiters are known to nobody."""
-        return lock.waiters() if lock.capabilities.counts_waiters else None
+        return lock.waiters() if lock.capabilities.waiters else None
 
 
 def keys_of(client: redis.Redis, name: str) -> list[str]:
@@ -80,7 +80,7 @@ def keys_of(client: redis.Redis, name: str) -> list[str]:
 
 class RedisOnValkey(Backend):
     servers: ClassVar[Sequence[type[Server]]] = (servers.Valkey,)
-    lock_class = "redis:RedisLock"
+    lock_class = "locking.redis_lock:RedisLock"
     lease = 0.8  # renewed three times in it, on a busy machine too
 
     def connect(self) -> redis.Redis:
@@ -101,7 +101,7 @@ class RedisOnRedis(RedisOnValkey):
 
 class RedlockOnValkey(Backend):
     servers = (servers.Valkey,) * 5
-    lock_class = "redlock:RedLock"
+    lock_class = "locking.backends.redlock:RedLock"
 
     def connect(self) -> list[redis.Redis]:
         clients: list[redis.Redis] = self.module().redlock_clients(self.endpoints)
@@ -117,7 +117,7 @@ class RedlockOnValkey(Backend):
 
 class PostgresAdvisory(Backend):
     servers = (servers.Postgres,)
-    lock_class = "database:AdvisoryLock"
+    lock_class = "locking.backends.postgres:AdvisoryLock"
     leased = False
     # All of these would be left by a lock that was not let go, whatever its kind.
     activity: ClassVar[str] = """
@@ -127,15 +127,18 @@ class PostgresAdvisory(Backend):
         SELECT locktype FROM pg_locks WHERE locktype = 'advisory'
     """
 
-    def connect(self) -> Any:
-        return import_module("locking.backends.database").postgres_sessions(self.endpoints[0])
+    def connect(self) -> str:
+        return str(self.endpoints[0])
+
+    def close(self) -> None:
+        """Do nothing: each lease has a connection of its own."""
 
     @classmethod
     def prepare(cls, endpoints: Sequence[Any]) -> None:
-        from locking.backends import database
+        from locking.backends import postgres
 
         with psycopg.connect(endpoints[0], autocommit=True) as connection:
-            connection.execute(database.SCHEMA)
+            connection.execute(postgres.SCHEMA)
 
     def traces(self, name: str) -> list[str]:
         with psycopg.connect(self.endpoints[0], autocommit=True) as connection:
@@ -143,16 +146,12 @@ class PostgresAdvisory(Backend):
 
 
 class PostgresTransaction(PostgresAdvisory):
-    lock_class = "database:TransactionLock"
-
-
-class PostgresRow(PostgresAdvisory):
-    lock_class = "database:RowLock"
+    lock_class = "locking.backends.postgres:TransactionLock"
 
 
 class Memcached(Backend):
     servers = (other_servers.Memcached,)
-    lock_class = "memcached:MemcachedLock"
+    lock_class = "locking.backends.memcached:MemcachedLock"
     lease = 1.0
     late_end = 2.2  # whole seconds, and one more
 
@@ -160,13 +159,13 @@ class Memcached(Backend):
         return self.module().memcached_client(self.endpoints[0])
 
     def traces(self, name: str) -> list[str]:
-        value = self.client.get(hashed_key("lock", name))
+        value = self.client.get(hashed_key(name))
         return [] if value is None else [value.decode()]
 
 
 class ZooKeeper(Backend):
     servers = (other_servers.ZooKeeper,)
-    lock_class = "zookeeper:ZooKeeperLock"
+    lock_class = "locking.backends.zookeeper:ZooKeeperLock"
     heavy = True
     lease = 3.0  # the session
     # A restart of the server must fit into a third of it; a JVM starts slowly on a busy machine.
@@ -194,15 +193,14 @@ class ZooKeeper(Backend):
         return lock
 
     def traces(self, name: str) -> list[str]:
-        root = self.module().ROOT
-        if not self.client.exists(root):
-            return []
-        return [path for path in self.client.get_children(root) if name in path]
+        lock: Any = self.lock(name)
+        path = lock.path
+        return list(self.client.get_children(path)) if self.client.exists(path) else []
 
 
 class Etcd(Backend):
     servers = (other_servers.Etcd,)
-    lock_class = "etcd:EtcdLock"
+    lock_class = "locking.backends.etcd:EtcdLock"
     heavy = True
     lease = 1.0
     late_end = 1.2  # whole seconds
@@ -218,9 +216,8 @@ class Etcd(Backend):
         return super().lock(name, lease=lease, **options)
 
     def traces(self, name: str) -> list[str]:
-        found = self.client.get("locks/", metadata=True, range_end="locks0")
-        keys = [entry["key"].decode() for _, entry in found]
-        return [key for key in keys if name in key]
+        key = self.client.lock(hashed_key(name)).key
+        return [key] if self.client.get(key) else []
 
 
 ALL: tuple[type[Backend], ...] = (
@@ -228,7 +225,6 @@ ALL: tuple[type[Backend], ...] = (
     RedlockOnValkey,
     PostgresAdvisory,
     PostgresTransaction,
-    PostgresRow,
     RedisOnRedis,
     Memcached,
     ZooKeeper,

@@ -17,9 +17,7 @@ from locking.base import Lease, Lock
 from locking.tests.conformance.backends import ALL, Backend
 from locking.tests.helpers import PROCESSES, import_before_forking
 
-import_before_forking(
-    __name__, *{f"locking.backends.{kind.lock_class.partition(':')[0]}" for kind in ALL}
-)
+import_before_forking(__name__, *{kind.lock_class.partition(":")[0] for kind in ALL})
 
 ANSWER_TIMEOUT = 40.0  # s; for an answer that a test is sure to get
 

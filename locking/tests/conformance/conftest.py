@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from locking.base import Lock
-from locking.terms import LockUnavailable
+from locking import Lock, LockUnavailable
 from locking.tests.conformance.backends import ALL, Backend
 from locking.tests.conformance.clients import ANSWER_TIMEOUT, Client
 from locking.tests.helpers import eventually

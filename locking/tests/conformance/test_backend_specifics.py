@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
 from math import inf
-from typing import Any
 
 import psycopg
 import pytest
 import redis
 
-from locking.terms import LockLost, LockTimeout, LockUnavailable
+from locking import LockLost, LockTimeout, LockUnavailable
 from locking.tests.conformance.backends import (
     Etcd,
     Memcached,
     PostgresAdvisory,
-    PostgresRow,
     PostgresTransaction,
     RedlockOnValkey,
-    ZooKeeper,
 )
 from locking.tests.conformance.conftest import Deployment, only
-from locking.tests.helpers import PROCESSES, Around, Task, eventually
+from locking.tests.helpers import PROCESSES, eventually
 
 
 @only(RedlockOnValkey)
@@ -67,19 +61,6 @@ def test_redlock_calls_no_lease_lost_that_a_silent_server_may_know(deployment, l
 
 
 @only(RedlockOnValkey)
-def test_redlock_waits_for_its_silent_servers_together(deployment, name, monkeypatch):
-    monkeypatch.setattr("locking.backends.redlock.TIMEOUT", 0.5)
-    here = RedlockOnValkey(deployment.endpoints)
-    here.lock(name).acquire(0).release()
-    with deployment.servers[0].stopped(), deployment.servers[1].stopped():
-        began = time.monotonic()
-        lease = here.lock(name).acquire(0)
-        assert time.monotonic() - began < 0.9
-        lease.release()
-    here.close()
-
-
-@only(RedlockOnValkey)
 def test_redlock_knows_the_holder_also_where_its_clients_decode(deployment, name):
     from locking.backends.redlock import RedLock
 
@@ -89,7 +70,7 @@ def test_redlock_knows_the_holder_also_where_its_clients_decode(deployment, name
         assert lock.locked()
         assert lock.owner() == "me"
     assert not lock.locked()
-    with pytest.raises(ValueError, match="at least 1 ms"):
+    with pytest.raises(ValueError, match="a lease lasts from"):
         RedLock(clients, name, lease=inf)
     with pytest.raises(ValueError, match="odd"):
         RedLock(clients[:4], name)
@@ -97,7 +78,7 @@ def test_redlock_knows_the_holder_also_where_its_clients_decode(deployment, name
         client.close()
 
 
-@only(PostgresTransaction, PostgresRow)
+@only(PostgresTransaction)
 def test_work_and_lock_end_in_one_commit(lock, name):
     with lock.acquire(0) as lease:
         lease.connection.execute(f'CREATE TABLE "{name}" AS SELECT 1')
@@ -107,7 +88,7 @@ def test_work_and_lock_end_in_one_commit(lock, name):
         assert lease.connection.execute(f'TABLE "{name}"').fetchall() == [(1,)]
 
 
-@only(PostgresTransaction, PostgresRow)
+@only(PostgresTransaction)
 def test_a_transaction_that_failed_unnoticed_is_not_taken_for_committed(lock):
     lease = lock.acquire(0)
     with pytest.raises(psycopg.errors.DivisionByZero):
@@ -157,20 +138,18 @@ def test_a_memcached_lock_that_was_evicted_is_lost_and_not_made_again(deployment
     with pytest.raises(LockLost):
         lease.extend(10)
     assert deployment.here.traces(name) == []
-    # The counter of the tokens went as well, and starts higher.
-    with lock.acquire(0) as later:
-        assert later.token > lease.token
+    lock.acquire(0).release()
 
 
 @only(Memcached)
 @pytest.mark.parametrize("seconds", [31 * 86_400, 30 * 86_400])
 def test_memcached_takes_no_lease_for_a_date(deployment, name, seconds):
     """An expiry of more than 30 days is a date to it, in 1970, and so the item is gone at once."""
-    with pytest.raises(ValueError, match="at most 2591999 s"):
+    with pytest.raises(ValueError, match="to 2591999 seconds"):
         deployment.here.lock(name, lease=seconds)
     with deployment.here.lock(name, lease=30 * 86_400 - 1).acquire(0) as lease:
         for senseless in (seconds, 0):
-            with pytest.raises(ValueError, match="at most 2591999 s"):
+            with pytest.raises(ValueError, match="to 2591999 seconds"):
                 lease.extend(senseless)
         lease.extend(30 * 86_400 - 1)
         with pytest.raises(LockTimeout):
@@ -197,74 +176,8 @@ def test_an_etcd_waiter_that_gives_up_leaves_no_lease(deployment, lock):
         return len(client.post(client.get_url("lease/leases"), json={}).get("leases", []))
 
     before = leases()
-    with lock.acquire(0) as lease:
+    with lock.acquire(0):
         with pytest.raises(LockTimeout):
             lock.acquire(0.1)
-        lease.extend(60)
         assert leases() == before + 1
     assert leases() == before
-
-
-@only(Etcd)
-def test_a_waiter_interrupted_before_etcds_answer_to_its_key_leaves_no_key(
-    deployment, lock, name, monkeypatch
-):
-    def interrupt(answer: Any, *_: object, **__: object) -> None:
-        if answer.url.endswith("kv/put"):
-            assert deployment.here.traces(name) != []
-            raise KeyboardInterrupt
-
-    monkeypatch.setitem(lock.client.session.hooks, "response", [interrupt])
-    with pytest.raises(KeyboardInterrupt):
-        lock.acquire(0)
-    monkeypatch.undo()
-    assert deployment.here.traces(name) == []
-
-
-@only(Etcd)
-def test_an_etcd_waiter_keeps_its_place_for_longer_than_its_lease(deployment, lock, name):
-    with lock.acquire(0), pytest.raises(LockTimeout):
-        deployment.here.lock(name, lease=1.0).acquire(3.0)
-
-
-@only(ZooKeeper)
-def test_zookeeper_a_waiter_whose_session_ended_joins_the_queue_again(lock):
-    with lock.acquire(5):
-        waiting = Task(lambda: lock.acquire(60).release())
-        eventually(lambda: lock.waiters() == 1)
-        [_, place] = lock._queue()
-        lock.client.delete(f"{lock.path}/{place}")  # as the end of its session does
-        eventually(lambda: lock.waiters() == 0)
-    waiting.result()
-
-
-@only(ZooKeeper)
-def test_zookeeper_no_interrupt_reaches_kazoo_while_it_sends(lock, monkeypatch):
-    """kazoo swallows a Ctrl-C there, which reaches the main thread only."""
-    connection = lock.client._connection
-    sock = connection._write_sock
-
-    def send(data: bytes) -> Any:
-        if threading.current_thread() is threading.main_thread():
-            raise KeyboardInterrupt
-        return sock.send(data)
-
-    monkeypatch.setattr(connection, "_write_sock", Around(sock, send=send))
-    lock.acquire(5).release()
-
-
-def test_zookeeper_a_server_that_takes_a_connection_and_is_silent_is_given_up() -> None:
-    pytest.importorskip("kazoo")
-    from locking.backends.zookeeper import ANSWER_TIMEOUT, zookeeper_client
-
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(5 * ANSWER_TIMEOUT)  # a third of the session
-        client = zookeeper_client(f"127.0.0.1:{silent.getsockname()[1]}", 15 * ANSWER_TIMEOUT)
-        client.start_async()
-        try:
-            connections = [silent.accept()[0] for _ in range(2)]
-        finally:
-            client.stop()
-            client.close()
-        for connection in connections:
-            connection.close()

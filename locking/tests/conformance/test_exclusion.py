@@ -9,7 +9,7 @@ from multiprocessing.connection import wait
 
 import pytest
 
-from locking.terms import LockLost, LockTimeout, LockUnsupported
+from locking import LockLost, LockTimeout, LockUnsupported
 from locking.tests.conformance.backends import RedisOnValkey
 from locking.tests.conformance.clients import ANSWER_TIMEOUT, Cancelled, Client
 from locking.tests.helpers import eventually, most_inside

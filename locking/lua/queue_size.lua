@@ -5,8 +5,8 @@
 
 recover()
 local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
-local back = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
+local back = redis.call('ZRANGE', IN_FLIGHT, 0, 0, 'WITHSCORES')[2]
 if back and (not first or tonumber(back) < tonumber(first)) then
   first = back
 end
-return {redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', KEYS[2]), first or ''}
+return {redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', IN_FLIGHT), first or ''}

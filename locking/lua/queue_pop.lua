@@ -12,7 +12,7 @@ local claim_ends = string.format('%.0f', now + ARGV[2])
 local taken = {}
 for i = 1, #due, 2 do
   redis.call('ZREM', KEYS[1], due[i])
-  redis.call('ZADD', KEYS[2], claim_ends, due[i])
+  redis.call('ZADD', IN_FLIGHT, claim_ends, due[i])
   taken[#taken + 1] = due[i]
   taken[#taken + 1] = due[i + 1]
   taken[#taken + 1] = claim_ends

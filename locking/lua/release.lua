@@ -1,23 +1,23 @@
 -- Release the lock to the next waiter, or leave the queue.
 --
+-- KEYS[1] lock
 -- ARGV[1] holder "token:owner"   ARGV[2] its fence, "0" if it has none
--- ARGV[3] its entry in the queue
+-- ARGV[3] its entry in the queue, "" if it has a fence
 --
 -- Returns 1 released; 0 not the caller's; 2 not the caller's, but by the fence counter it was: an
--- earlier release may have succeeded and lost its reply.
+-- earlier release may have succeeded and lost its answer.
 
-if redis.call('GET', KEYS[1]) == ARGV[2] .. ':' .. ARGV[1] and redis.call('EXISTS', KEYS[3]) == 0 then
+if redis.call('GET', KEYS[1]) == ARGV[2] .. ':' .. ARGV[1] and redis.pcall('EXISTS', KEYS[1] .. ':queue') == 0 then
   redis.call('DEL', KEYS[1])
   return 1
 end
 
 -- @common
--- @mutex
 
 local holder = ARGV[1]
-if belongs_to(redis.call('GET', KEYS[1]), holder) then
+if belongs_to(redis.call('GET', LOCK), holder) then
   if ARGV[2] == '0' then
-    redis.call('DEL', wake_list(holder)) -- granted while the caller left the queue
+    soft('DEL', wake_list(holder)) -- granted while the caller left the queue
   end
   pass_on(nil)
   return 1

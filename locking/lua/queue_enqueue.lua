@@ -9,9 +9,9 @@
 local changed = 0
 for i = 3, #ARGV do
   local id = ARGV[i]
-  local known = redis.call('ZSCORE', KEYS[1], id) or redis.call('ZSCORE', KEYS[2], id)
+  local known = redis.call('ZSCORE', KEYS[1], id) or redis.call('ZSCORE', IN_FLIGHT, id)
   if not known or ARGV[2] == '1' then
-    redis.call('ZREM', KEYS[2], id)
+    redis.call('ZREM', IN_FLIGHT, id)
     redis.call('ZADD', KEYS[1], now + ARGV[1], id)
     changed = changed + 1
   end

@@ -6,8 +6,8 @@
 
 local ended = 0
 for i = 1, #ARGV, 2 do
-  if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[i]) or 0) == tonumber(ARGV[i + 1]) then
-    ended = ended + redis.call('ZREM', KEYS[2], ARGV[i])
+  if tonumber(redis.call('ZSCORE', IN_FLIGHT, ARGV[i]) or 0) == tonumber(ARGV[i + 1]) then
+    ended = ended + redis.call('ZREM', IN_FLIGHT, ARGV[i])
   end
 end
 return ended

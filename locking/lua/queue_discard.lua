@@ -6,6 +6,6 @@
 
 local gone = 0
 for i = 1, #ARGV do
-  gone = gone + redis.call('ZREM', KEYS[1], ARGV[i]) + redis.call('ZREM', KEYS[2], ARGV[i])
+  gone = gone + redis.call('ZREM', KEYS[1], ARGV[i]) + redis.call('ZREM', IN_FLIGHT, ARGV[i])
 end
 return gone
