@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponseBase
+from django.utils.cache import add_never_cache_headers, has_vary_header, patch_cache_control
 
 POLICY = "Content-Security-Policy"
 
@@ -37,10 +38,18 @@ Handler = Callable[[HttpRequest], HttpResponseBase]
 
 
 def security_headers(get_response: Handler) -> Handler:
-    """Add the headers of pages to every response that does not have its own."""
+    """Add the headers of pages to every response that does not have its own.
+
+    A response that sets a cookie or depends on one is one visitor's: without a `Cache-Control` of
+    its own, no cache on the way may keep it.
+    """
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
+        if response.cookies or has_vary_header(response, "Cookie"):
+            patch_cache_control(response, private=True)
+            if response.headers["Cache-Control"] == "private":
+                add_never_cache_headers(response)
         for name, value in ALL_PAGES.items():
             response.headers.setdefault(name, value)
         return response
