@@ -210,6 +210,11 @@ class LinesInline(RowsInline):
     fields = ("sale", "quantity", "returned", "money", "reservation")
     readonly_fields = ("returned", "money")
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[OrderLine]:
+        """Load what each row names in the same query."""
+        rows: QuerySet[OrderLine] = super().get_queryset(request)
+        return rows.select_related("order", "sale__product", "reservation__item")
+
 
 class EventsInline(RowsInline):
     """The events of an order."""
@@ -219,6 +224,11 @@ class EventsInline(RowsInline):
     fields = ("created", "kind", "quantity", "money", "line")
     readonly_fields = ("money",)
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[OrderEvent]:
+        """Load what each row names in the same query."""
+        rows: QuerySet[OrderEvent] = super().get_queryset(request)
+        return rows.select_related("order", "line")
+
 
 class PaymentsInline(RowsInline):
     """The payments of an order."""
@@ -227,6 +237,11 @@ class PaymentsInline(RowsInline):
     fields = ("created", "state", "money", "back", "intent", "settled")
     readonly_fields = ("money", "back")
     back = amount("owed_back", "owed back")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Payment]:
+        """Load what each row names in the same query."""
+        rows: QuerySet[Payment] = super().get_queryset(request)
+        return rows.select_related("order")
 
 
 @admin.register(Order)

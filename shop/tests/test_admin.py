@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from io import StringIO
+from uuid import uuid4
 
 import pytest
 from django.contrib.admin.models import CHANGE, LogEntry
@@ -23,6 +24,7 @@ from inventory.redis import ITEM_LOCK, DegradableLock
 from inventory.tests.helpers import in_thread
 from locking import LockLost
 from locking.tests.helpers import eventually
+from shop import orders
 from shop.accounts.models import User
 from shop.background import tasks
 from shop.catalogue.models import Product, Sale
@@ -178,6 +180,24 @@ def test_fulfil_twice_is_logged_and_counted_once(admin_client):
     assert f"Not handed over, handed over before: {order.pk}." in again
     assert LogEntry.objects.filter(change_message="Handed over.").count() == 1
     assert order.events.filter(kind="fulfilled").count() == 1
+
+
+def test_order_page_makes_no_more_queries_for_more_lines(admin_client, ann):
+    counts = []
+    for size in (2, 2, 10):
+        products = [
+            Product.objects.create(name="p", slug=uuid4().hex[:20], list_price=1)
+            for _ in range(size)
+        ]
+        lines = [{"sale": a_sale(product=each, limit=5).pk, "quantity": 3} for each in products]
+        made = ann.call("POST", "orders", {"lines": lines}, idempotency_key=str(uuid4()))
+        order = Order.objects.get(pk=made.json()["id"])
+        for line in order.lines.all():
+            orders.cancel(order, orders.Part(1, uuid4(), line.sale_id))
+        with CaptureQueriesContext(connection) as queries:
+            assert admin_client.get(url(Order, "change", order.pk)).status_code == 200
+        counts.append(len(queries))
+    assert counts[2] <= counts[1] + 2, counts
 
 
 def a_clerk(client, *permissions):
