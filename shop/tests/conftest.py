@@ -71,7 +71,7 @@ def still_shop(
     settings: Any, monkeypatch: pytest.MonkeyPatch, transactional_db: None
 ) -> Iterator[None]:
     """A shop whose clock stands still, and whose servers may be as slow as they like."""
-    monkeypatch.setattr(tasks, "_ask_for", lambda task: None)
+    monkeypatch.setattr(tasks, "ask_for", lambda task: True)
     monkeypatch.setattr(tasks, "SLICE", 600.0)
     for name in ("TIMEOUT", "CONNECT_TIMEOUT"):
         monkeypatch.setattr(redis, name, 60.0)
