@@ -76,6 +76,7 @@ def still_shop(
     for name in ("TIMEOUT", "CONNECT_TIMEOUT"):
         monkeypatch.setattr(redis, name, 60.0)
     settings.INVENTORY_MAX_WAIT = 600
+    settings.SHOP_MAIL_INTERVAL = 0
     settings.REDIS_URL = settings.REDIS_URL  # makes clients anew, now and in the end
     with still_clock.stands_still():
         yield

@@ -263,6 +263,10 @@ class ShopMachine(RuleBasedStateMachine):
         self.rows = {sale: self._open(sale) for sale in self.sales}
         self.stocked = {sale: sale.total for sale in self.sales}
         self.buyers = {name: Buyer(f"{name.lower()}-{uuid4().hex[:8]}") for name in BUYERS}
+        for buyer in self.buyers.values():
+            # Mails go to confirmed addresses only.
+            buyer.user.email = f"{buyer.user.username}@example.org"
+            buyer.user.save()
         self.orders: dict[Order, int] = {}
         self.purchases: dict[str, list[tuple[int, dict[Sale, int], bool]]] = {
             name: [] for name in BUYERS

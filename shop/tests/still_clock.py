@@ -6,6 +6,7 @@ in a schema of their own, where they read the time from a table.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -35,9 +36,9 @@ WHERE table_schema = current_schema() AND column_default = ANY(%s)
 """
 
 
-PROCESS = SimpleNamespace(now=0.0)
+PROCESS = SimpleNamespace(**vars(time), now=0.0)
 PROCESS.monotonic = lambda: PROCESS.now
-"""The clock of a process."""
+"""The module `time` for a process whose monotonic clock stands still."""
 
 
 @contextmanager
