@@ -6,6 +6,7 @@ time for others of its batch, which costs a greenlet next to nothing.
 """
 
 import gc
+import os
 
 from gunicorn.glogging import Logger
 
@@ -69,6 +70,8 @@ def on_starting(server: object) -> None:
 
 def post_fork(server: object, worker: object) -> None:
     """In a new worker, before it serves."""
+    if environment.text("SHOP_SERVES") == "pages":
+        os.nice(10)  # on a machine that both share, rendering leaves the processor to purchases
     if is_gevent(worker):
         worker.lane = "/api/"
         worker.from_systemd = server.systemd
