@@ -179,6 +179,7 @@ LOGGING: dict[str, Any] = {
 }
 
 # --- Browser-side safety ------------------------------------------------------------------------
+CSRF_FAILURE_VIEW = "shop.pages.csrf.failure"
 HTTPS = environment.switch("SHOP_HTTPS")
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS

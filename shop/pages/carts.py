@@ -121,6 +121,11 @@ def _updated(request: HttpRequest, *, asked: bool) -> bool:
     return True
 
 
+def show_again(request: HttpRequest) -> HttpResponse:
+    """Lead back to the cart with the details that were typed; nothing was done."""
+    return _again(request)
+
+
 def _again(request: HttpRequest) -> HttpResponse:
     if typed := {name: request.POST[name] for name in Order.DETAILS if name in request.POST}:
         request.session[TYPED] = typed

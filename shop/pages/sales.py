@@ -15,6 +15,7 @@ from django.db.models import Case, Count, DurationField, F, Q, QuerySet, Value, 
 from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.cache import add_never_cache_headers
 from django.utils.functional import cached_property
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
@@ -246,6 +247,18 @@ def _refuse(request: HttpRequest, sale: int, form: BuyForm, why: Refusal) -> Htt
     quantity = form.cleaned_data.get("quantity", 1)
     response = _show(request, sale, key, form, quantity=quantity, refusal=message)
     return refusals.mark(response, code)
+
+
+def show_again(request: HttpRequest, sale: int, message: str) -> HttpResponse:
+    """Show a sale's page with what was typed into its form, and a message; nothing was done."""
+    form = BuyForm(request.POST)
+    form.is_valid()
+    key, quantity = form.cleaned_data.get("key"), form.cleaned_data.get("quantity", 1)
+    response = _show(request, sale, key, form, quantity=quantity, refusal=message)
+    response.status_code = 409
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    add_never_cache_headers(response)
+    return response
 
 
 def _show(
