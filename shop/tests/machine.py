@@ -688,6 +688,7 @@ class ShopMachine(RuleBasedStateMachine):
     def deliver(self, event: Event, pk: str) -> None:
         """Deliver an event under a number; one of a refund that was requested again is old."""
         old = early = False
+        is_known = pk in self.accepted  # an event takes effect once
         if event.money.payment is not None:
             row = self.refund_row(event.order, event.money)
             old = row.number != event.data["id"]
@@ -696,7 +697,7 @@ class ShopMachine(RuleBasedStateMachine):
         assert self.post_event(event, pk) == (503 if early else 200)
         if not early:
             self.accepted.add(pk)
-        if not old:
+        if not old and not is_known:
             self.model.record(event.order, event.money, event.outcome)
 
     def post_event(self, event: Event, pk: str) -> int:
