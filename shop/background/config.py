@@ -7,6 +7,9 @@ They suit Redis and RabbitMQ.
 
 from __future__ import annotations
 
+from typing import Any
+
+from celery.schedules import crontab
 from kombu import Queue
 
 from shop import environment
@@ -36,6 +39,7 @@ TASKS = (
     ("shop.follow_up", "followup", 2.0),
     ("shop.send_mails", "mail", 5.0),
     ("shop.audit", "books", 120.0),
+    ("shop.clean_up", "books", 86_400.0),
 )
 # One queue per urgency, so that each may have its own workers: unpaid units that other buyers wait
 # for; money, which needs the provider; the follow-up of orders; mails, because a mail server may
@@ -56,10 +60,12 @@ task_routes = {
 # and the worker compares them with its own, so that a worker whose clock is ahead would discard
 # every task. What would pile up without workers is not sent (shop/background/sending.py).
 # On RabbitMQ, only a retry gives beat a new connection for a lost one, to the next node of the URL.
-beat_schedule = {
+beat_schedule: dict[str, dict[str, Any]] = {
     task: {"task": task, "schedule": seconds, "options": {"retry": not ON_REDIS}}
     for task, _, seconds in TASKS
 }
+# At an hour and not after a time: a beat that is restarted more often would never get there.
+beat_schedule["shop.clean_up"]["schedule"] = crontab(hour=3, minute=30)
 beat_scheduler = "shop.background.beat:OneBeat"
 beat_max_loop_interval = 5  # seconds until a standby beat notices that the active one is gone
 

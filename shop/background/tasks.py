@@ -20,7 +20,7 @@ from inventory import outbox
 from inventory.metrics import metrics
 from shop import orders
 from shop.audit import examine, raise_alerts
-from shop.background import expiry
+from shop.background import cleanup, expiry
 from shop.background import follow_up as followup
 from shop.background.sending import ask_for
 from shop.celery import app
@@ -103,6 +103,12 @@ def expire_orders() -> int:
 def audit() -> int:
     """Run the audit and raise alerts; return the number of open alerts."""
     return raise_alerts(examine())
+
+
+@app.task(name="shop.clean_up")
+def clean_up() -> None:
+    """Delete what nobody needs any more; the log says how much."""
+    log.info("cleaned up: %s", cleanup.clean_up())
 
 
 def _go_on(task: Task, done: int) -> int:
