@@ -16,6 +16,8 @@ from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Permission
 from django.core.management import call_command
 from django.db import connection
+from django.db.models import Model
+from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
@@ -26,11 +28,12 @@ from locking import LockLost
 from locking.tests.helpers import eventually
 from shop import orders
 from shop.accounts.models import User
+from shop.audit.report import Alert
 from shop.background import tasks
 from shop.catalogue.models import Product, Sale
 from shop.orders.models import Order
 from shop.payments import pay, refund
-from shop.payments.models import Refund
+from shop.payments.models import Discrepancy, Refund
 from shop.payments.provider import PaymentDeclined
 from shop.tests.catalogue import a_buyer, a_sale, an_order
 
@@ -365,6 +368,62 @@ def test_retry_action_requests_failed_refunds_again(admin_client, fake_provider)
     tasks.settle_payments()
     order.refresh_from_db()
     assert order.status == Order.Status.REFUNDED
+
+
+COLUMNS: dict[type[Model], dict[str, str]] = {
+    Item: {"available": "4", "reserved": "3", "total": "7"},
+    Sale: {"stock": "4 of 7", "money": "100.00 CNY", "limit": "5", "status": "open"},
+    Product: {"money": "250.00 CNY"},
+    Order: {"money": "400.00 CNY", "what": "4 × Phone", "status": "paid"},
+    Refund: {"money": "100.00 CNY", "state": "done", "reason": "the buyer returned it"},
+}
+"""What the admin's lists show after somebody has ordered four units and given one back, by model
+and column. All figures of a row differ, so that none can stand for another."""
+
+
+@pytest.fixture
+def figures(fake_provider):
+    product = Product.objects.create(name="Phone", slug=uuid4().hex[:20], list_price=25_000)
+    sale = a_sale(product=product, stock=7, price=10_000, limit=5)
+    order = an_order(sale, quantity=4)
+    pay(order)
+    refund(order, orders.Part(1, uuid4(), sale.pk))
+    return order
+
+
+def columns(client, model):
+    """Return the first row of a model's list, by column."""
+    page = client.get(url(model, "changelist")).text
+    row = re.search(r"<tbody>.*?</tr>", page, re.DOTALL)
+    assert row
+    cells = re.findall(r'class="[^"]*field-(\w+)[^"]*">(.*?)</t[dh]>', row[0], re.DOTALL)
+    return {name: re.sub(r"<[^>]*>", "", text).strip() for name, text in cells}
+
+
+@pytest.mark.parametrize("model", COLUMNS)
+def test_list_shows_each_figure_in_its_column(model, admin_client, figures):
+    shown = columns(admin_client, model)
+    assert {name: shown[name] for name in COLUMNS[model]} == COLUMNS[model]
+
+
+def test_order_page_shows_what_was_paid_and_what_is_owed_back(admin_client, figures):
+    page = admin_client.get(url(Order, "change", figures.pk)).text
+    shown = re.findall(r"field-(money|back)\b.*?(\d+\.\d\d CNY)", page, re.DOTALL)
+    both = [("money", "400.00 CNY"), ("back", "100.00 CNY")]
+    assert shown[:2] == both, "of the order"
+    assert shown[-2:] == both, "of its payment"
+
+
+@pytest.mark.parametrize("model", [Discrepancy, Alert])
+def test_list_of_problems_begins_with_the_open_ones(model, admin_client, figures):
+    for closed in (Now(), None, Now()):
+        row = {"text": f"problem {uuid4()}", "closed": closed}
+        if model is Discrepancy:
+            payment = figures.payments.get()
+            row |= {"payment": payment, "kind": Discrepancy.Kind.DISPUTE, "number": str(uuid4())}
+        model.objects.create(**row)
+    texts = re.findall(r"problem [0-9a-f-]+", admin_client.get(url(model, "changelist")).text)
+    assert texts[0] == model.objects.get(closed=None).text
 
 
 @pytest.mark.parametrize(("currency", "price"), [("JPY", 1_250), ("CNY", 125_000)])
