@@ -10,18 +10,18 @@ from uuid import uuid4
 
 import pytest
 from django.core.mail import EmailMessage
-from django.utils.translation import override
+from django.utils.translation import gettext, override
 
-from shop import orders, payments
-from shop.accounts import addresses
+from shop import orders
 from shop.accounts.models import PendingAddress
 from shop.mails import rendering, sending
-from shop.mails.rendering import OCCASIONS, TEXTS, TONES, WITHOUT_PAYMENTS, Kind
+from shop.mails.rendering import TEXTS, WITHOUT_PAYMENTS, Kind
 from shop.orders.models import Order
 from shop.tests.catalogue import a_buyer, a_sale, an_order
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+LANGUAGES = ("en", "zh-hans")
 CHINESE = re.compile("[\u4e00-\u9fff]{2,}")
 ENGLISH = re.compile("[A-Za-z]{3,} [a-z]{2,} [a-z]{2,}")
 
@@ -52,7 +52,7 @@ def texts_of(mail: EmailMessage) -> list[str]:
     return [str(mail.subject), str(mail.body), *(str(content) for content, _ in alternatives)]
 
 
-@pytest.mark.parametrize(("name", "of_worker"), product(MAILS, ("en", "zh-hans")))
+@pytest.mark.parametrize(("name", "of_worker"), [*product(MAILS, LANGUAGES)])
 def test_mail_is_in_both_languages_from_any_worker(name: str, of_worker: str) -> None:
     with override(of_worker):
         mail = MAILS[name]()
@@ -70,29 +70,21 @@ def test_mail_is_in_both_languages_from_any_worker(name: str, of_worker: str) ->
 def test_mail_labels_are_in_both_languages() -> None:
     order = an_order(a_sale(limit=2), quantity=2)
     orders.cancel(order, orders.Part(1, uuid4(), order.lines.get().sale_id))
-    for language in ("en", "zh-hans"):
+    labels = []
+    for language in LANGUAGES:
+        with override(language):
+            labels += [gettext(text) for text in ("Pay before", "Total", "Cancelled", "Order")]
+    for language in LANGUAGES:
         with override(language):
             mail = rendering.message(Kind.CONFIRMATION, Order.objects.get(pk=order.pk))
         for text in texts_of(mail)[1:]:
-            for label in ("Pay before", "Total", "Cancelled", "最晚付款", "合计", "已取消"):
-                assert label in text, label
+            assert [label for label in labels if label not in text] == []
 
 
 def test_mail_kinds_say_different_things() -> None:
     for texts in (TEXTS, TEXTS | WITHOUT_PAYMENTS):
-        for language in ("en", "zh-hans"):
+        for language in LANGUAGES:
             with override(language):
                 said = [(str(heading), str(body)) for heading, body in texts.values()]
             assert len({heading for heading, _ in said}) == len(Kind)
             assert len({body for _, body in said}) == len(Kind)
-
-
-def test_mail_of_each_event_is_named_for_it() -> None:
-    assert {str(event): str(kind) for event, kind in OCCASIONS.items()} == {
-        "paid": "paid",
-        "paid_late": "paid",
-        "expired": "expired",
-        "refunded": "refunded",
-        "money_owed": "money_owed",
-    }
-    assert TONES.keys() == TEXTS.keys() == set(Kind)
