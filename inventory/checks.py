@@ -54,6 +54,15 @@ def check_settings(**_: Any) -> Iterator[CheckMessage]:
                 hint=f"Remove it to use the default, {each.default!r}.",
                 id="inventory.E001",
             )
+    largest, waiting = conf.MAX_BATCH.get(), conf.MAX_WAITING.get()
+    are_right = conf.MAX_BATCH.is_right(largest) and conf.MAX_WAITING.is_right(waiting)
+    if are_right and largest > waiting:
+        yield checks.Warning(
+            f"INVENTORY_MAX_BATCH is {largest}, and only {waiting} purchases may wait.",
+            hint="No batch can be that large. Raise INVENTORY_MAX_WAITING, or set "
+            "INVENTORY_MAX_BATCH to at most as many.",
+            id="inventory.W005",
+        )
 
 
 @register("inventory")

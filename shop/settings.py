@@ -83,7 +83,8 @@ if environment.is_set("DATABASE_URL"):
     )
     DATABASES["default"]["OPTIONS"] = {
         # A web node that dies with its machine in the middle of a transaction ends no session: the
-        # server would keep its row locks, and nobody could buy. Longer than a mail may take.
+        # server would keep its row locks, and nobody could buy. Sending a mail has a limit of
+        # its own (shop/mails/sending.py).
         # And behind a transaction whose commit waits for a standby (inventory/postgresql/base.py),
         # others give up after a while. What the operator sets in PGOPTIONS comes last.
         "options": "-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s "

@@ -70,6 +70,12 @@ def test_a_setting_that_cannot_be_is_told(settings, name, value):
     assert found() == ["inventory.E001"]
 
 
+@pytest.mark.parametrize(("most", "told"), [(3, []), (2, ["inventory.W005"])])
+def test_batch_larger_than_what_may_wait_is_told(settings, most, told):
+    settings.INVENTORY_MAX_BATCH, settings.INVENTORY_MAX_WAITING = 3, most
+    assert found() == told
+
+
 @pytest.mark.parametrize("each", conf.ALL, ids=lambda each: each.name)
 def test_every_default_is_right_and_an_empty_text_means_the_default(settings, each, monkeypatch):
     monkeypatch.delenv("REDIS_URL", raising=False)

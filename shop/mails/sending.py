@@ -56,8 +56,8 @@ MAX_MAILS = 50
 MAX_TOGETHER = 50
 """Orders of an address, the newest, whose mails of one kind are sent as one."""
 
-MAX_SENDING = "5min"
-"""For one mail, at a server that hardly answers (EMAIL_TIMEOUT is per answer)."""
+MAX_SENDING = 300
+"""Seconds for one mail, at a server that hardly answers (EMAIL_TIMEOUT is per answer)."""
 
 
 def topic(kind: Kind) -> str:
@@ -108,7 +108,7 @@ def _send(server: BaseEmailBackend, orders: Mapping[int, Order], kind: Kind, pay
     # The server would end a transaction that is idle for longer, and the mail would be sent again.
     # This one has locked only the mail's message, and those of the orders that it lists too.
     with connection.cursor() as cursor:
-        cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{MAX_SENDING}'")
+        cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{MAX_SENDING}s'")
     about = payload["order"]
     order = orders.get(about) or _read([about])[about]  # it became due meanwhile
     if not addresses.is_mailable(order.buyer.email):

@@ -7,12 +7,15 @@ make every sale fail.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 
 from inventory.sql import made_by_django, without_value
+from shop.background import config
+from shop.mails.sending import MAX_SENDING
 from shop.operating import safe_start
 from shop.orders.creation import LINE, ORDER
 from shop.orders.models import Order, OrderLine
@@ -54,6 +57,32 @@ def check_provider(**_: Any) -> Iterator[CheckMessage]:
             provider()
         except (ImportError, TypeError) as error:
             yield Error(f"PAYMENT_PROVIDER: {error}", id="shop.E004")
+
+
+@register()
+def check_limits(**_: Any) -> Iterator[CheckMessage]:
+    """Find time limits that end before what they bound.
+
+    A mail is sent in a task, and in a transaction that locks its message. Whatever ends these
+    before the mail server has answered lets the mail be sent again.
+    """
+    # In seconds, each shorter than the next one.
+    limits = (
+        ("EMAIL_TIMEOUT", settings.EMAIL_TIMEOUT),
+        ("Celery's task_soft_time_limit", config.task_soft_time_limit),
+        ("Celery's task_time_limit", config.task_time_limit),
+        ("MAX_SENDING (shop/mails/sending.py)", MAX_SENDING),
+    )
+    # After which the broker gives the task to another worker.
+    pairs = [*pairwise(limits), (limits[2], ("Celery's visibility_timeout", config.VISIBILITY))]
+    for (name, seconds), (bound, most) in pairs:
+        if seconds is None or seconds >= most:
+            shown = "no limit" if seconds is None else f"{seconds} s"
+            yield Error(
+                f"{name} must be shorter than {bound}, {most} s, and is {shown}.",
+                hint="Else what is still running is ended, or begun once more by another worker.",
+                id="shop.E005",
+            )
 
 
 @register(Tags.security, deploy=True)

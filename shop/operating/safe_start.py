@@ -91,6 +91,12 @@ def _unsafe() -> Iterator[str]:
     for name in ("WEB_READ_TIMEOUT", "METRICS_PORT"):
         environment.number(name)
     environment.switch("PSP_HTTPS")
+    size, kept = map(environment.number, ("DB_POOL_SIZE", "DB_POOL_MIN"))
+    if not 1 <= size >= kept:
+        yield (
+            f"DB_POOL_SIZE must be at least 1 and at least DB_POOL_MIN, {kept}, not {size}: the "
+            "connections that a process keeps open are among the most that it may have."
+        )
     if not is_money(currency := environment.text("SHOP_CURRENCY")):
         yield f"SHOP_CURRENCY must be a currency of ISO 4217, not {currency!r}."
     key, secret, url = map(environment.text, ("SECRET_KEY", "PSP_WEBHOOK_SECRET", "PSP_URL"))

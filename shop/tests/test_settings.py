@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 
 from shop import environment
+from shop.background import config
+from shop.payments import http_provider, settlement
 from shop.tests.processes import run, run_python
 
 
@@ -192,6 +195,48 @@ def test_production_names_each_unsafe_value() -> None:
     said = says(*({name: value} for name, value in UNSAFE))
     for (name, value), text in zip(UNSAFE, said, strict=True):
         assert text.startswith(f"{name} must"), value
+
+
+@pytest.mark.parametrize(
+    ("size", "kept", "refused"),
+    [("2", "2", False), ("2", "3", True), ("0", "0", True), ("1", "", False)],
+)
+def test_pool_that_keeps_more_connections_than_it_may_have_is_refused(size, kept, refused):
+    [said] = says({"DB_POOL_SIZE": size, "DB_POOL_MIN": kept})
+    assert said.startswith("DB_POOL_SIZE must be at least") == refused
+
+
+@pytest.mark.parametrize("limit", [None, 45, 44])
+def test_mail_that_may_take_longer_than_its_task_is_reported(limit, settings):
+    settings.EMAIL_TIMEOUT = limit
+    found = [each.id for each in run_checks() if each.id == "shop.E005"]
+    assert found == ([] if limit == 44 else ["shop.E005"])
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds"),
+    [
+        ("task_soft_time_limit", 60),
+        ("task_time_limit", 300),
+        ("VISIBILITY", 60),
+    ],
+)
+def test_celery_limit_that_is_not_below_the_next_is_reported(name, seconds, monkeypatch):
+    monkeypatch.setattr(config, name, seconds)
+    assert "shop.E005" in [each.id for each in run_checks()]
+
+
+def test_sweep_leaves_a_payment_to_its_request_for_longer_than_a_call_takes():
+    assert settlement.REQUEST.total_seconds() > http_provider.MAX_SECONDS
+    assert http_provider.TIMEOUT.read_timeout < http_provider.MAX_SECONDS
+
+
+def test_options_of_the_databases_address_win_over_the_shops():
+    address = PRODUCTION["DATABASE_URL"] + "?options=-c%20search_path%3Dshop&commit_within=7"
+    module = "shop.settings"
+    found = printed(READ, ["DATABASES"], module, **(PRODUCTION | {"DATABASE_URL": address}))
+    options = found["DATABASES"]["default"]["OPTIONS"]
+    assert (options["options"], options["commit_within"]) == ("-c search_path=shop", 7)
 
 
 def test_production_takes_safe_values_and_plain_http_to_the_provider_on_purpose() -> None:
