@@ -14,7 +14,9 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 
 from inventory.sql import made_by_django, without_value
+from shop.accounts.addresses import REQUEST_WINDOW
 from shop.background import config
+from shop.background.cleanup import KEEP_COUNTS
 from shop.mails.sending import MAX_SENDING
 from shop.operating import safe_start
 from shop.orders.creation import LINE, ORDER
@@ -64,7 +66,8 @@ def check_limits(**_: Any) -> Iterator[CheckMessage]:
     """Find time limits that end before what they bound.
 
     A mail is sent in a task, and in a transaction that locks its message. Whatever ends these
-    before the mail server has answered lets the mail be sent again.
+    before the mail server has answered lets the mail be sent again. What counts mails is kept for
+    longer than any limit of mails looks back.
     """
     # In seconds, each shorter than the next one.
     limits = (
@@ -73,14 +76,20 @@ def check_limits(**_: Any) -> Iterator[CheckMessage]:
         ("Celery's task_time_limit", config.task_time_limit),
         ("MAX_SENDING (shop/mails/sending.py)", MAX_SENDING),
     )
-    # After which the broker gives the task to another worker.
-    pairs = [*pairwise(limits), (limits[2], ("Celery's visibility_timeout", config.VISIBILITY))]
+    kept = ("KEEP_COUNTS (shop/background/cleanup.py)", int(KEEP_COUNTS.total_seconds()))
+    pairs = [
+        *pairwise(limits),
+        # After which the broker gives the task to another worker.
+        (limits[2], ("Celery's visibility_timeout", config.VISIBILITY)),
+        (("MAIL_INTERVAL", settings.SHOP_MAIL_INTERVAL), kept),
+        (("REQUEST_WINDOW (shop/accounts/addresses.py)", REQUEST_WINDOW.total_seconds()), kept),
+    ]
     for (name, seconds), (bound, most) in pairs:
         if seconds is None or seconds >= most:
             shown = "no limit" if seconds is None else f"{seconds} s"
             yield Error(
                 f"{name} must be shorter than {bound}, {most} s, and is {shown}.",
-                hint="Else what is still running is ended, or begun once more by another worker.",
+                hint="Else it is ended, forgotten or begun once more before its own limit.",
                 id="shop.E005",
             )
 

@@ -18,6 +18,7 @@ from inventory import outbox
 from inventory.hooks import hooks
 from inventory.models import OutboxMessage
 from inventory.redis import client
+from locking.queue import DelayQueue
 from shop import orders, payments
 from shop.background import expiry, follow_up, tasks
 from shop.background.notify import notify
@@ -139,6 +140,44 @@ def test_settled_order_leaves_the_delay_queue(end):
     end(order)
     follow_up.deliver()
     assert len(expiry.queue()) == 0
+
+
+def test_settled_order_stays_in_the_delay_queue_until_the_commit():
+    order = an_order(a_sale())
+    follow_up.deliver()
+    with transaction.atomic():
+        expiry.leave([order.pk])
+        assert len(expiry.queue()) == 1
+    assert len(expiry.queue()) == 0
+
+
+def test_early_order_enters_again_before_it_is_acknowledged(monkeypatch):
+    order = an_order(a_sale())
+    called: list[str] = []
+
+    def record(name, call):
+        def recorded(self, *arguments, **named):
+            called.append(name)
+            return call(self, *arguments, **named)
+
+        monkeypatch.setattr(DelayQueue, name, recorded)
+
+    for name in ("enqueue", "acknowledge"):
+        record(name, getattr(DelayQueue, name))
+    expiry.queue().enqueue([str(order.pk)], -1, reschedule=True)
+    called.clear()
+    assert expiry.expire_due() == 0
+    assert called == ["enqueue", "acknowledge"]
+
+
+def test_retried_message_has_all_its_attempts_again():
+    with transaction.atomic():
+        outbox.emit_once("numbers", {"1": 1})
+    OutboxMessage.objects.update(attempts=9, dead=Now(), not_before=Now() + timedelta(hours=1))
+    assert outbox.retry(OutboxMessage.objects.all()) == 1
+    message = OutboxMessage.objects.get()
+    assert (message.attempts, message.dead) == (0, None)
+    assert outbox.deliver({"numbers": lambda payload: None}) == 1
 
 
 def test_purchase_notifies_celery():

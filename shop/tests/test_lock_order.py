@@ -63,3 +63,21 @@ def test_row_locks_in_sql_have_an_order() -> None:
     statements = [each for each in found if "SELECT" in each]
     assert len(statements) >= 2
     assert [each for each in statements if "ORDER BY" not in each] == []
+
+
+def test_upserts_of_several_rows_have_an_order() -> None:
+    """Each row is locked when it is inserted or updated, so it counts as a lock."""
+    texts = [
+        node.value
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    upserts = [
+        before.rpartition("INSERT INTO")[2]
+        for text in texts
+        for before in text.split("DO UPDATE")[:-1]
+    ]
+    of_several = [each for each in upserts if "SELECT" in each]
+    assert len(of_several) >= 1
+    assert [each for each in of_several if "ORDER BY" not in each] == []

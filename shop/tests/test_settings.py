@@ -226,6 +226,12 @@ def test_celery_limit_that_is_not_below_the_next_is_reported(name, seconds, monk
     assert "shop.E005" in [each.id for each in run_checks()]
 
 
+def test_mail_interval_longer_than_its_count_is_kept_is_reported(settings):
+    for seconds, found in ((86_400, ["shop.E005"]), (86_399, [])):
+        settings.SHOP_MAIL_INTERVAL = seconds
+        assert [each.id for each in run_checks() if each.id == "shop.E005"] == found
+
+
 def test_sweep_leaves_a_payment_to_its_request_for_longer_than_a_call_takes():
     assert settlement.REQUEST.total_seconds() > http_provider.MAX_SECONDS
 
