@@ -191,6 +191,27 @@ def test_a_call_that_ends_its_connection_is_the_last() -> None:
     assert b"Connection: close\r\n" in sent
 
 
+def test_last_call_of_a_worker_ends_the_connection() -> None:
+    made = streams.worker(app(b"true", Content_Length="4"))
+    made.max_requests = 2
+    peer = Peer()
+    first, second, *_ = streams.parser(BUY, BUY, BUY)
+    made.handle_request(streams.SERVER, first, peer, streams.PEER)
+    assert made.alive
+    with pytest.raises(StopIteration):
+        made.handle_request(streams.SERVER, second, peer, streams.PEER)
+    assert not made.alive
+    assert peer.sent.count(b"Connection: close\r\n") == 1
+
+
+def test_parser_of_a_worker_has_its_time_limit_and_lane() -> None:
+    made = streams.worker()
+    made.read_timeout, made.lane = 3.0, "/calls/"
+    parser = made._get_parser(streams.CONFIG, Peer(), streams.PEER)
+    assert parser.seconds == 3.0
+    assert parser.beginnings == (b"POST /calls/", b"GET /calls/")
+
+
 def test_a_stream_that_fails_ends_the_connection() -> None:
     def parts() -> Iterator[bytes]:
         yield b"sold"
