@@ -209,7 +209,8 @@ def a_clerk(client, *permissions):
     client.force_login(clerk)
 
 
-def test_who_may_only_look_sees_prices_in_money(client):
+def test_who_may_only_look_sees_prices_in_money(client, settings):
+    settings.CURRENCY = "CNY"
     sale = a_sale(price=123_45)
     Product.objects.update(list_price=123_45)
     a_clerk(client, "view_sale", "view_product")
@@ -382,7 +383,8 @@ and column. All figures of a row differ, so that none can stand for another."""
 
 
 @pytest.fixture
-def figures(fake_provider):
+def figures(fake_provider, settings):
+    settings.CURRENCY = "CNY"
     product = Product.objects.create(name="Phone", slug=uuid4().hex[:20], list_price=25_000)
     sale = a_sale(product=product, stock=7, price=10_000, limit=5)
     order = an_order(sale, quantity=4)
