@@ -557,6 +557,9 @@ class Server(Redis):
             return None
         except exceptions.ConnectionError as error:
             if "max number of clients" in str(error):
+                # The pool gives out first what it got back last: this connection, which is not
+                # open. To close the idle ones below it makes room on the server.
+                self.connection_pool.disconnect(inuse_connections=False)
                 return None
             raise
         except RedisError:

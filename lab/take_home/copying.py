@@ -139,7 +139,7 @@ OF_THE_DEMO = {
         r", or docker/new-env --demo .*\n# shop with .* no money(?=\.)",
         r"    if \[ .*--demo \](.*\n)+?    fi\n",
     ],
-    "docker/secrets.yml": [r"# The demo's provider .*\n"],
+    "docker/secrets.yml": [r"  psp:\n(    .*\n)+?(?=\n)"],
     "docker/nginx/nginx.conf": [r"    # The demo's payment(.*\n)+?    }\n\n(?=    #)"],
 }
 """What only the demo has in production's files, by file; each must be there."""

@@ -136,7 +136,7 @@ def test_only_the_adapters_name_paths_headers_fields_and_statuses_of_a_shop() ->
         if path.suffix in (".py", ".js", ".html", ".sql")
         and path.relative_to(FOLDER.parent).parts[0] not in ("shops", "tests")
     ]
-    assert len(outside) > 100
+    assert len(outside) > 80
     named = {each.event for each in LIFECYCLE if isinstance(each, Step)}
     named |= {each.name for each in LIFECYCLE if isinstance(each, Status)}
     named -= {"refunded", "returned"}  # of the history, too: an amount and units

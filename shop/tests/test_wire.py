@@ -81,6 +81,7 @@ def tables() -> dict[str, list[Any]]:
     return {
         model._meta.label: sorted(model._base_manager.values_list(), key=repr)
         for model in apps.get_models()
+        if model._meta.managed
     }
 
 
