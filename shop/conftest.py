@@ -56,7 +56,8 @@ class Buyer:
 
     def __init__(self, name: str) -> None:
         # Without a password: hashing one costs more than most tests.
-        self.user = User.objects.create(username=name, password="!")
+        address = f"{name}@example.com"
+        self.user = User.objects.create(username=name, email=address, password="!")
         self.token = tokens.issue(self.user.pk)
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:

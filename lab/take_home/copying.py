@@ -140,6 +140,7 @@ OF_THE_DEMO = {
         r"    if \[ .*--demo \](.*\n)+?    fi\n",
     ],
     "docker/secrets.yml": [r"  psp:\n(    .*\n)+?(?=\n)"],
+    "docker/rolling-restart": [r"\|locust"],
     "docker/nginx/nginx.conf": [r"    # The demo's payment(.*\n)+?    }\n\n(?=    #)"],
 }
 """What only the demo has in production's files, by file; each must be there."""
