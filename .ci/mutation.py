@@ -69,20 +69,14 @@ SUBJECTS = {
     ),
     "money": Subject(
         ("shop/money.py",),
-        (
-            "shop/tests/test_money.py",
-            "shop/tests/test_admin.py",
-            "shop/tests/test_pages.py",
-            "shop/tests/test_buying.py",
-        ),
+        ("shop/tests/test_currencies.py", "shop/tests/test_price.py", "shop/tests/test_admin.py"),
     ),
     "locks": Subject(
-        ("locking/terms.py", "locking/leases.py"),
+        ("locking/base.py", "locking/redis_lock.py"),
         (
-            "locking/tests/test_contract.py",
-            "locking/tests/test_handle.py",
-            "locking/tests/test_renewal.py",
             "locking/tests/test_redis_lock.py",
+            "locking/tests/test_lost_answers.py",
+            "locking/tests/test_renewal.py",
         ),
     ),
 }
