@@ -33,6 +33,22 @@ def test_function_does_not_run_if_the_lock_is_taken(valkey: Redis, queue: bool):
     assert ran == []
 
 
+async def test_decorator_keeps_its_time_limit(valkey: Redis, valkey_async):
+    @exclusively(RedisLock(valkey, "restock"), timeout=0.05)
+    def restock() -> None:
+        pytest.fail("the lock is taken")
+
+    @exclusively(AsyncRedisLock(valkey_async, "restock"), timeout=0.05)
+    async def restock_later() -> None:
+        pytest.fail("the lock is taken")
+
+    with RedisLock(valkey, "restock"):
+        with pytest.raises(LockTimeout):
+            await asyncio.to_thread(Task(restock).result)
+        with pytest.raises(LockTimeout):
+            await asyncio.wait_for(restock_later(), 20)
+
+
 def test_function_without_a_place_in_the_queue_tries_again(valkey: Redis):
     lease = RedisLock(valkey, "restock").acquire()
     lock = RedisLock(valkey, "restock", owner="me")

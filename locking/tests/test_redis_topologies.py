@@ -120,6 +120,14 @@ def test_a_cluster_is_found_by_an_ipv6_address():
             client.close()
 
 
+@pytest.mark.parametrize("make", [connect, connect_async])
+@pytest.mark.parametrize("url", ["redis://one", "redis+sentinel://one,two/shop"])
+def test_option_of_the_caller_wins_over_the_default(make: Any, url: str):
+    options = {"socket_timeout": 7.0, "socket_connect_timeout": 5.0, "socket_keepalive": False}
+    client = make(url, timeout=0.5, **options)
+    assert options.items() <= client.connection_pool.connection_kwargs.items()
+
+
 def test_the_credentials_and_the_query_of_a_url_with_sentinels():
     url = "redis+sentinel://u%40s:p%2Fw@one:1,two:2,three/shop/3?socket_timeout=2&client_name=a%20b"
     for make in (connect, connect_async):

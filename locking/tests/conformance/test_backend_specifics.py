@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from math import inf
+from typing import Any
 
 import psycopg
 import pytest
@@ -58,6 +60,40 @@ def test_redlock_calls_no_lease_lost_that_a_silent_server_may_know(deployment, l
                 call()
     lease.release()
     assert deployment.here.traces(name) == []
+
+
+@only(RedlockOnValkey)
+def test_redlock_extension_allows_for_drift(deployment, lock, name):
+    with lock.acquire(0) as lease:
+        lease.extend(100)
+        kept = [client.pttl(f"redlock:{name}") for client in deployment.here.client]
+    assert min(kept) > 100_500, "the servers' clocks may run a hundredth faster than ours"
+
+
+@only(Memcached, RedlockOnValkey, Etcd)
+@pytest.mark.parametrize("command", ["_try", "_prolong"])
+def test_lease_counts_from_before_its_command_was_sent(lock, monkeypatch, command):
+    send, sent = getattr(lock, command), list[float]()
+
+    def noted(*args: Any) -> Any:
+        sent.append(time.monotonic())
+        return send(*args)
+
+    monkeypatch.setattr(lock, command, noted)
+    lease: Any = lock.acquire(0)
+    if command == "_prolong":
+        if not lock.capabilities.extend:
+            lease.release()
+            pytest.skip("its leases cannot be extended")
+        lease.extend(lock.seconds)
+    assert lease._deadline <= sent[-1] + lock.seconds
+    lease.release()
+
+
+@only(PostgresAdvisory, PostgresTransaction)
+def test_holders_statements_have_no_lock_timeout(lock):
+    with lock.acquire(5) as lease:
+        assert lease.connection.execute("SHOW lock_timeout").fetchone() == ("0",)
 
 
 @only(RedlockOnValkey)
