@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
@@ -9,6 +10,7 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.forms import UserChangeForm
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
@@ -18,6 +20,7 @@ from django.utils.timezone import localtime
 
 from inventory.admin import ReadOnly, WrittenByServices, note
 from shop import orders, payments
+from shop.accounts.addresses import validate_mailable
 from shop.accounts.models import User
 from shop.audit.report import Alert
 from shop.catalogue.models import Product, Sale
@@ -30,13 +33,53 @@ admin.site.site_header = f"{settings.SHOP_NAME} administration"
 admin.site.site_title = settings.SHOP_NAME
 admin.site.index_title = "Catalogue, stock and orders"
 
-admin.site.register(User, UserAdmin)
 
 SHOWN = 20
 """Orders that a message names at most."""
 
+MINUTE = timedelta(minutes=1)
 
-class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
+
+class ChangesOnly(forms.ModelForm):  # type: ignore[type-arg]
+    """A form that writes only what was changed on its page.
+
+    The page carries the values that it showed. What somebody else has saved meanwhile is no change
+    of whoever sends the page: a deactivated account stays so, and a paused sale.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        if self.instance.pk:
+            told = any(name.startswith("initial-") for name in self.data)
+            for field in self.fields.values():
+                field.show_hidden_initial = told or not self.is_bound
+
+    def keep_unchanged(self, cleaned: dict[str, Any], *, but: frozenset[str] = frozenset()) -> None:
+        """Put the present values in place of those that the page did not change.
+
+        Args:
+            cleaned: the form's values, by the fields' names.
+            but: fields that follow from a changed one.
+        """
+        if not self.instance.pk:
+            return
+        for name in cleaned.keys() - set(self.changed_data) - but:
+            if name in self.instance_fields:
+                value = getattr(self.instance, name)
+                cleaned[name] = value.all() if name in self.several else value
+
+    @property
+    def several(self) -> set[str]:
+        """Names of the fields that hold several rows."""
+        return {field.name for field in self.instance._meta.many_to_many}
+
+    @property
+    def instance_fields(self) -> set[str]:
+        """Names of the model's own fields."""
+        return {field.name for field in self.instance._meta.get_fields()}
+
+
+class PriceForm(ChangesOnly):
     """A form that shows a price in major units (999.00) and stores it in minor units."""
 
     priced: ClassVar[str]
@@ -46,10 +89,6 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
         if self.instance.pk:
             stored = getattr(self.instance, self.priced)
             self.initial[self.priced] = to_major(stored, self.instance.currency)
-            # What somebody else saves meanwhile is no change of whoever sends this page.
-            told = any(name.startswith("initial-") for name in self.data)
-            for field in self.fields.values():
-                field.show_hidden_initial = told or not self.is_bound
 
     def clean(self) -> dict[str, Any]:
         """Convert the price, once its currency is known; leave alone what nobody changed."""
@@ -60,14 +99,35 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
                 cleaned[self.priced] = to_minor(price, currency)
             except ValueError as error:
                 self.add_error(self.priced, str(error))
-        if self.instance.pk:
-            # A form shows times without their microseconds: saving it would move a sale's window.
-            same = cleaned.keys() - self.changed_data
-            if "currency" in self.changed_data:
-                # The price is the same there, and so another number of minor units.
-                same -= {self.priced}
-            cleaned |= {name: getattr(self.instance, name) for name in same}
+        # A form shows times without their microseconds: saving it would move a sale's window. In
+        # another currency the same price is another number of minor units.
+        moved = frozenset({self.priced}) if "currency" in self.changed_data else frozenset()
+        self.keep_unchanged(cleaned, but=moved)
         return cleaned
+
+
+class UserForm(ChangesOnly, UserChangeForm):  # type: ignore[type-arg]
+    """An account."""
+
+    def clean_email(self) -> str:
+        """Refuse an address that mail servers may not take, as at the sign-up."""
+        address: str = self.cleaned_data["email"]
+        if address and "email" in self.changed_data:
+            validate_mailable(address)
+        return address
+
+    def clean(self) -> dict[str, Any]:
+        """Leave alone what nobody changed."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        self.keep_unchanged(cleaned)
+        return cleaned
+
+
+@admin.register(User)
+class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
+    """Accounts of buyers and operators."""
+
+    form = UserForm
 
 
 class ProductForm(PriceForm):
@@ -82,10 +142,30 @@ class SaleForm(PriceForm):
 
     priced = "price"
     price = forms.DecimalField(min_value=0, help_text="of a unit")
+    short_hold = forms.BooleanField(
+        required=False, label="Less than a minute to pay", help_text="only for such a time to pay"
+    )
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        if "hold" in self.fields:
+            self.fields[
+                "hold"
+            ].help_text = "time to pay, before the units go back: 15:00 is a quarter of an hour"
 
     def clean(self) -> dict[str, Any]:
-        """Refuse a price at which the units that a buyer may have cost more than can be counted."""
+        """Refuse a price at which the units that a buyer may have cost more than can be counted,
+        and a time to pay of less than a minute that was not meant: `15` is 15 seconds.
+        """
         cleaned = super().clean()
+        hold = cleaned.get("hold")
+        meant = cleaned.get("short_hold") or "hold" not in self.changed_data
+        if hold is not None and hold < MINUTE and not meant:
+            self.add_error(
+                "hold",
+                f"That is {hold.total_seconds():g} seconds: write 15:00 for a quarter of an hour, "
+                "or tick the box below.",
+            )
         price = cleaned.get("price", self.instance.price)
         limit = cleaned.get("limit", self.instance.limit)
         if "price" not in self.errors and price and limit and price * limit > MAX_AMOUNT:
@@ -146,7 +226,7 @@ class SaleAdmin(PricedAdmin):
     ordering = ("-id",)
     actions = ("pause", "resume")
     fieldsets = (
-        (None, {"fields": ("product", "item", "price", "currency", "limit", "hold")}),
+        (None, {"fields": ("product", "item", "price", "currency", "limit", "hold", "short_hold")}),
         ("Window", {"fields": ("starts_at", "ends_at", "paused", "listed")}),
         ("What comes back", {"fields": ("restock_cancelled", "restock_returned")}),
     )

@@ -48,6 +48,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "shop.pages.refusals.Busy",
+    "shop.pages.refusals.BadQuery",
 ]
 
 # HSTS for subdomains and preloading is the operator's decision (HSTS_SUBDOMAINS, HSTS_PRELOAD).

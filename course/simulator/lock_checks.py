@@ -23,7 +23,6 @@ class LeaseChecks:
 
     def entered(self, attempt: Attempt, lease: RedisLeaseState) -> None:
         """Check the token of a new holder against those of earlier ones."""
-        attempt.holder, attempt.remaining = lease.holder.encode(), lease.remaining
         if attempt.holder in self._server.holders():
             attempt.revoked = False  # what was revoked while it waited was an earlier grant
         if not attempt.holds():

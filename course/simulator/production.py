@@ -7,11 +7,12 @@ lock gets a renewer of its own: the renewal thread runs in virtual time too.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import locking.base
 import locking.redis_lock
-from course.simulator.history import Text, Wrong, _
+from course.simulator.history import MICROSECONDS, Text, Wrong, _
 from course.simulator.lock_checks import LeaseChecks
 from course.simulator.monitor import Attempt
 from course.simulator.redis_client import Interrupted, SimulatedRedis
@@ -147,13 +148,25 @@ class Client:
 
     def _enters(self, lease: RedisLease) -> Attempt:
         monitor = self.simulation.monitor
-        attempt = monitor.enters(self.name, lambda: lease.remaining() > 0)
+        attempt = monitor.enters(self.name, lambda: self._trusts(lease) > 0)
+        attempt.holder, attempt.remaining = lease.holder.encode(), partial(self._trusts, lease)
         if not attempt.believes():  # no time has passed since acquire returned
             why = f"{self.name} is given a lease that is over"
             monitor.report(Wrong.STILLBORN, why, self.name)
         if self.checks is not None:
             self.checks.entered(attempt, lease)
         return attempt
+
+    def _trusts(self, lease: RedisLease) -> float:
+        """Return for how many seconds more this process trusts its lease, by its own clock.
+
+        `lease.remaining()` reads the clock of whoever runs, and the monitor asks at any moment.
+        """
+        if lease.released or lease._lost:
+            return 0.0
+        world = self.simulation.world
+        now = (world.now + world.processes[self.name].booted) / MICROSECONDS
+        return max(0.0, lease._deadline - now)
 
     def _work(self) -> None:
         self.simulation.works(self.name, self.work)

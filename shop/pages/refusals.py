@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.db import DataError, InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.template.loader import render_to_string
 from django.utils.translation import gettext, gettext_lazy
 from django.views import defaults
@@ -99,6 +99,31 @@ class Busy:
         if not isinstance(exception, Refusal) or exception.code != "busy":
             return None
         return mark(HttpResponse(render_to_string("503.html")), exception.code)
+
+
+class BadQuery:
+    """Middleware that answers 400 where a query string holds what the database cannot read.
+
+    Such as a NUL character or a number of a hundred digits in a search or a filter of the admin.
+    Forms check their fields; what is filtered by is only known when the database is asked.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer a request."""
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Return the answer to a query that cannot be read; None for another failure."""
+        if request.method not in ("GET", "HEAD") or not request.GET:
+            return None
+        # Of a year beyond the calendar, Python only says so.
+        beyond = isinstance(exception, ValueError) and "is out of range" in str(exception)
+        if not (beyond or isinstance(exception, DataError | OverflowError)):
+            return None
+        return HttpResponseBadRequest(render_to_string("400.html"))
 
 
 def _answers_programs(request: HttpRequest) -> bool:
