@@ -41,7 +41,6 @@ SOME_TESTS = (
     "inventory/tests/test_rules.py",
     "inventory/tests/test_books.py",
     f"inventory/tests/test_processes.py::{TOGETHER}",
-    "locking/tests/test_contract.py",
     "locking/tests/test_redis_lock.py",
 )
 """One test of each kind: rules, database, other processes, Redis."""

@@ -18,8 +18,14 @@ from lab.stack.demo import LOCK
 # folder and may keep other files there. Private folders belong to running commands; abandoned ones
 # are deleted as well.
 WRITTEN = (
-    *("demo", "loadtest", "mail", "psp", "psp-key", "psp-webhook-secret", "secret-key"),
-    *("servers"),
+    "demo",
+    "loadtest",
+    "mail",
+    "psp",
+    "psp-key",
+    "psp-webhook-secret",
+    "secret-key",
+    "servers",
 )
 
 
