@@ -72,9 +72,8 @@ format: $(VENV)/.dev  ## format Python and templates
 types: $(VENV)/.dev  ## check types
 	@$(BIN)/mypy
 
-messages: $(VENV)/.run  ## collect and compile the pages' messages (needs gettext)
-	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv -i examples
-	@for app in shop lab course; do $(BIN)/pybabel -q compile -D django -d $$app/locale || exit; done
+messages: $(VENV)/.run  ## collect, compile and check the translations (needs gettext)
+	@$(BIN)/python manage.py messages $(ARGS)
 
 audit: $(VENV)/.ci  ## look for secrets and for known vulnerabilities
 	@$(BIN)/python .ci/find_secrets.py && .ci/audit

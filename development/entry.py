@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
-NEED_NO_SERVER = OFFLINE_COMMANDS | {"lint_migrations"}
+NEED_NO_SERVER = OFFLINE_COMMANDS | {"lint_migrations", "messages"}
 """Commands that use neither database nor Redis, or start their own."""
 
 NEED_SCHEMA = frozenset({"audit", "create_sale"})

@@ -21,13 +21,15 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from inventory import outbox, services
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
 from inventory.redis import ITEM_LOCK, circuit
 from locking.redis_lock import LockStatus
 
-NO_ANSWER = "Redis does not answer"
+NO_ANSWER = _("Redis does not answer")
 
 MAX_UNITS = 1_000_000_000
 """Units per restock; stops a typing error from overflowing the column."""
@@ -60,7 +62,7 @@ class ReadOnly(WrittenByServices, admin.ModelAdmin):  # type: ignore[type-arg]
 class NewItemForm(forms.ModelForm):  # type: ignore[type-arg]
     """A new item and its initial stock."""
 
-    units = forms.IntegerField(min_value=0, max_value=MAX_UNITS, label="Units in stock")
+    units = forms.IntegerField(min_value=0, max_value=MAX_UNITS, label=_("Units in stock"))
 
     class Meta:
         model = Item
@@ -70,14 +72,16 @@ class NewItemForm(forms.ModelForm):  # type: ignore[type-arg]
 class RestockForm(forms.Form):
     """How many units to add, and the total that the page showed."""
 
-    units = forms.IntegerField(min_value=1, max_value=MAX_UNITS, label="Units to add")
+    units = forms.IntegerField(min_value=1, max_value=MAX_UNITS, label=_("Units to add"))
     total = forms.IntegerField(widget=forms.HiddenInput)
 
 
 class BreakForm(forms.Form):
     """Why the lock is broken."""
 
-    reason = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"size": 80}))
+    reason = forms.CharField(
+        max_length=200, label=_("Reason"), widget=forms.TextInput(attrs={"size": 80})
+    )
 
 
 @admin.register(Item)
@@ -102,12 +106,12 @@ class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     )
     change_form_template = "admin/inventory/item/change_form.html"
 
-    @admin.display(boolean=True, description="books balance")
+    @admin.display(boolean=True, description=_("books balance"))
     def balanced(self, item: Item) -> bool:
         """Whether the item's counters agree."""
         return item.available + item.reserved == item.total and item.ledger == item.available
 
-    @admin.display(description="lock")
+    @admin.display(description=_("lock"))
     def lock(self, item: Item) -> SafeString:
         """Return the state of the item's lock in a few words, with a link to its page."""
         return format_html('<a href="{}">{}</a>', _lock_page(item.pk), _summary(_status(item)))
@@ -115,13 +119,13 @@ class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     @admin.display(description="")
     def restock_link(self, item: Item) -> SafeString:
         """Return a link to the restock form."""
-        return format_html('<a href="{}">Restock …</a>', _restock_page(item.pk))
+        return format_html('<a href="{}">{}</a>', _restock_page(item.pk), _("Restock …"))
 
-    @admin.action(description="Restock the selected item …", permissions=["change"])
+    @admin.action(description=_("Restock the selected item …"), permissions=["change"])
     def restock_selected(self, request: HttpRequest, items: QuerySet[Item]) -> HttpResponse | None:
         """Open the form, for one item at a time: amounts rarely agree between items."""
         if items.count() != 1:
-            self.message_user(request, "Select one item to restock.", messages.WARNING)
+            self.message_user(request, gettext("Select one item to restock."), messages.WARNING)
             return None
         return redirect(_restock_page(items.get().pk))
 
@@ -175,7 +179,13 @@ class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         form = RestockForm(request.POST or None, initial={"total": item.total})
         if request.method == "POST" and form.is_valid():
             return self._add(request, item, form.cleaned_data)
-        return self._page(request, "restock", f"Restock {item.name}", item=item, form=form)
+        return self._page(
+            request,
+            "restock",
+            gettext("Restock %(item)s") % {"item": item.name},
+            item=item,
+            form=form,
+        )
 
     def _page(self, request: HttpRequest, name: str, title: str, **more: Any) -> HttpResponse:
         site = self.admin_site.each_context(request)
@@ -187,12 +197,16 @@ class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             # A double click or a colleague changed the total first: ask again.
             self.message_user(
                 request,
-                f"Nothing was added: the total has changed to {item.total}. Please check again.",
+                gettext(
+                    "Nothing was added: the total has changed to %(total)s. Please check again."
+                )
+                % {"total": item.total},
                 messages.WARNING,
             )
         else:
             level = services.restock(item.pk, form["units"])
-            text = f"Added {form['units']} units: {level.available} are available."
+            values = {"units": form["units"], "available": level.available}
+            text = gettext("Added %(units)s units: %(available)s are available.") % values
             self.log_change(request, item, text)
             self.message_user(request, text, messages.SUCCESS)
         return redirect("admin:inventory_item_change", item.pk)
@@ -210,7 +224,8 @@ class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             if form.is_valid():
                 return self._break(request, item, form.cleaned_data["reason"])
         shown = {"status": _status(item), "form": form if may_break else None}
-        return self._page(request, "lock", f"Lock of {item.name}", item=item, **shown)
+        title = gettext("Lock of %(item)s") % {"item": item.name}
+        return self._page(request, "lock", title, item=item, **shown)
 
     def _break(self, request: HttpRequest, item: Item, reason: str) -> HttpResponse:
         """Revoke the lock, and record who did and why."""
@@ -221,13 +236,18 @@ class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         if broken:
             # It may have changed hands between the two calls, hence "last seen".
             held = seen and seen.owner
-            last = f", last seen with {held}, token {seen.token}" if seen and held else ""
-            self.log_change(request, item, f"Broke the lock{last}: {reason}")
-            self.message_user(request, f"Broke the lock{last}.", messages.SUCCESS)
+            text = gettext("Broke the lock.")
+            if seen and held:
+                text = gettext("Broke the lock, last seen with %(holder)s, token %(token)s.")
+                text %= {"holder": held, "token": seen.token}
+            self.log_change(request, item, f"{text} {reason}")
+            self.message_user(request, text, messages.SUCCESS)
         elif broken is None:
-            self.message_user(request, f"{NO_ANSWER}. Please try again.", messages.ERROR)
+            self.message_user(
+                request, gettext("Redis does not answer. Please try again."), messages.ERROR
+            )
         else:
-            self.message_user(request, "Nobody held the lock.", messages.WARNING)
+            self.message_user(request, gettext("Nobody held the lock."), messages.WARNING)
         return redirect(_lock_page(item.pk))
 
 
@@ -253,15 +273,24 @@ class StockMovementAdmin(ReadOnly):
     ordering = ("-id",)
 
 
+STATES = {
+    "waiting": _("waiting"),
+    "put off": _("put off"),
+    "dead": _("dead"),
+    "done": _("done"),
+}
+"""Names of a message's states."""
+
+
 class StateFilter(admin.SimpleListFilter):
     """A filter by state."""
 
-    title = "state"
+    title = _("state")
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Return all four states."""
-        return [(state, state) for state in ("waiting", "put off", "dead", "done")]
+        return [(state, str(name)) for state, name in STATES.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return the messages in the chosen state."""
@@ -293,10 +322,10 @@ class OutboxMessageAdmin(ReadOnly):
         rows: QuerySet[Any] = super().get_queryset(request).annotate(state=state)
         return rows
 
-    @admin.display(description="state", ordering="state")
+    @admin.display(description=_("state"), ordering="state")
     def state(self, row: Any) -> str:
         """Return the state: waiting, put off after a failure, dead, or done."""
-        return str(row.state)
+        return str(STATES[row.state])
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Add the totals."""
@@ -309,12 +338,12 @@ class OutboxMessageAdmin(ReadOnly):
         )
         return super().changelist_view(request, {"figures": figures, **(extra_context or {})})
 
-    @admin.action(description="Try again now", permissions=["act"])
+    @admin.action(description=_("Try again now"), permissions=["act"])
     def retry(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         """Make messages that are put off or dead due at once, with all their attempts."""
-        note(request, chosen.filter(done__isnull=True), "Retried.")
+        note(request, chosen.filter(done__isnull=True), gettext("Retried."))
         count = outbox.retry(chosen)
-        self.message_user(request, f"{count} will be retried at once.")
+        self.message_user(request, gettext("%(count)s will be retried at once.") % {"count": count})
 
 
 def _restock_page(item: int) -> str:
@@ -329,9 +358,13 @@ def _status(item: Item) -> LockStatus | None:
 
 def _summary(status: LockStatus | None) -> str:
     if status is None:
-        return NO_ANSWER
-    waiting = f", {len(status.waiters)} waiting" if status.waiters else ""
-    return (f"held by {status.owner}" if status.owner else "free") + waiting
+        return str(NO_ANSWER)
+    text = gettext("free")
+    if status.owner:
+        text = gettext("held by %(holder)s") % {"holder": status.owner}
+    if status.waiters:
+        text += gettext(", %(count)s waiting") % {"count": len(status.waiters)}
+    return text
 
 
 def _lock_page(item: Any) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext
 
 
 class Item(models.Model):
@@ -42,7 +43,8 @@ class Item(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.available} of {self.total})"
+        values = {"item": self.name, "available": self.available, "total": self.total}
+        return gettext("%(item)s (%(available)s of %(total)s)") % values
 
 
 class Reservation(models.Model):
@@ -97,7 +99,13 @@ class Reservation(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.quantity} of item {self.item_id} for buyer {self.buyer}: {self.state}"
+        values = {
+            "units": self.quantity,
+            "item": self.item_id,
+            "buyer": self.buyer,
+            "state": self.get_state_display(),
+        }
+        return gettext("%(units)s of item %(item)s for buyer %(buyer)s: %(state)s") % values
 
 
 class BuyerQuota(models.Model):
@@ -118,7 +126,13 @@ class BuyerQuota(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"buyer {self.buyer} in {self.scope}: {self.used} of {self.allowed}"
+        values = {
+            "buyer": self.buyer,
+            "scope": self.scope,
+            "used": self.used,
+            "allowed": self.allowed,
+        }
+        return gettext("buyer %(buyer)s in %(scope)s: %(used)s of %(allowed)s") % values
 
 
 class StockMovement(models.Model):
@@ -142,7 +156,12 @@ class StockMovement(models.Model):
     created = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:
-        return f"{self.delta:+} of item {self.item_id}: {self.reason}"
+        values = {
+            "delta": f"{self.delta:+}",
+            "item": self.item_id,
+            "reason": self.get_reason_display(),
+        }
+        return gettext("%(delta)s of item %(item)s: %(reason)s") % values
 
 
 class OutboxMessage(models.Model):

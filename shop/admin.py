@@ -16,22 +16,26 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils.formats import date_format
+from django.utils.text import format_lazy
 from django.utils.timezone import localtime
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from inventory.admin import ReadOnly, WrittenByServices, note
 from shop import orders, payments
 from shop.accounts.addresses import validate_mailable
 from shop.accounts.models import User
 from shop.audit.report import Alert
-from shop.catalogue.models import Product, Sale
+from shop.catalogue.models import Product, ProductText, Sale
 from shop.catalogue.sale_cache import why_closed
 from shop.money import MAX_AMOUNT, plain, to_major, to_minor
 from shop.orders.models import Order, OrderEvent, OrderLine
+from shop.pages.labels import label
 from shop.payments.models import Discrepancy, Payment, Refund
 
-admin.site.site_header = f"{settings.SHOP_NAME} administration"
+admin.site.site_header = format_lazy(_("{name} administration"), name=settings.SHOP_NAME)
 admin.site.site_title = settings.SHOP_NAME
-admin.site.index_title = "Catalogue, stock and orders"
+admin.site.index_title = _("Catalogue, stock and orders")
 
 
 SHOWN = 20
@@ -134,24 +138,26 @@ class ProductForm(PriceForm):
     """A product."""
 
     priced = "list_price"
-    list_price = forms.DecimalField(min_value=0)
+    list_price = forms.DecimalField(min_value=0, label=_("List price"))
 
 
 class SaleForm(PriceForm):
     """A sale."""
 
     priced = "price"
-    price = forms.DecimalField(min_value=0, help_text="of a unit")
+    price = forms.DecimalField(min_value=0, label=_("Price"), help_text=_("of a unit"))
     short_hold = forms.BooleanField(
-        required=False, label="Less than a minute to pay", help_text="only for such a time to pay"
+        required=False,
+        label=_("Less than a minute to pay"),
+        help_text=_("only for such a time to pay"),
     )
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         if "hold" in self.fields:
-            self.fields[
-                "hold"
-            ].help_text = "time to pay, before the units go back: 15:00 is a quarter of an hour"
+            self.fields["hold"].help_text = _(
+                "time to pay, before the units go back: 15:00 is a quarter of an hour"
+            )
 
     def clean(self) -> dict[str, Any]:
         """Refuse a price at which the units that a buyer may have cost more than can be counted,
@@ -163,17 +169,24 @@ class SaleForm(PriceForm):
         if hold is not None and hold < MINUTE and not meant:
             self.add_error(
                 "hold",
-                f"That is {hold.total_seconds():g} seconds: write 15:00 for a quarter of an hour, "
-                "or tick the box below.",
+                gettext(
+                    "That is %(seconds)s seconds: write 15:00 for a quarter of an hour, "
+                    "or tick the box below."
+                )
+                % {"seconds": f"{hold.total_seconds():g}"},
             )
         price = cleaned.get("price", self.instance.price)
         limit = cleaned.get("limit", self.instance.limit)
         if "price" not in self.errors and price and limit and price * limit > MAX_AMOUNT:
-            self.add_error("price", f"{limit} units, the limit per buyer, would cost too much.")
+            self.add_error(
+                "price",
+                gettext("%(limit)s units, the limit per buyer, would cost too much.")
+                % {"limit": limit},
+            )
         return cleaned
 
 
-def amount(name: str, description: str) -> Any:
+def amount(name: str, description: Any) -> Any:
     """Make a column of amounts, in the currency of the row or of the order that it belongs to."""
 
     @admin.display(description=description, ordering=name)
@@ -199,13 +212,36 @@ class PricedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return [(title, {"fields": [money.get(n, n) for n in of["fields"]]}) for title, of in shown]
 
 
+class TextForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A product's texts in one of the shop's languages but the first."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.fields["language"] = forms.ChoiceField(choices=settings.LANGUAGES[1:])
+
+
+class TextsInline(admin.TabularInline):  # type: ignore[type-arg]
+    """A product's texts in the shop's other languages."""
+
+    model = ProductText
+    form = TextForm
+    verbose_name_plural = _("in other languages")
+
+    def get_max_num(self, request: HttpRequest, obj: Any = None, **more: Any) -> int:
+        """Return how many other languages the shop speaks."""
+        return len(settings.LANGUAGES) - 1
+
+    get_extra = get_max_num
+
+
 @admin.register(Product)
 class ProductAdmin(PricedAdmin):
     """Products."""
 
     form = ProductForm
+    inlines = (TextsInline,)
     list_display = ("name", "slug", "money")
-    money = amount("list_price", "list price")
+    money = amount("list_price", _("list price"))
     search_fields = ("name", "slug")
     ordering = ("name",)
     prepopulated_fields = {"slug": ("name",)}
@@ -227,60 +263,64 @@ class SaleAdmin(PricedAdmin):
     actions = ("pause", "resume")
     fieldsets = (
         (None, {"fields": ("product", "item", "price", "currency", "limit", "hold", "short_hold")}),
-        ("Window", {"fields": ("starts_at", "ends_at", "paused", "listed")}),
-        ("What comes back", {"fields": ("restock_cancelled", "restock_returned")}),
+        (_("Window"), {"fields": ("starts_at", "ends_at", "paused", "listed")}),
+        (_("What comes back"), {"fields": ("restock_cancelled", "restock_returned")}),
     )
-    money = amount("price", "price")
+    money = amount("price", _("price"))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Sale]:
         """Add the database's time, which opens and ends sales."""
         sales: QuerySet[Sale] = super().get_queryset(request)
         return sales.annotate(now=Now())
 
-    @admin.display(description="status")
+    @admin.display(description=_("status"))
     def status(self, sale: Any) -> str:
         """Return the status that buyers see."""
-        return why_closed(sale, sale.now) or ("open" if sale.item.available else "sold_out")
+        code = why_closed(sale, sale.now) or ("open" if sale.item.available else "sold_out")
+        return str(label("sale_status", code))
 
-    @admin.display(description="stock", ordering="item__available")
+    @admin.display(description=_("stock"), ordering="item__available")
     def stock(self, sale: Sale) -> str:
         """Write how many units are left, and of how many."""
-        return f"{sale.item.available} of {sale.item.total}"
+        return gettext("%(available)s of %(total)s") % {
+            "available": sale.item.available,
+            "total": sale.item.total,
+        }
 
-    @admin.display(description="window", ordering="starts_at")
+    @admin.display(description=_("window"), ordering="starts_at")
     def window(self, sale: Sale) -> str:
         """Write the window; the day of its end only if that is another one."""
         starts, ends = localtime(sale.starts_at), localtime(sale.ends_at)
         end = "H:i" if starts.date() == ends.date() else "j M H:i"
-        return f"{date_format(starts, 'j M H:i')} to {date_format(ends, end)}"
+        return f"{date_format(starts, 'j M H:i')} – {date_format(ends, end)}"
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Make fields that orders depend on read-only: product, item and currency."""
         return () if obj is None else ("product", "item", "currency")
 
-    @admin.action(description="Pause the selected sales", permissions=["change"])
+    @admin.action(description=_("Pause the selected sales"), permissions=["change"])
     def pause(self, request: HttpRequest, chosen: QuerySet[Sale]) -> None:
         """Pause sales."""
-        self._set(request, chosen, "paused", paused=True)
+        self._set(request, chosen, _("Paused."), paused=True)
 
-    @admin.action(description="Resume the selected sales", permissions=["change"])
+    @admin.action(description=_("Resume the selected sales"), permissions=["change"])
     def resume(self, request: HttpRequest, chosen: QuerySet[Sale]) -> None:
         """Resume paused sales."""
-        self._set(request, chosen, "resumed", paused=False)
+        self._set(request, chosen, _("Resumed."), paused=False)
 
     def _set(
-        self, request: HttpRequest, chosen: QuerySet[Sale], done: str, *, paused: bool
+        self, request: HttpRequest, chosen: QuerySet[Sale], done: Any, *, paused: bool
     ) -> None:
         others = chosen.filter(paused=not paused)
-        note(request, others, f"{done.capitalize()}.")
-        self.message_user(request, f"Sales {done}: {others.update(paused=paused)}.")
+        note(request, others, str(done))
+        self.message_user(request, f"{done} {others.update(paused=paused)}")
 
 
 class RowsInline(WrittenByServices, admin.TabularInline):  # type: ignore[type-arg]
     """Rows of an order that only services write."""
 
     extra = 0
-    money = amount("amount", "amount")
+    money = amount("amount", _("amount"))
 
 
 class LinesInline(RowsInline):
@@ -300,7 +340,7 @@ class EventsInline(RowsInline):
     """The events of an order."""
 
     model = OrderEvent
-    verbose_name_plural = "timeline"
+    verbose_name_plural = _("timeline")
     fields = ("created", "kind", "quantity", "money", "line")
     readonly_fields = ("money",)
 
@@ -316,7 +356,7 @@ class PaymentsInline(RowsInline):
     model = Payment
     fields = ("created", "state", "money", "back", "intent", "settled")
     readonly_fields = ("money", "back")
-    back = amount("owed_back", "owed back")
+    back = amount("owed_back", _("owed back"))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Payment]:
         """Load what each row names in the same query."""
@@ -341,33 +381,39 @@ class OrderAdmin(ReadOnly):
     readonly_fields = ("money", "back")
     inlines = (LinesInline, EventsInline, PaymentsInline)
     actions = ("fulfil",)
-    money = amount("amount", "amount")
-    back = amount("refunded", "refunded")
+    money = amount("amount", _("amount"))
+    back = amount("refunded", _("refunded"))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Order]:
         """Load the lines in one query per page."""
         return Order.objects.with_lines()
 
-    @admin.display(description="what")
+    @admin.display(description=_("contents"))
     def what(self, order: Order) -> str:
         """Return quantities and products."""
         return order.contents
 
-    @admin.action(description="Mark as handed over", permissions=["act"])
+    @admin.action(description=_("Mark as handed over"), permissions=["act"])
     def fulfil(self, request: HttpRequest, chosen: QuerySet[Order]) -> None:
         """Mark paid orders as handed over; leave others alone."""
         rows = chosen.prefetch_related(None)
         with transaction.atomic():
             left = orders.fulfil([row.pk for row in rows])
             done = [row for row in rows if row.pk not in left]
-            note(request, done, "Handed over.")
-        self.message_user(request, f"Orders handed over: {len(done)}.")
+            note(request, done, gettext("Handed over."))
+        self.message_user(request, gettext("Orders handed over: %(count)s.") % {"count": len(done)})
+        statuses = dict(Order._meta.get_field("status").flatchoices)
         for status in dict.fromkeys(left.values()):
             numbers = [str(pk) for pk, each in left.items() if each == status]
-            more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
-            why = "handed over before" if status == Order.Status.FULFILLED else f"because {status}"
-            text = f"Not handed over, {why}: {', '.join(numbers[:SHOWN])}{more}."
-            self.message_user(request, text, messages.WARNING)
+            named = ", ".join(numbers[:SHOWN])
+            if len(numbers) > SHOWN:
+                named += gettext(" and %(count)s more") % {"count": len(numbers) - SHOWN}
+            if status == Order.Status.FULFILLED:
+                text = gettext("Not handed over, handed over before: %(orders)s.")
+            else:
+                text = gettext("Not handed over, because %(status)s: %(orders)s.")
+            values = {"orders": named, "status": statuses[status]}
+            self.message_user(request, text % values, messages.WARNING)
 
 
 @admin.register(Refund)
@@ -385,18 +431,21 @@ class RefundAdmin(ReadOnly):
     )
     readonly_fields = ("money",)
     actions = ("retry",)
-    money = amount("amount", "amount")
+    money = amount("amount", _("amount"))
 
-    @admin.display(description="order")
+    @admin.display(description=_("order"))
     def order(self, refund: Refund) -> int:
         """Return the id of the refunded order."""
         return refund.payment.order_id
 
-    @admin.action(description="Try failed refunds again", permissions=["act"])
+    @admin.action(description=_("Try failed refunds again"), permissions=["act"])
     def retry(self, request: HttpRequest, chosen: QuerySet[Refund]) -> None:
         """Request failed refunds again, each as a new refund."""
-        note(request, chosen.filter(state=Refund.State.FAILED), "Requested again.")
-        self.message_user(request, f"Refunds requested again: {payments.retry(chosen)}.")
+        note(request, chosen.filter(state=Refund.State.FAILED), gettext("Requested again."))
+        count = payments.retry(chosen)
+        self.message_user(
+            request, gettext("Refunds requested again: %(count)s.") % {"count": count}
+        )
 
 
 @admin.register(Discrepancy)
@@ -410,12 +459,13 @@ class DiscrepancyAdmin(ReadOnly):
     ordering = ("-closed", "-opened")  # PostgreSQL sorts nulls, the open ones, first
     actions = ("close",)
 
-    @admin.action(description="Close: decided, and done at the provider", permissions=["act"])
+    @admin.action(description=_("Close: decided, and done at the provider"), permissions=["act"])
     def close(self, request: HttpRequest, chosen: QuerySet[Discrepancy]) -> None:
         """Close discrepancies; the next audit closes their alerts."""
         still_open = chosen.filter(closed=None)
-        note(request, still_open, "Closed.")
-        self.message_user(request, f"Discrepancies closed: {still_open.update(closed=Now())}.")
+        note(request, still_open, gettext("Closed."))
+        count = still_open.update(closed=Now())
+        self.message_user(request, gettext("Discrepancies closed: %(count)s.") % {"count": count})
 
 
 @admin.register(Alert)
@@ -427,7 +477,7 @@ class AlertAdmin(ReadOnly):
     search_fields = ("text",)
     ordering = ("-closed", "-opened")  # PostgreSQL sorts nulls, the open alerts, first
 
-    @admin.display(boolean=True, description="gone", ordering="closed")
+    @admin.display(boolean=True, description=_("gone"), ordering="closed")
     def gone(self, alert: Alert) -> bool:
         """Return whether the last audit no longer found the problem."""
         return alert.closed is not None

@@ -1,6 +1,6 @@
 """The storefront as a Django app."""
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 
 
 class ShopConfig(AppConfig):
@@ -9,13 +9,18 @@ class ShopConfig(AppConfig):
     name = "shop"
 
     def ready(self) -> None:
-        """Register checks and metrics; notify Celery of each commit that writes outbox messages."""
+        """Register checks and metrics; notify Celery of each commit that writes outbox messages;
+        translate the admin's names.
+        """
         from inventory.hooks import hooks
+        from inventory.translation import translate_names
         from shop.background.notify import notify
         from shop.operating import (
             checks,  # noqa: F401  # registers them
             metrics,
         )
 
+        translate_names(self)
+        translate_names(apps.get_app_config("accounts"))
         hooks.written = notify
         metrics.declare()

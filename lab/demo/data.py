@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import uuid4
 
+from django.conf import settings
 from django.utils.translation import gettext_noop
 
 from lab.strategies.choice import open_sale
 from shop import payments
 from shop.accounts import tokens
 from shop.accounts.models import User
-from shop.catalogue.models import Product, Sale
+from shop.catalogue.models import Product, ProductText, Sale
 from shop.catalogue.sales import database_time
 from shop.checkout import buy
 from shop.orders.models import Order
@@ -51,6 +52,7 @@ class Entry:
     """A product and its sale in the demo.
 
     Attributes:
+        texts: name and description by language.
         list_price, price: in minor units.
         starts_in: counted from when the catalogue is filled in; negative for a past sale.
         renewed: when a new sale is opened: "when_over", "when_begun" (so that there is always a
@@ -59,10 +61,7 @@ class Entry:
     """
 
     slug: str
-    name: str
-    name_zh: str
-    description: str
-    description_zh: str
+    texts: Mapping[str, tuple[str, str]]
     list_price: int
     price: int
     stock: int
@@ -77,20 +76,23 @@ class Entry:
 CATALOGUE = (
     Entry(
         slug="classic-phone",
-        name="Classic phone",
-        name_zh="经典款手机",
-        description="The classic flash sale: list price 1999, sale price 999, ten units.",
-        description_zh="秒杀经典：原价 1999，抢购价 999，仅十台。",
+        texts={
+            "en": (
+                "Classic phone",
+                "The classic flash sale: list price 1999, sale price 999, ten units.",
+            ),
+            "zh-hans": ("经典款手机", "秒杀经典：原价 1999，抢购价 999，仅十台。"),
+        },
         list_price=199_900,
         price=99_900,
         stock=10,
     ),
     Entry(
         slug="headphones",
-        name="Headphones",
-        name_zh="头戴式耳机",
-        description="Plenty in stock, and up to three per buyer.",
-        description_zh="库存充足，每人最多可购三副。",
+        texts={
+            "en": ("Headphones", "Plenty in stock, and up to three per buyer."),
+            "zh-hans": ("头戴式耳机", "库存充足，每人最多可购三副。"),
+        },
         list_price=89_900,
         price=29_900,
         stock=5000,
@@ -98,10 +100,13 @@ CATALOGUE = (
     ),
     Entry(
         slug="watch",
-        name="Smart watch",
-        name_zh="智能手表",
-        description="Heart rate, maps and music on your wrist. Fifty units, one per buyer.",
-        description_zh="心率、地图、音乐，一腕掌握。共五十只，每人限购一只。",
+        texts={
+            "en": (
+                "Smart watch",
+                "Heart rate, maps and music on your wrist. Fifty units, one per buyer.",
+            ),
+            "zh-hans": ("智能手表", "心率、地图、音乐，一腕掌握。共五十只，每人限购一只。"),
+        },
         list_price=129_900,
         price=59_900,
         stock=50,
@@ -110,10 +115,10 @@ CATALOGUE = (
     ),
     Entry(
         slug="lamp",
-        name="Desk lamp",
-        name_zh="台灯",
-        description="Warm, dimmable light for late evenings. Up to two per buyer.",
-        description_zh="暖光可调，适合深夜阅读。每人最多可购两盏。",
+        texts={
+            "en": ("Desk lamp", "Warm, dimmable light for late evenings. Up to two per buyer."),
+            "zh-hans": ("台灯", "暖光可调，适合深夜阅读。每人最多可购两盏。"),
+        },
         list_price=19_900,
         price=9_900,
         stock=200,
@@ -122,10 +127,10 @@ CATALOGUE = (
     ),
     Entry(
         slug="espresso",
-        name="Espresso set",
-        name_zh="意式咖啡套装",
-        description="A pot and two cups, for the hob.",
-        description_zh="摩卡壶一只，配两只杯子。",
+        texts={
+            "en": ("Espresso set", "A pot and two cups, for the hob."),
+            "zh-hans": ("意式咖啡套装", "摩卡壶一只，配两只杯子。"),
+        },
         list_price=49_900,
         price=24_900,
         stock=5,
@@ -133,10 +138,10 @@ CATALOGUE = (
     ),
     Entry(
         slug="travel-mug",
-        name="Travel mug",
-        name_zh="随行杯",
-        description="Keeps coffee hot on the way to work.",
-        description_zh="上班路上，咖啡不凉。",
+        texts={
+            "en": ("Travel mug", "Keeps coffee hot on the way to work."),
+            "zh-hans": ("随行杯", "上班路上，咖啡不凉。"),
+        },
         list_price=7_900,
         price=3_900,
         stock=100,
@@ -169,16 +174,7 @@ def fill_catalogue() -> list[Sale]:
 
 
 def _sale_of(entry: Entry) -> Sale:
-    product, _ = Product.objects.get_or_create(
-        slug=entry.slug,
-        defaults={
-            "name": entry.name,
-            "name_zh": entry.name_zh,
-            "description": entry.description,
-            "description_zh": entry.description_zh,
-            "list_price": entry.list_price,
-        },
-    )
+    product = _product_of(entry)
     latest = Sale.objects.filter(product=product, listed=True).order_by("-starts_at").first()
     if latest is not None and not _to_be_renewed(entry, latest, database_time()):
         return latest
@@ -193,6 +189,22 @@ def _sale_of(entry: Entry) -> Sale:
     )
     _sell(sale, map(tokens.verify, create_synthetic_buyers(entry.sold)))
     return sale
+
+
+def _product_of(entry: Entry) -> Product:
+    first = settings.LANGUAGE_CODE if settings.LANGUAGE_CODE in entry.texts else "en"
+    name, description = entry.texts[first]
+    product, created = Product.objects.get_or_create(
+        slug=entry.slug,
+        defaults={"name": name, "description": description, "list_price": entry.list_price},
+    )
+    if created:
+        ProductText.objects.bulk_create(
+            ProductText(product=product, language=language, name=name, description=description)
+            for language, (name, description) in entry.texts.items()
+            if language != first
+        )
+    return product
 
 
 def _to_be_renewed(entry: Entry, sale: Sale, now: datetime) -> bool:

@@ -117,7 +117,10 @@ def _pid(owner: str) -> str:
 
 
 SALE = """
-SELECT sale.id, item.id, product.name, product.name_zh, coalesce(strategy.name, %(default)s),
+SELECT sale.id, item.id, product.name,
+       (SELECT json_object_agg(language, name) FROM shop_producttext
+        WHERE product_id = product.id AND name <> ''),
+       coalesce(strategy.name, %(default)s),
        sale.paused,
        item.total, item.available, item.reserved, item.fence,
        extract(epoch FROM sale.starts_at - now())::float,
@@ -148,7 +151,7 @@ ORDER BY sale.id DESC LIMIT 12
 """
 
 COLUMNS = (
-    *("id", "item", "name", "name_zh", "strategy", "paused"),
+    *("id", "item", "name", "names", "strategy", "paused"),
     *("total", "available", "reserved", "fence", "starts_in", "ends_in"),
 )
 

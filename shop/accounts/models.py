@@ -14,6 +14,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models.functions import Now, Upper
+from django.utils.translation import gettext
 
 
 def normal(name: str) -> str:
@@ -58,7 +59,7 @@ class TokenGeneration(models.Model):
     began = models.DateTimeField(db_index=True)
 
     def __str__(self) -> str:
-        return f"{self.number} of user {self.buyer}"
+        return gettext("%(number)s of user %(user)s") % {"number": self.number, "user": self.buyer}
 
 
 class PendingAddress(models.Model):
@@ -76,7 +77,7 @@ class PendingAddress(models.Model):
         verbose_name_plural = "pending addresses"
 
     def __str__(self) -> str:
-        return f"pending address of user {self.user_id}"
+        return gettext("pending address of user %(user)s") % {"user": self.user_id}
 
 
 class AddressMails(models.Model):
@@ -93,4 +94,7 @@ class AddressMails(models.Model):
         verbose_name_plural = "address mails"
 
     def __str__(self) -> str:
-        return f"{self.number} mails since {self.since}"
+        return gettext("%(number)s mails since %(since)s") % {
+            "number": self.number,
+            "since": self.since,
+        }

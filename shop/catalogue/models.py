@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.urls import reverse
-from django.utils.translation import get_language
+from django.utils.translation import get_language, gettext
 
 from inventory.models import Item
 from shop.money import check_currency, default_currency, plain
@@ -21,15 +22,14 @@ MAX_HOLD = timedelta(days=365)
 
 
 class Product(models.Model):
-    """A product of the catalogue."""
+    """A product of the catalogue.
+
+    Its name and description are in the shop's first language; `ProductText` has the others.
+    """
 
     name = models.CharField(max_length=200)
-    name_zh = models.CharField(
-        "Chinese name", max_length=200, blank=True, db_default="", default=""
-    )
     slug = models.SlugField(unique=True)
     description = models.TextField(blank=True)
-    description_zh = models.TextField("Chinese description", blank=True, db_default="", default="")
     list_price = models.BigIntegerField(
         validators=[MinValueValidator(0)], help_text="in minor units"
     )
@@ -41,16 +41,53 @@ class Product(models.Model):
     @property
     def local_name(self) -> str:
         """The name in the visitor's language, if there is one."""
-        return (_reads_chinese() and self.name_zh) or self.name
+        text = self._local_text()
+        return (text and text.name) or self.name
 
     @property
     def local_description(self) -> str:
         """The description in the visitor's language, if there is one."""
-        return (_reads_chinese() and self.description_zh) or self.description
+        text = self._local_text()
+        return (text and text.description) or self.description
+
+    def _local_text(self) -> ProductText | None:
+        if reads_first_language():
+            return None
+        language = get_language()
+        return next((text for text in self.texts.all() if text.language == language), None)
 
 
-def _reads_chinese() -> bool:
-    return (get_language() or "").startswith("zh")
+class ProductText(models.Model):
+    """A product's name and description in one of the shop's other languages."""
+
+    product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="texts")
+    language = models.CharField(max_length=10, help_text="a code of SHOP_LANGUAGES")
+    name = models.CharField(max_length=200, blank=True)
+    description = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["product", "language"], name="shop_product_text_one_per_language"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.language})"
+
+
+def reads_first_language() -> bool:
+    """Return whether the visitor reads the shop's first language, that of `Product.name`."""
+    return get_language() in {None, settings.LANGUAGE_CODE}
+
+
+def local_texts(product: str) -> tuple[str, ...]:
+    """Return what to prefetch for products' names in the visitor's language.
+
+    Args:
+        product: the lookup of the product, such as `sale__product`.
+    """
+    return () if reads_first_language() else (f"{product}__texts",)
 
 
 class Sale(models.Model):
@@ -113,7 +150,8 @@ class Sale(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.product} at {plain(self.price, self.currency)}"
+        price = plain(self.price, self.currency)
+        return gettext("%(product)s at %(price)s") % {"product": self.product, "price": price}
 
     def get_absolute_url(self) -> str:
         """The sale's page."""

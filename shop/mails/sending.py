@@ -101,7 +101,9 @@ def send_mails(seconds: float = math.inf) -> int:
 
 
 def _read(orders: Iterable[int]) -> dict[int, Order]:
-    return Order.objects.with_lines().select_related("buyer").in_bulk(list(orders))
+    # Names in all languages, because mails are.
+    read = Order.objects.with_lines().prefetch_related("lines__sale__product__texts")
+    return read.select_related("buyer").in_bulk(list(orders))
 
 
 def _send(server: BaseEmailBackend, orders: Mapping[int, Order], kind: Kind, payload: Any) -> None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import Warning as Caution
+from django.utils.translation import to_locale
 
 from inventory.sql import made_by_django, without_value
 from shop.accounts.addresses import REQUEST_WINDOW
@@ -23,6 +26,8 @@ from shop.orders.creation import LINE, ORDER
 from shop.orders.models import Order, OrderLine
 from shop.payments.models import WebhookEvent
 from shop.payments.provider import provider
+
+CATALOGUES = Path(__file__).resolve().parent.parent / "locale"
 
 OPENED = {Order: ORDER, OrderLine: LINE}
 
@@ -91,6 +96,18 @@ def check_limits(**_: Any) -> Iterator[CheckMessage]:
                 f"{name} must be shorter than {bound}, {most} s, and is {shown}.",
                 hint="Else it is ended, forgotten or begun once more before its own limit.",
                 id="shop.E005",
+            )
+
+
+@register(Tags.translation)
+def check_languages(**_: Any) -> Iterator[CheckMessage]:
+    """Find languages of the shop that nobody has translated it into."""
+    for code, name in settings.LANGUAGES:
+        if not code.startswith("en") and not (CATALOGUES / to_locale(code)).is_dir():
+            yield Caution(
+                f"The shop is not translated into {name} ({code}), a language of SHOP_LANGUAGES.",
+                hint=f"Run: make messages ARGS='--add {code}'",
+                id="shop.W001",
             )
 
 

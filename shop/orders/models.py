@@ -8,9 +8,10 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
+from django.utils.translation import gettext
 
 from inventory.models import Reservation
-from shop.catalogue.models import CURRENCY, Sale
+from shop.catalogue.models import CURRENCY, Sale, local_texts
 
 
 class Status(models.TextChoices):
@@ -29,10 +30,11 @@ class Orders(models.QuerySet["Order"]):
     """Queries over orders."""
 
     def with_lines(self) -> Orders:
-        """Prefetch lines, sales and products in one query."""
+        """Prefetch lines, sales and products in one query, and names in the visitor's language."""
         lines: QuerySet[OrderLine] = OrderLine.objects.select_related(
             "sale__product", "reservation"
         )
+        lines = lines.prefetch_related(*local_texts("sale__product"))
         return self.prefetch_related(models.Prefetch("lines", lines.order_by("pk")))
 
     def for_change(self) -> Orders:
@@ -83,7 +85,7 @@ class Order(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"order {self.pk}"
+        return gettext("order %(number)s") % {"number": self.pk}
 
     def get_absolute_url(self) -> str:
         """Return the URL of the buyer's page of the order, which a shop may have elsewhere."""
@@ -127,7 +129,8 @@ class OrderLine(models.Model):
         ordering = ("reservation_id",)
 
     def __str__(self) -> str:
-        return f"{self.quantity} of sale {self.sale_id} in order {self.order_id}"
+        values = {"units": self.quantity, "sale": self.sale_id, "order": self.order_id}
+        return gettext("%(units)s of sale %(sale)s in order %(order)s") % values
 
     @property
     def price(self) -> int:
@@ -195,4 +198,5 @@ class OrderEvent(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"order {self.order_id}: {self.get_kind_display()}"
+        values = {"order": self.order_id, "event": self.get_kind_display()}
+        return gettext("order %(order)s: %(event)s") % values

@@ -20,7 +20,7 @@ from django.utils.functional import cached_property
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from shop.catalogue.models import Sale
+from shop.catalogue.models import Sale, local_texts
 from shop.catalogue.sale_cache import why_closed
 from shop.catalogue.sales import database_time, held
 from shop.checkout import buy
@@ -164,7 +164,9 @@ class Shelves:
 
 
 def shelves(number: int) -> Shelves:
-    """Return a page of the home page, the last one if there are fewer, in at most three queries."""
+    """Return a page of the home page, the last one if there are fewer, in at most three queries
+    (and two for names in another language than the shop's first).
+    """
     # A paginator only counts and slices, whatever the stubs say.
     paginator: Paginator[Offer] = Paginator(Listed(), SALES_PER_PAGE)  # type: ignore[arg-type]
     page = paginator.get_page(number)
@@ -178,8 +180,11 @@ def shelves(number: int) -> Shelves:
 
 
 def offers_of(sales: QuerySet[Sale]) -> Iterable[Offer]:
-    """Return sales with their product, item and the database's time, in one query."""
+    """Return sales with their product, item and the database's time, in one query; in another
+    language than the shop's first, in a second one the products' names.
+    """
     rows = sales.select_related("product", "item").annotate(now=Now(), held=held())
+    rows = rows.prefetch_related(*local_texts("product"))
     return (Offer(sale, sale.now, sale.held) for sale in rows)
 
 

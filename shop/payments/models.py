@@ -9,6 +9,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext
 
 from shop.orders.models import Order
 
@@ -64,7 +65,8 @@ class Payment(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"payment {self.pk} of order {self.order_id}: {self.state}"
+        values = {"number": self.pk, "order": self.order_id, "state": self.get_state_display()}
+        return gettext("payment %(number)s of order %(order)s: %(state)s") % values
 
 
 class Refund(models.Model):
@@ -118,7 +120,9 @@ class Refund(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"refund {self.pk} ({self.get_reason_display()}): {self.state}"
+        values = {"number": self.pk, "reason": self.get_reason_display()}
+        values["state"] = self.get_state_display()
+        return gettext("refund %(number)s (%(reason)s): %(state)s") % values
 
     @property
     def order(self) -> Order:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from babel.messages.catalog import Catalog
 from babel.messages.extract import extract
-from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from django.utils.translation import gettext, ngettext, override, pgettext
 from django.utils.translation.template import templatize
@@ -73,35 +72,13 @@ def as_texts(text: Any) -> tuple[str, ...]:
     return (text,) if isinstance(text, str) else tuple(text)
 
 
-def values(text: str) -> set[str]:
-    return set(re.findall(r"%\(\w+\)s", text))
-
-
 with (CATALOGUE / "django.po").open("rb") as file:
     CHINESE = read_po(file, locale="zh_Hans")
-
-
-def test_the_catalogue_has_the_messages_that_are_used_and_no_others():
-    assert used(SHOP) == set(translations(CHINESE))
-
-
-@pytest.mark.parametrize(("key", "texts"), translations(CHINESE).items())
-def test_a_message_is_translated_with_the_same_values(key, texts):
-    _, ids = key
-    for text in texts:
-        assert re.search(r"[\u4e00-\u9fff]", text)
-        assert all(values(text) == values(original) for original in ids)
 
 
 def test_buyers_never_read_of_strategies_locks_or_ledgers():
     for (_, ids), texts in translations(CHINESE).items():
         assert not [text for text in (*ids, *texts) if INNER.search(text)]
-
-
-def test_the_compiled_catalogue_is_up_to_date():
-    compiled = io.BytesIO()
-    write_mo(compiled, CHINESE)
-    assert compiled.getvalue() == (CATALOGUE / "django.mo").read_bytes()
 
 
 def test_no_other_app_translates_the_same_message_differently():

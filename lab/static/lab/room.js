@@ -42,7 +42,7 @@ function showSale(frame) {
   if (sale && changed) find("strategy").value = sale.strategy;
 }
 
-const localName = ({ name, name_zh: chinese }) => (document.documentElement.lang.startsWith("zh") && chinese) || name;
+const localName = ({ name, names }) => names?.[document.documentElement.lang] || name;
 
 function state({ starts_in: starts, ends_in: ends, paused }) {
   if (starts > 0) return format(texts.states.opens_in, { seconds: Math.ceil(starts) });
