@@ -175,9 +175,13 @@ class Supervisor:
         """Start the program `name` again after `stop_program` or after supervisord gave up."""
         self._call("startProcess", name, False)
 
-    def stop_program(self, name: str) -> None:
-        """Stop the program `name` and keep it stopped."""
-        self._call("stopProcess", name, True)
+    def stop_program(self, name: str, *, wait: bool = True) -> None:
+        """Stop the program `name` and keep it stopped.
+
+        Args:
+            wait: return when it has ended; otherwise at once.
+        """
+        self._call("stopProcess", name, wait)
 
     def log_file(self, name: str) -> Path:
         """Return the file with the output of the program `name`."""

@@ -53,18 +53,21 @@ def serving(port: int, shop: str, target: Path) -> Iterator[RoomServer]:
     """Yield the server of a room that reads; afterwards end what its actions have begun."""
     from lab.room.actions import Actions
     from lab.room.duel import Duels
+    from lab.room.faults import FaultControl
+    from lab.room.readings import Programs
     from lab.room.room import Room
-    from lab.room.rush import FaultControl, Rush
+    from lab.room.rush import Rush
     from lab.room.server import Answers, RoomServer
 
-    room = Room()
-    faults = FaultControl(target, room)
-    room.offered, room.missing = faults.offered, faults.missing
     data = environment.data_folder()
-    rush, duels = Rush(shop, room), Duels(shop, data / "duels", room)
+    room = Room(Programs(target).read)
+    faults = FaultControl(target, data / "servers", room)
+    faults.restore()
+    room.offered, room.missing = faults.offered, faults.missing
+    rush, duels = Rush(shop, data / "rushes", room), Duels(shop, data / "duels", room)
     actions = Actions(room, faults, rush, duels)
     with ExitStack() as cleanup:
-        server = RoomServer(port, Answers(room, origins(shop), actions, duels))
+        server = RoomServer(port, Answers(room, origins(shop), actions, rush, duels))
         cleanup.callback(server.server_close)
         room.start()
         for stop in (room.stop, duels.stop, rush.task.stop, faults.task.stop):

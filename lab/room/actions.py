@@ -22,9 +22,10 @@ from inventory.outcomes import Busy
 from lab.proof import snapshot
 from lab.proof.testbed import misbehave
 from lab.room.duel import Duels
+from lab.room.faults import FaultControl
 from lab.room.permissions import PERMISSIONS
 from lab.room.room import Refused, Room
-from lab.room.rush import FaultControl, Rush
+from lab.room.rush import Rush
 from lab.room.texts import MIX_NAMES
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import choose, open_sale
@@ -128,7 +129,8 @@ class Actions:
                 listed=False,
             )
             sale = opened.pk
-            self._room.chosen = None
+        # It stays with this rush, whatever other sales open meanwhile.
+        self._room.chosen = sale
         self._rush.start(replace(plan, sale=str(sale)))
 
     def _stop(self) -> None:

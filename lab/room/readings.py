@@ -7,12 +7,15 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psutil
 from django.db import Error, connection
 from redis.exceptions import RedisError
 
+from development import StackError
+from development.supervisor import Supervisor
 from inventory.audit import audit
 from inventory.metrics import SECONDS
 from inventory.redis import ITEM_LOCK
@@ -24,7 +27,9 @@ from shop.operating.metrics import files
 LATE = 1.0
 """Seconds without an answer after which a server counts as away."""
 
-AWAY: tuple[type[Exception], ...] = (Error, RedisError, LockUnavailable, OSError, ValueError)
+AWAY: tuple[type[Exception], ...] = (
+    *(Error, RedisError, LockUnavailable, OSError, ValueError, StackError),
+)
 """That a source does not answer. A metrics file may be half deleted: the next reading goes on."""
 
 
@@ -35,10 +40,12 @@ class Reading:
     Attributes:
         up: it has answered lately.
         value: its last answer, which may be old.
+        silent: seconds since that answer.
     """
 
     up: bool
     value: dict[str, Any]
+    silent: float
 
 
 @dataclass(slots=True)
@@ -55,6 +62,7 @@ class Source:
     read: Callable[[], dict[str, Any]]
     pause: Callable[[], float]
     _value: dict[str, Any] = field(default_factory=dict)
+    _started: float = field(default_factory=time.monotonic)
     _answered: float | None = None
     _failed: bool = False
     _end: threading.Event = field(default_factory=threading.Event)
@@ -83,8 +91,9 @@ class Source:
     def now(self) -> Reading:
         """Return the last answer, and whether the server still answers."""
         answered = self._answered
-        recent = answered is not None and time.monotonic() - answered < LATE + self.pause()
-        return Reading(recent and not self._failed, self._value)
+        silent = time.monotonic() - (self._started if answered is None else answered)
+        up = answered is not None and silent < LATE + self.pause() and not self._failed
+        return Reading(up, self._value, silent)
 
     def _run(self) -> None:
         try:
@@ -221,6 +230,39 @@ class Stock:
         self._audit_at = time.monotonic() + SHARE * (time.monotonic() - started)
 
 
+PROGRAMS = ("celery", "mail")
+"""Programs that a fault hits and nobody can ask: their supervisor says whether they run."""
+
+
+class Programs:
+    """Reads whether the shop's other programs run.
+
+    Args:
+        target: the file that says what faults act on, in the folder of the shop's supervisor.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._gone_since: dict[str, float] = {}
+
+    def read(self) -> dict[str, Any]:
+        """Return pid and state by name; nothing in a demo without a target.
+
+        Raises:
+            StackError: the supervisor does not answer.
+        """
+        if not self._target.exists():
+            return {}
+        supervisor, now, found = Supervisor(self._target.parent), time.monotonic(), {}
+        for name in PROGRAMS:
+            state = supervisor.state(name)
+            up = state.state == "RUNNING"
+            since = now if up else self._gone_since.get(name, now)
+            self._gone_since[name] = since
+            found[name] = {"pid": state.pid, "up": up, "silent": round(now - since, 1)}
+        return found
+
+
 WINDOW = 1.0
 """Seconds that rates are counted over."""
 
@@ -230,6 +272,10 @@ REFUSED = {"sold_out", "limit_reached", "key_reused", "declined"}
 others count as failed: nothing is known to be wrong, but the buyer has to try again."""
 
 PERCENTILES = (0.5, 0.99)
+
+TOTALS = ("accepted", "refused", "failed", "grants", "without_lock", "stale")
+"""What web processes have counted since they started: purchases by kind, grants of items' locks,
+batches that were sold without the lock, writes with an old fencing token that were refused."""
 
 
 class Processes:
@@ -270,20 +316,32 @@ class Processes:
         return {
             "web": web,
             "stale": sums["stale"],
+            "totals": {
+                **_kinds(sums),
+                "grants": sums["asked"] - sums["without_lock"],
+                "without_lock": sums["without_lock"],
+                "stale": sums["stale"],
+            },
             **_rates(sums - before, max(now - then, 0.001)),
         }
+
+
+COUNTERS = {"stale_token": "stale", "without_lock": "without_lock"}
+"""The names here of the processes' counters."""
 
 
 def _add(sums: Counter[Any], snapshot: dict[str, Any]) -> None:
     """Add what a process has counted: purchases by outcome and by bucket of seconds, batches."""
     for (name, *_), count in snapshot["counters"]:
-        if name == "stale_token":
-            sums["stale"] += count
+        if name in COUNTERS:
+            sums[COUNTERS[name]] += count
     for (name, *labels), counts, total in snapshot["histograms"]:
         if name == "purchase_seconds":
             sums["outcome", labels[1]] += sum(counts)
             for bucket, count in enumerate(counts):
                 sums[bucket] += count
+        elif name == "lock_wait_seconds":
+            sums["asked"] += sum(counts)
         elif name == "batch_size":
             sums["batches"] += sum(counts)
             sums["purchases"] += total
@@ -300,13 +358,18 @@ def _state(pid: int) -> str | None:
     return "stopped" if status == psutil.STATUS_STOPPED else "running"
 
 
-def _rates(new: Counter[Any], seconds: float) -> dict[str, Any]:
-    """Return what happened per second."""
-    purchases = Counter({key[1]: new[key] for key in new if isinstance(key, tuple)})
+def _kinds(counted: Counter[Any]) -> dict[str, int]:
+    """Return how many purchases were accepted, refused or neither."""
+    purchases = Counter({key[1]: counted[key] for key in counted if isinstance(key, tuple)})
     del purchases["replayed"]
     accepted = sum(purchases.pop(outcome, 0) for outcome in ACCEPTED)
     refused = sum(purchases.pop(outcome, 0) for outcome in REFUSED)
-    kinds = {"accepted": accepted, "refused": refused, "failed": purchases.total()}
+    return {"accepted": accepted, "refused": refused, "failed": purchases.total()}
+
+
+def _rates(new: Counter[Any], seconds: float) -> dict[str, Any]:
+    """Return what happened per second."""
+    kinds = _kinds(new)
     buckets = [new[bucket] for bucket in range(len(SECONDS) + 1)]
     p50, p99 = (percentile(buckets, share) for share in PERCENTILES)
     batches = new["batches"]

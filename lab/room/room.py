@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
-from lab.room.readings import Processes, Source, Stock, read_lock
+from lab.room.readings import AWAY, TOTALS, Processes, Source, Stock, read_lock
 
 EVERY = 0.2
 """Seconds between two frames while somebody watches, and between two readings: together a commit is
@@ -28,6 +28,9 @@ CURVES = ("accepted", "refused", "failed", "p50", "p99", "batch")
 
 SALE_CURVES = ("available", "reserved", "sold", "oversold")
 
+
+SERVERS = ("postgres", "redis")
+"""Servers that are asked themselves whether they answer."""
 
 EVENTS_KEPT = 100
 """Events that a page shows when it is opened."""
@@ -67,6 +70,7 @@ class Changes:
         self._add = timeline.add
         self._up: dict[str, bool] = {}
         self._web: dict[str, dict[str, Any]] | None = None
+        self._programs: dict[str, int] = {}
         self._sale: dict[str, Any] | None = None
         self._stale = 0
 
@@ -82,6 +86,7 @@ class Changes:
             self._add("stale_token", count=frame["stale"] - self._stale)
         self._stale = frame["stale"]
         self._see_processes({each["pid"]: each for each in frame["web"]})
+        self._see_programs({name: each["pid"] for name, each in frame["programs"].items()})
         before, sale = self._sale, frame["sale"]
         if sale and before and before["id"] == sale["id"]:
             self._see_sale(before, sale)
@@ -101,6 +106,15 @@ class Changes:
                     code = "without_redis" if after["without_redis"] else "with_redis"
                     self._add(code, pid=pid)
         self._web = web
+
+    def _see_programs(self, pids: dict[str, int]) -> None:
+        for name, pid in pids.items():
+            before = self._programs.get(name, pid)
+            if before and before != pid:
+                self._add("program_gone", server=name, pid=before)
+            if pid and before != pid:
+                self._add("program_new", server=name, pid=pid)
+        self._programs = pids
 
     def _see_sale(self, before: dict[str, Any], after: dict[str, Any]) -> None:
         pk = after["id"]
@@ -176,6 +190,9 @@ class Task:
 class Room:
     """Composes a frame a few times per second and hands it to everybody who waits.
 
+    Args:
+        programs: reads the programs that a supervisor keeps alive; see `readings.Programs`.
+
     Attributes:
         timeline: the events.
         offered: returns the names of the faults that are possible here.
@@ -184,9 +201,10 @@ class Room:
         viewers: how many watch now.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, programs: Callable[[], dict[str, Any]] = dict) -> None:
         self.timeline = Timeline()
         self._state: dict[str, Any] = {}
+        self._counted: dict[str, int] = {}
         self.offered: Callable[[], list[str]] = list
         self.missing: Callable[[], list[dict[str, str]]] = list
         self.chosen: int | None = None
@@ -201,6 +219,7 @@ class Room:
             "postgres": Source(Stock(lambda: self.chosen).read, self.pause),
             "redis": Source(lambda: read_lock(self._item()), self.pause),
             "web": Source(Processes().read, self.pause),
+            "programs": Source(programs, self.pause),
         }
         self._thread = threading.Thread(target=self._run, name="frames", daemon=True)
 
@@ -229,6 +248,35 @@ class Room:
             # A new one, because a frame may be reading the old one.
             others = {key: value for key, value in self._state.items() if key != name}
             self._state = others if what is None else {**others, name: what}
+
+    def show_fault(self, fault: dict[str, Any]) -> None:
+        """Show a fault, and from now on what web processes count while it acts."""
+        if fault["phase"] == "acts":
+            self._counted = self.totals()
+        self.show("fault", fault)
+
+    def totals(self) -> dict[str, int]:
+        """Return what all web processes have counted so far, by name; see `readings.TOTALS`."""
+        found: dict[str, int] = self.sources["web"].now().value.get("totals", {})
+        return found
+
+    def fault_counts(self) -> dict[str, int]:
+        """Return what they have counted since the current fault acts."""
+        now = self.totals()
+        return {name: max(0, now.get(name, 0) - self._counted.get(name, 0)) for name in TOTALS}
+
+    def token_of(self, pid: str) -> int | None:
+        """Return the fencing token with which a process holds the item's lock, if it does."""
+        try:
+            lock = read_lock(self._item())
+        except AWAY:
+            return None
+        return lock["token"] if lock["holder"] == pid else None
+
+    def last_token(self) -> int:
+        """Return the fencing token of the last holder that has written to the watched item."""
+        sale = self.sources["postgres"].now().value.get("sale")
+        return sale["fence"] if sale else 0
 
     @contextmanager
     def viewing(self) -> Iterator[None]:
@@ -280,9 +328,14 @@ class Room:
     def _compose(self) -> dict[str, Any]:
         now = {name: source.now() for name, source in self.sources.items()}
         found, web = now["postgres"].value, now["web"].value
+        state = self._state
+        if "fault" in state and state["fault"]["phase"] != "armed":
+            state = {**state, "fault": {**state["fault"], "counts": self.fault_counts()}}
         return {
             "at": round(time.time(), 3),
-            "up": {"postgres": now["postgres"].up, "redis": now["redis"].up},
+            "up": {name: now[name].up for name in SERVERS},
+            "silent": {name: round(now[name].silent, 1) for name in SERVERS if not now[name].up},
+            "programs": now["programs"].value if now["programs"].up else {},
             "sale": found.get("sale"),
             "recent": found.get("recent", []),
             "owed": {"messages": found.get("outbox", 0), "mails": found.get("mails", 0)},
@@ -291,7 +344,7 @@ class Room:
             "stale": web.get("stale", 0),
             "rates": {name: web.get(name) for name in (*CURVES, "batches")},
             "follows": self.chosen is None,
-            **self._state,
+            **state,
         }
 
     def _item(self) -> int:
@@ -306,10 +359,10 @@ class Room:
 
 def curves(frame: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a frame that are drawn over time."""
-    sale = frame["sale"]
+    sale, fault = frame["sale"], frame.get("fault")
     return {
         "at": frame["at"],
-        "fault": frame.get("fault"),
+        "fault": fault["name"] if fault and fault["phase"] != "armed" else None,
         "rates": {name: frame["rates"][name] for name in CURVES},
         "sale": sale and {name: sale.get(name) for name in ("id", *SALE_CURVES)},
     }

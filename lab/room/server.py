@@ -1,4 +1,5 @@
-"""The room's HTTP server: the stream of frames, the actions, the duel's reports, the recordings.
+"""The room's HTTP server: the stream of frames, the actions, the rush's history, the duel's
+reports and recordings.
 
 Served from a port of its own, for the room must not take a place in a web process, and must go on
 when those are killed. It has a thread for each viewer, of whom there are few.
@@ -28,6 +29,7 @@ from lab.room import views
 from lab.room.duel import Duels
 from lab.room.permissions import PERMISSIONS
 from lab.room.room import Refused, Room, encode
+from lab.room.rush import Rush
 
 log = logging.getLogger(__name__)
 
@@ -54,12 +56,15 @@ class Answers(WSGIHandler):
         room: what is streamed.
         origins: of the pages that may use it.
         act: carries out the actions.
+        rush: the histories of the last ones.
         duels: their reports and recordings.
     """
 
-    def __init__(self, room: Room, origins: frozenset[str], act: Act, duels: Duels) -> None:
+    def __init__(
+        self, room: Room, origins: frozenset[str], act: Act, rush: Rush, duels: Duels
+    ) -> None:
         self.room, self._origins, self._act = room, origins, act
-        self._duels = duels
+        self._rush, self._duels = rush, duels
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         """Answer a request; a page of another origin is not told what the answer is."""
@@ -108,6 +113,8 @@ class Answers(WSGIHandler):
             case "duel", []:
                 found = self._duels.recording().read_bytes()
                 return HttpResponse(found, content_type="application/json")
+            case "rushes", [number] if (lines := self._rush.history(number)) is not None:
+                return StreamingHttpResponse(lines, content_type="application/x-ndjson")
             case "reports", [report]:
                 return self._report(report)
         return _detail(HTTPStatus.NOT_FOUND, "not found")

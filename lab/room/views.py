@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -13,6 +14,8 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.templatetags.static import static
 from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -74,13 +77,37 @@ def for_staff(view: View) -> View:
     return checked
 
 
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A rush that one button chooses.
+
+    Attributes:
+        name: of the button.
+        arrivals: buyers per second; 0: all at once.
+    """
+
+    name: Promise
+    buyers: int
+    arrivals: int
+    stock: int
+
+
+PRESETS = (
+    # Long enough to press a fault and to watch it heal, on two slow cores too.
+    Preset(_("40 seconds"), buyers=1300, arrivals=30, stock=1100),
+    Preset(_("2 minutes"), buyers=3900, arrivals=30, stock=3300),
+    Preset(_("all at once"), buyers=500, arrivals=0, stock=100),
+)
+"""The first is the default. Of 100 buyers some 90 buy a unit, and the last ones find nothing."""
+
+
 @for_staff
 def room(request: HttpRequest) -> HttpResponse:
     """Show the control room."""
     return _page(
         request,
         "lab/room.html",
-        {"mixes": MIX_NAMES, "behaviours": TEXTS["behaviours"], "buyers": 500},
+        {"mixes": MIX_NAMES, "behaviours": TEXTS["behaviours"], "presets": PRESETS},
     )
 
 

@@ -162,12 +162,14 @@ class CommitLost(Fault):
     needs = frozenset({DATABASE_PROXY})
     lasts = (1.0, 3.0)
     leaves_doubt = True
+    within = 10.0
+    """Seconds to wait for the first COMMIT."""
 
     def inject(self) -> None:  # noqa: D102
         proxy = Control(self.target.database_proxy)
         self._before = proxy.tell()
         proxy.tell(mode="pass", cuts=self.random.randint(2, 20))
-        wait_until("a COMMIT is cut", lambda: self._cut(proxy.tell()) > 0, 10)
+        wait_until("a COMMIT is cut", lambda: self._cut(proxy.tell()) > 0, self.within)
 
     def heal(self) -> None:  # noqa: D102
         after = Control(self.target.database_proxy).tell(mode="pass", cuts=0)

@@ -72,12 +72,14 @@ class _AtMark(_Workers):
     needs = frozenset({FAILPOINTS})
     point: ClassVar[str]
     order: ClassVar[str] = "kill"
+    within: float = SOON
+    """Seconds to wait until a worker reaches the failpoint."""
 
     def inject(self) -> None:
         self.find()
-        obeyed = command(self.target, self.point, self.order, SOON)
+        obeyed = command(self.target, self.point, self.order, self.within)
         if not obeyed:
-            raise FaultFailed(f"no worker reached {self.point} within {SOON:g} s")
+            raise FaultFailed(f"no worker reached {self.point} within {self.within:g} s")
         [self.pid] = obeyed
         self.did |= {"point": self.point, "pid": self.pid}
 

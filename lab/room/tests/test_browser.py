@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from uuid import uuid4
 
 import pytest
@@ -35,7 +36,7 @@ def test_the_room_shows_a_sale_its_buttons_work_and_an_oversell_is_red(open_page
     buy(sale.pk, a_buyer().pk, uuid4(), 3)
     expect(figure(page, "held")).to_have_text("3")
     expect(page.get_by_text("The books balance")).to_be_visible()
-    expect(page.locator("svg")).to_contain_text("7 of 10 left")
+    expect(page.locator("[data-scene]")).to_contain_text("7 of 10 left")
     page.get_by_role("button", name="Add 100 units").focus()
     page.keyboard.press("Enter")
     expect(figure(page, "available")).to_have_text("107")
@@ -44,7 +45,7 @@ def test_the_room_shows_a_sale_its_buttons_work_and_an_oversell_is_red(open_page
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
     page.get_by_label("Strategy").last.select_option("guard")
-    expect(page.locator("svg")).to_contain_text("guard does not use the lock")
+    expect(page.locator("[data-scene]")).to_contain_text("guard does not use the lock")
     assert page.locator("canvas").count() == 4
     UnenforcedItem.add(sale.item_id)
     Item.objects.filter(pk=sale.item_id).update(total=2, available=0)
@@ -76,16 +77,16 @@ def a_room_with_faults(room, monkeypatch):
     return room
 
 
-def test_a_projector_shows_figures_charts_and_faults_at_once(open_page, a_room_with_faults):
+def test_room_shows_all_of_the_show_at_once_on_a_projector(open_page, a_room_with_faults):
     page = open_page("/room/", viewport={"width": 1280, "height": 800})
     expect(page.get_by_role("button", name="fill Redis' memory")).to_be_visible()
     expect(figure(page, "available")).to_have_text("10")
-    assert page.locator("[data-chart]").count() == 4
-    for selector in ("[data-figures]", "[data-chart]", "[data-fault-panel]", "[data-start]"):
-        for nth in range(page.locator(f"{selector}:visible").count()):
-            found = box(page, f"{selector}:visible", nth)
-            if selector == "[data-start]" and nth:
-                continue  # the form's own, below
+    for selector in (
+        *("[data-start]", "[data-preset]", "[data-figures]", "[data-chart=stock]"),
+        *("[data-chart=rates]", "[data-scene]", "[data-card]", "[data-faults]", "[data-events]"),
+    ):
+        for nth in range(page.locator(selector).count()):
+            found = box(page, selector, nth)
             assert found["right"] <= 1280, selector
             assert found["bottom"] <= 800, selector
     sizes = page.locator(".figure strong").evaluate_all(
@@ -113,26 +114,80 @@ def test_the_figures_begin_with_the_last_that_the_charts_show(
     expect(figure(page, "requests")).to_have_text("0")
 
 
-def test_a_fault_is_a_band_on_every_chart_with_what_the_shop_does(open_page, a_room_with_faults):
+def a_fault(name: str, phase: str = "acts", **more: object) -> dict[str, object]:
+    now = time.time()
+    return {"name": name, "phase": phase, "since": now, "until": now + 60, **more}
+
+
+def places(page: Page) -> dict[str, list[float]]:
+    """Return where each button is."""
+    found: dict[str, list[float]] = page.locator("button:visible").evaluate_all(
+        """all => Object.fromEntries(all.map(each => {
+             const {x, y} = each.getBoundingClientRect();
+             return [each.innerText, [x, y]];
+           }))"""
+    )
+    return found
+
+
+def test_fault_is_a_band_on_every_chart_once_it_acts(open_page, a_room_with_faults):
     page = open_page("/room/")
+    room = a_room_with_faults.room
     expect(page.get_by_text("Break something while buyers are on their way.")).to_be_visible()
-    a_room_with_faults.room.show("fault", "redis-killed")
+    room.show_fault(a_fault("holder-paused", "armed"))
+    expect(page.locator("[data-expected]")).to_have_text(
+        "Armed: it acts when a process gets the lock"
+    )
+    expect(page.locator("[data-chart=stock]")).to_have_attribute("data-bands", "")
+    room.show_fault(a_fault("redis-killed"))
     for nth in range(4):
         chart = page.locator("[data-chart]").nth(nth)
         expect(chart).to_have_attribute("data-bands", "redis-killed")
+    expect(page.locator("[data-band]").first).to_have_text("kill Redis")
     expect(page.get_by_role("status").filter(has_text="kill Redis.")).to_contain_text(
-        "sold without the lock, the guard decides"
+        "Sold without the lock: the guard decides"
     )
-    a_room_with_faults.room.show("fault", None)
+    expect(page.locator("[data-measured]")).to_contain_text("sold meanwhile: 0")
+    room.show("fault", None)
     expect(page.locator("[data-heal]")).to_be_disabled()
-    a_room_with_faults.room.show("fault", "redis-full")
-    expect(page.locator("[data-chart]").first).to_have_attribute(
-        "data-bands", "redis-killed redis-full"
-    )
+    expect(page.locator("[data-band]").first).to_have_text("")
     page.reload()  # the last minute is told again, with its faults
-    expect(page.locator("[data-chart=rates]")).to_have_attribute(
-        "data-bands", "redis-killed redis-full"
+    expect(page.locator("[data-chart=rates]")).to_have_attribute("data-bands", "redis-killed")
+
+
+def test_no_button_moves_during_a_rush_and_a_fault(open_page, a_room_with_faults):
+    page = open_page("/room/", viewport={"width": 1280, "height": 800})
+    room = a_room_with_faults.room
+    expect(figure(page, "available")).to_have_text("10")
+    before = places(page)
+    room.show("rush", {"sale": 1, "buyers": 500})
+    expect(page.locator(".rush-bar [data-start]")).to_be_disabled()
+    assert places(page) == before
+    room.show_fault(a_fault("holder-paused", paused={"pid": "1", "token": 1234567}))
+    expect(page.locator("[data-heal]")).to_be_enabled()
+    assert places(page) == before
+    room.show("fault", None)
+    values = {"fault": "holder-paused", "seconds": 6.1, "accepted": 40, "stale": 1}
+    paused = {"paused": {"pid": "1", "token": 1234567}, "fence": 1234999}
+    room.show("fault_over", {"code": "healed", "values": {**values, **paused}})
+    expect(page.locator("[data-scene]")).to_contain_text(
+        "token …234567 refused: …234999 came later"
     )
+    assert places(page) == before
+
+
+def test_card_shows_what_became_of_the_buyers(open_page, a_room_with_faults):
+    page = open_page("/room/")
+    counts = dict.fromkeys(("refused", "no_answer", "oversold", "handovers"), 0)
+    card = {"sale": 3, "run": 1, "problems": [], "query": "SELECT 7;", "buyers": 90, "got": 50}
+    more = {"sold_out": 40, "units": 50, "taken": 50}
+    a_room_with_faults.room.show("card", {**card, **counts, **more})
+    result = page.locator("[data-card]")
+    expect(result.locator("[data-result=got] dd")).to_have_text("50")
+    expect(result).to_have_attribute("data-is", "good")
+    page.get_by_role("button", name="Check it yourself").click()
+    expect(page.get_by_role("dialog")).to_contain_text("SELECT 7;")
+    expect(page.get_by_role("dialog")).to_contain_text("manage.py audit --sale 3")
 
 
 def test_a_telephone_shows_figures_one_chart_and_faults_in_this_order(

@@ -142,11 +142,15 @@ def test_a_web_process_and_its_rates_are_read_from_its_file(tmp_path, monkeypatc
         path.write_bytes(
             files.framed(
                 {
-                    "counters": [[["stale_token"], granted // 50]],
+                    "counters": [
+                        [["stale_token"], granted // 50],
+                        [["without_lock"], granted // 10],
+                    ],
                     "histograms": [
                         [["purchase_seconds", "guard", "granted"], [granted, *[0] * 13], 0.1],
                         [["purchase_seconds", "guard", "sold_out"], [0, granted, *[0] * 12], 0.1],
                         [["batch_size"], [granted // 4, *[0] * 9], float(granted)],
+                        [["lock_wait_seconds"], [granted // 5 * 2, *[0] * 13], 0.1],
                     ],
                     "gauges": {"waiting": 7, "degraded": 1},
                 }
@@ -164,6 +168,8 @@ def test_a_web_process_and_its_rates_are_read_from_its_file(tmp_path, monkeypatc
     assert told["accepted"] == told["refused"] > 0
     assert (told["failed"], told["batch"], told["p50"]) == (0, 4.0, 1.0)
     assert told["stale"] == 2
+    assert told["totals"]["accepted"] == told["totals"]["refused"] == 100
+    assert (told["totals"]["without_lock"], told["totals"]["grants"]) == (10, 30)
     (tmp_path / "host.2147483646.web.json").write_bytes(path.read_bytes())
     assert [each["pid"] for each in reader.read()["web"]] == ["1"]
     (tmp_path / "host.2147483646.web.json").unlink()

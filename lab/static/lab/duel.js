@@ -1,6 +1,6 @@
 // The duel: two sales with the same buyers, recorded one after the other, played side by side.
 
-import { act, connect, fetchFile, format, number, reportAddress, showProblem, texts } from "./stream.js";
+import { act, connect, fetchFile, fileAddress, format, number, showProblem, texts } from "./stream.js";
 
 const sides = [...document.querySelectorAll("[data-side]")].map((element) => {
   const find = (name) => element.querySelector(`[data-${name}]`);
@@ -59,7 +59,7 @@ function show({ duel }) {
   duel?.sides.forEach(({ report }, index) => {
     const link = sides[index].find("report");
     link.hidden = !report;
-    if (report) link.href = reportAddress(report);
+    if (report) link.href = fileAddress(`reports/${report}`);
   });
   if (run && duel?.run === run) {
     run = 0;

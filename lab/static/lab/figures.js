@@ -15,8 +15,8 @@ const COLOURS = {
 // So that lines differ without their colours too.
 const DASHES = { held: [8, 5], oversold: [3, 3], refused: [8, 5], failed: [3, 3], p99: [8, 5] };
 
-// A line chart as high as its element. While a fault lasts, a band with its name lies behind the
-// lines.
+// A line chart as high as its element. While a fault lasts, a band lies behind the lines; its name
+// stands in the caption, where it covers none of them.
 export class Chart {
   constructor(element, names) {
     this.element = element;
@@ -48,8 +48,7 @@ export class Chart {
       axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => `${tick} s`) }, { ...axis, size: 58, values }],
       cursor: { show: false },
       hooks: {
-        drawClear: [(plot) => this.drawBands(plot, (band) => this.drawBand(plot, band))],
-        draw: [(plot) => this.drawBands(plot, (band) => this.drawName(plot, band))],
+        drawClear: [(plot) => this.drawBands(plot)],
       },
       legend: { live: false, show: this.names.length > 1 },
       series: [{}, ...this.names.map((name) => ({
@@ -81,32 +80,20 @@ export class Chart {
     return found;
   }
 
-  // Below the lines the bands, above them their names.
-  drawBands({ ctx, bbox, valToPos }, draw) {
-    const position = (at) => valToPos(at - this.rows.at(-1).at, "x", true);
+  drawBands(plot) {
+    const { ctx, bbox, valToPos } = plot;
+    const position = (at) => valToPos.call(plot, at - this.rows.at(-1).at, "x", true);
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
-    for (const { fault, from, to } of this.bands()) draw({ fault, left: position(from), right: position(to) });
+    for (const { from, to } of this.bands()) this.drawBand(plot, { left: position(from), right: position(to) });
     ctx.restore();
   }
 
   drawBand({ ctx, bbox }, { left, right }) {
     ctx.fillStyle = colour("--c-band");
     ctx.fillRect(left, bbox.top, Math.max(3, right - left), bbox.height);
-  }
-
-  drawName({ ctx, bbox }, { fault, left }) {
-    const name = texts.faults[fault] ?? fault;
-    const size = 13 * devicePixelRatio;
-    Object.assign(ctx, { font: `600 ${size}px system-ui, sans-serif`, textBaseline: "top", textAlign: "left" });
-    const width = ctx.measureText(name).width + 8;
-    const place = Math.max(bbox.left, Math.min(left, bbox.left + bbox.width - width));
-    ctx.fillStyle = colour("--surface");
-    ctx.fillRect(place, bbox.top, width, size * 1.3);
-    ctx.fillStyle = colour("--text");
-    ctx.fillText(name, place + 4, bbox.top + 2);
   }
 
   clear() {

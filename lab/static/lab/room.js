@@ -2,7 +2,7 @@
 
 import { Chart, Figures, withHeld } from "./figures.js";
 import { Scene } from "./scene.js";
-import { act, connect, format, number, texts } from "./stream.js";
+import { act, connect, fileAddress, format, number, texts } from "./stream.js";
 
 const find = (name) => document.querySelector(`[data-${name}]`);
 const charts = {
@@ -17,20 +17,22 @@ let sale = null; // the shown one
 let up = {}; // which servers answered last
 
 // Only a change is written: a screen reader reads every writing aloud.
-function say(name, text) {
-  const element = find(name);
+function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
+const say = (name, text) => write(find(name), text);
 
 // --- What is seen ------------------------------------------------------------------------------
 
-function add(frame) {
+// The fault that acts; one that is armed has done nothing yet.
+const acting = (fault) => (fault && fault.phase !== "armed" ? fault.name : null);
+
+function add(at, shown, rates, fault) {
   // Another sale's stock is another curve.
-  const shown = frame.sale;
   if (shown && charts.stock.sale && shown.id !== charts.stock.sale) charts.stock.clear();
   charts.stock.sale = shown?.id ?? charts.stock.sale;
-  charts.stock.add(frame.at, shown ? withHeld(shown) : {}, frame.fault);
-  for (const name of ["rates", "latency", "batch"]) charts[name].add(frame.at, frame.rates, frame.fault);
+  charts.stock.add(at, shown ? withHeld(shown) : {}, fault);
+  for (const name of ["rates", "latency", "batch"]) charts[name].add(at, rates, fault);
 }
 
 function showSale(frame) {
@@ -62,15 +64,20 @@ function showVerdict(frame) {
   element.title = sale?.problems?.join("\n") ?? "";
 }
 
-function showLamps(answering) {
-  const lamps = Object.entries(answering).map(([name, lit]) => {
-    const lamp = document.createElement("li");
-    lamp.textContent = texts.servers[name];
-    lamp.dataset.up = lit;
-    return lamp;
-  });
-  find("lamps").replaceChildren(...lamps);
+function showLamps(lit) {
+  for (const [name, up] of Object.entries(lit)) {
+    let lamp = document.querySelector(`[data-lamp=${name}]`);
+    if (!lamp) {
+      lamp = document.createElement("li");
+      lamp.dataset.lamp = name;
+      lamp.textContent = texts.servers[name];
+      find("lamps").append(lamp);
+    }
+    lamp.dataset.up = up;
+  }
 }
+
+const programsUp = (programs) => Object.fromEntries(Object.entries(programs).map(([name, { up: runs }]) => [name, runs]));
 
 function showChoice({ recent, follows }) {
   const select = find("watch");
@@ -82,20 +89,77 @@ function showChoice({ recent, follows }) {
   select.value = follows ? "" : sale?.id ?? "";
 }
 
-function showState({ fault, rush, provider = "well" }) {
+function showState({ rush, provider = "well" }) {
   for (const button of document.querySelectorAll("[data-start]")) button.disabled = Boolean(rush);
-  say("fault", fault ? `${texts.faults[fault] ?? fault}.` : "");
-  say("expected", fault ? texts.expected[fault] ?? "" : texts.states.unharmed);
-  find("heal").disabled = !fault;
-  for (const button of document.querySelectorAll("[data-inject]")) button.disabled = Boolean(fault);
   for (const button of document.querySelectorAll("[data-behaviour]"))
     button.setAttribute("aria-pressed", button.dataset.behaviour === provider);
 }
 
+// What was pressed, what the shop does about it, and in a line of its own what is measured.
+function showFault(frame) {
+  const { fault, fault_over: over } = frame;
+  const name = fault ? texts.faults[fault.name] ?? fault.name : "";
+  const armed = fault?.phase === "armed" && texts.armed[fault.name];
+  say("fault", fault ? `${name}.` : "");
+  const then = armed || (fault ? texts.expected[fault.name] ?? "" : over ? sentence(over) : texts.states.unharmed);
+  say("expected", then);
+  find("measured").textContent = measured(frame).join(" · ");
+  find("heal").disabled = !fault || fault.phase === "heals";
+  for (const button of document.querySelectorAll("[data-inject]")) {
+    button.disabled = Boolean(fault);
+    button.toggleAttribute("data-current", fault?.name === button.dataset.inject);
+  }
+  const band = acting(fault) ? name : "";
+  for (const element of document.querySelectorAll("[data-band]")) write(element, band);
+}
+
+function measured({ at, fault, silent, programs }) {
+  const words = texts.measured;
+  const told = Object.entries(silent).map(([server, seconds]) =>
+    format(words.silent, { server: texts.servers[server], seconds: Math.floor(seconds) }));
+  for (const [server, { up: runs, silent: seconds }] of Object.entries(programs))
+    if (!runs) told.push(format(words.gone, { server: texts.servers[server], seconds: Math.floor(seconds) }));
+  if (!fault) return told;
+  const counts = fault.counts ?? {};
+  if (fault.counts) told.push(format(words.sold, { count: number.format(counts.accepted) }));
+  for (const name of ["without_lock", "failed", "stale"])
+    if (counts[name]) told.push(format(words[name], { count: number.format(counts[name]) }));
+  const left = Math.max(0, Math.ceil(fault.until - at));
+  if (fault.phase === "heals") told.push(words.heals);
+  else told.push(format(fault.phase === "armed" ? words.waits : words.heals_in, { seconds: left }));
+  return told;
+}
+
+// --- The result --------------------------------------------------------------------------------
+
+const CARD = ["buyers", "got", "sold_out", "refused", "no_answer", "units", "taken", "oversold", "handovers"];
+
+function showCard({ card }) {
+  const key = JSON.stringify(card ?? null);
+  const list = find("card-figures");
+  if (list.dataset.key === key) return;
+  list.dataset.key = key;
+  find("card-none").hidden = Boolean(card);
+  find("card-links").hidden = !card;
+  find("card").dataset.is = card ? (card.oversold || card.problems.length ? "bad" : "good") : "";
+  list.replaceChildren(...CARD.map((name) => {
+    const [part, label, value] = ["div", "dt", "dd"].map((kind) => document.createElement(kind));
+    part.dataset.result = name;
+    label.textContent = texts.card[name];
+    value.textContent = card ? number.format(card[name]) : "–";
+    part.append(label, value);
+    return part;
+  }));
+  if (!card) return;
+  find("check-query").textContent = card.query;
+  find("check-audit").textContent = `python3 manage.py audit --sale ${card.sale}`;
+  find("card-history").href = fileAddress(`rushes/${card.run}`);
+}
+
 // --- Events ------------------------------------------------------------------------------------
 
-const BAD = new Set(["away", "worker_gone", "fault", "fault_failed", "oversold", "books_wrong", "rush_failed", "without_redis", "duel_failed", "record_failed"]);
-const GOOD = new Set(["back", "worker_new", "healed", "books_right", "with_redis", "stale_token"]);
+const BAD = new Set(["away", "worker_gone", "program_gone", "fault_unused", "fault", "fault_failed", "oversold", "books_wrong", "rush_failed", "without_redis", "duel_failed", "record_failed"]);
+const GOOD = new Set(["back", "worker_new", "program_new", "healed", "books_right", "with_redis", "stale_token"]);
 
 function sentence({ code, values }) {
   const named = { ...values };
@@ -156,26 +220,28 @@ connect({
     for (const chart of Object.values(charts)) chart.clear();
     find("events").replaceChildren();
     offer(faults, missing);
-    history.forEach(add);
+    for (const { at, sale: shown, rates, fault } of history) add(at, shown, rates, fault);
     for (const { rates } of history) figures.show(rates);
     note(events);
   },
   frame(frame) {
     up = frame.up;
     showSale(frame);
-    add(frame);
+    add(frame.at, frame.sale, frame.rates, acting(frame.fault));
     for (const chart of Object.values(charts)) chart.show();
     const { accepted, refused, failed } = frame.rates;
     figures.show({ ...(sale && withHeld(sale)), ...frame.rates, requests: accepted + refused + failed });
     scene.show(frame, sale);
     showVerdict(frame);
-    showLamps({ ...up, room: true });
+    showLamps({ ...up, ...programsUp(frame.programs), room: true });
     showChoice(frame);
     showState(frame);
+    showFault(frame);
+    showCard(frame);
     note(frame.events);
   },
   away() {
-    showLamps({ ...up, room: false });
+    showLamps({ room: false });
   },
 });
 
@@ -191,6 +257,28 @@ document.querySelector('[data-action="rush"]').addEventListener("submit", (event
   else act("rush", { ...wanted, stock: Number(stock), strategy });
 });
 
+// A preset fills in the numbers, and a changed number belongs to no preset.
+const rush = document.getElementById("rush");
+const presets = [...document.querySelectorAll("[data-preset]")];
+
+function showWanted() {
+  const { buyers, arrivals, stock } = values(rush);
+  for (const button of presets) {
+    const wanted = button.dataset;
+    button.setAttribute("aria-pressed", wanted.buyers === buyers && wanted.arrivals === arrivals && wanted.stock === stock);
+  }
+  const text = Number(arrivals) ? texts.states.wanted : texts.states.wanted_at_once;
+  say("wanted", format(text, { buyers: number.format(buyers), arrivals, stock: number.format(stock) }));
+}
+
+for (const button of presets)
+  button.addEventListener("click", () => {
+    for (const name of ["buyers", "arrivals", "stock"]) rush.elements[name].value = button.dataset[name];
+    showWanted();
+  });
+rush.addEventListener("input", showWanted);
+showWanted();
+
 document.querySelector('[data-action="strategy"]').addEventListener("submit", (event) => event.preventDefault());
 find("strategy").addEventListener("change", (event) => act("strategy", { sale: sale?.id, strategy: event.target.value }));
 find("watch").addEventListener("change", ({ target }) => {
@@ -201,6 +289,7 @@ find("watch").addEventListener("change", ({ target }) => {
 const BUTTONS = {
   stop: () => act("stop"),
   heal: () => act("heal"),
+  check: () => find("check").showModal(),
   restock: ({ units }) => act("restock", { sale: sale?.id, units: Number(units) }),
   pause: () => act("pause", { sale: sale?.id, paused: !sale?.paused }),
   provider: ({ behaviour }) => act("provider", { behaviour }),

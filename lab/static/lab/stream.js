@@ -26,8 +26,8 @@ async function renew() {
   setTimeout(renew, pause * 1000);
 }
 
-export const reportAddress = (path) =>
-  `${settings.url}/reports/${path}?token=${encodeURIComponent(token)}`;
+export const fileAddress = (path) =>
+  `${settings.url}/${path}?token=${encodeURIComponent(token)}`;
 
 // Calls `hello` with the last minute and `frame` with every frame; again after each interruption.
 export async function connect({ hello, frame, away }) {
