@@ -805,7 +805,12 @@ class Renewer:
         self._thread = threading.Thread(
             target=self._work, args=(self._wake_up,), name="lock-renewal", daemon=True
         )
-        self._thread.start()
+        try:
+            self._thread.start()
+        except KeyError as error:
+            # A signal's exception came between the start of the thread and CPython's note of it:
+            # `Thread.start` then fails while it undoes that note, and hides the exception.
+            raise error.__context__ or error from None
 
     def _work(self, wake_up: threading.Event) -> None:
         idle_since = time.monotonic()

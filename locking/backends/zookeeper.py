@@ -17,12 +17,12 @@ from __future__ import annotations
 import math
 import threading
 import time
+from concurrent.futures import Future, wait
 from typing import Any
 from urllib.parse import quote
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import CancelledError, KazooException, NoNodeError, SessionExpiredError
-from kazoo.exceptions import LockTimeout as RecipeTimeout
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
@@ -38,9 +38,24 @@ RECONNECT = {"max_tries": -1, "delay": 0.05, "max_delay": 0.5}
 """kazoo's own pause grows to a minute: the session would end although the servers are up again."""
 
 
+MAX_SILENCE = 10.0
+"""Seconds without a connection after which a waiter gives up."""
+
+
 def zookeeper_client(hosts: str, session: float = 10.0) -> KazooClient:
-    """Return a client, not started, whose session ends `session` seconds after its last sign."""
-    return KazooClient(hosts, timeout=session, connection_retry=RECONNECT)
+    """Return a client, not started, whose session ends `session` seconds after its last sign.
+
+    Args:
+        hosts: as kazoo takes them: `host:port,host:port/chroot`.
+        session: seconds.
+    """
+    servers, slash, chroot = hosts.partition("/")
+    # A server that is starting takes a connection and may never answer. kazoo waits for it for the
+    # session's length divided by the number of hosts, so they are listed as often as it takes to
+    # try again every two seconds. Otherwise a single server's restart would cost the session.
+    times = math.ceil(session / ANSWER_TIMEOUT / len(servers.split(",")))
+    repeated = ",".join([servers] * max(1, times))
+    return KazooClient(repeated + slash + chroot, timeout=session, connection_retry=RECONNECT)
 
 
 class ZooKeeperLock(Backend):
@@ -67,27 +82,43 @@ class ZooKeeperLock(Backend):
     def _acquire(self, deadline: float) -> Lease:
         self._require_connection()
         recipe = self.client.Lock(self.path, self.owner_name)
-        left = deadline - time.monotonic()
-        # The recipe begins its time-out anew with each client that leaves the queue before it.
-        timer = threading.Timer(left, recipe.cancel) if 0 < left < threading.TIMEOUT_MAX else None
-        if timer is not None:
-            timer.daemon = True
-            timer.start()
+        blocking = deadline > time.monotonic()
+        # In a thread of its own, because kazoo's calls have no end while no server answers.
+        done: Future[bool] = Future()
+        threading.Thread(target=_acquire_recipe, args=(recipe, blocking, done), daemon=True).start()
         try:
-            held = recipe.acquire(blocking=left > 0)
-            if held:
+            if not self._wait_for(done, deadline if blocking else math.inf):
+                recipe.cancel()
+                self._wait_for(done, math.inf)
+            if done.result(0):
                 return NodeLease(self, recipe)
             raise self._not_in_time()
-        except (RecipeTimeout, CancelledError) as error:
+        except CancelledError as error:
             raise self._not_in_time() from error
         except BaseException:
-            # The recipe gives up a node that it cannot delete just now; it would stand in the way
-            # of the others until the session ends (kazoo 760).
-            threading.Thread(target=self._clean_up, args=(recipe,), daemon=True).start()
+            # The recipe gives up a node that it cannot delete just now, and a call without an
+            # answer may make one later; it would stand in the way of the others until the session
+            # ends (kazoo 760).
+            recipe.cancel()
+            threading.Thread(target=self._clean_up, args=(recipe, done), daemon=True).start()
             raise
-        finally:
-            if timer is not None:
-                timer.cancel()
+
+    def _wait_for(self, done: Future[bool], deadline: float) -> bool:
+        """Wait until the recipe is done or until the deadline (monotonic); return whether it is.
+
+        Raises:
+            LockUnavailable: there was no connection for too long.
+        """
+        silent_since = math.inf
+        while not done.done():
+            now = time.monotonic()
+            silent_since = math.inf if self.client.connected else min(silent_since, now)
+            if now - silent_since > MAX_SILENCE:
+                raise LockUnavailable("ZooKeeper: not connected")
+            if now >= deadline:
+                return False
+            wait([done], min(1.0, deadline - now))
+        return True
 
     def _require_connection(self) -> None:
         """Wait a moment for a connection; kazoo would wait until the session has ended."""
@@ -97,7 +128,10 @@ class ZooKeeperLock(Backend):
                 raise LockUnavailable("ZooKeeper: not connected")
             time.sleep(0.05)
 
-    def _clean_up(self, recipe: Any) -> None:
+    def _clean_up(self, recipe: Any, done: Future[bool]) -> None:
+        """Delete the node that the recipe has made or will make, as soon as it is done."""
+        wait([done])
+
         def delete_nodes() -> None:
             for node in self.client.get_children(self.path):
                 if node.startswith(recipe.prefix):
@@ -143,6 +177,14 @@ class ZooKeeperLock(Backend):
             if first is not None:
                 self.client.delete(f"{self.path}/{first}")
         return self._log_eviction(first is not None, reason)
+
+
+def _acquire_recipe(recipe: Any, blocking: bool, done: Future[bool]) -> None:
+    """Acquire kazoo's lock, and note the result."""
+    try:
+        done.set_result(recipe.acquire(blocking=blocking))
+    except BaseException as error:  # noqa: BLE001 - `Future.result` raises it again
+        done.set_exception(error)
 
 
 class NodeLease(BackendLease):

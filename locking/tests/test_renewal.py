@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from typing import Any
 
@@ -189,6 +190,27 @@ def test_interrupted_block_is_not_renewed(store: Redis) -> None:
     assert store.exists(LOCK)
     blocks.clear()
     gc.collect()
+    eventually(lambda: not store.exists(LOCK), within=20)
+
+
+def test_interrupt_of_the_start_of_the_thread_is_raised_as_itself(
+    store: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a signal's exception came where `Thread.start` stumbles over it."""
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            del {}[thread]
+
+    lock = RedisLock(store, "phone", lease=0.6)
+    lock.renewer = Renewer()
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        lock.acquire()
     eventually(lambda: not store.exists(LOCK), within=20)
 
 

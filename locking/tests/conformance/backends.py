@@ -168,7 +168,7 @@ class ZooKeeper(Backend):
     lock_class = "locking.backends.zookeeper:ZooKeeperLock"
     heavy = True
     lease = 3.0  # the session
-    # A restart of the server must fit into a third of it; a JVM starts slowly on a busy machine.
+    # A restart of the server must fit into it; a JVM starts slowly on a busy machine.
     long_session = 90.0
 
     def connect(self) -> KazooClient:
