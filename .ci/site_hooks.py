@@ -30,31 +30,10 @@ def on_files(files: Files, config: Any) -> Files:
 
     django.setup()
     changelog = (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
-    pages = {"settings": _settings(), "api": _api(), "changelog": changelog}
+    pages = {"api": _api(), "changelog": changelog}
     for name, content in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content=content))
     return files
-
-
-def _settings() -> str:
-    from lab.environment import VARIABLES as LAB_VARIABLES
-    from shop.environment import VARIABLES
-
-    head = "variable | default | meaning"
-    parts = [
-        "# Settings",
-        "Environment variables. `NAME_FILE` names a file with the value of `NAME`, for secrets.",
-        "## The shop",
-        _table(head, map(_variable, VARIABLES)),
-        "## The demo and the lab",
-        _table(head, map(_variable, LAB_VARIABLES)),
-    ]
-    return "\n\n".join(parts)
-
-
-def _variable(variable: Any) -> str:
-    default = f"`{variable.default}`" if variable.default else ""
-    return f"`{variable.name}` | {default} | {variable.meaning}"
 
 
 def _table(head: str, rows: Iterable[str]) -> str:

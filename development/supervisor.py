@@ -246,6 +246,8 @@ def _configuration(supervisor: Supervisor, programs: Sequence[Program]) -> str:
         f"[unix_http_server]\nfile = {quoted(supervisor.socket)}\nchmod = 0700",
         "[rpcinterface:supervisor]",
         "supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface",
+        # For `supervisorctl -c FILE`, with which somebody stops and starts a server by hand.
+        f"[supervisorctl]\nserverurl = unix://{quoted(supervisor.socket)}",
     ]
     for program in programs:
         environment = ",".join(

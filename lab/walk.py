@@ -5,11 +5,9 @@ Each request is made twice, and recorded when the caches are warm.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import hmac
 import json
-import re
 import sys
 import time
 from collections import Counter
@@ -59,21 +57,6 @@ class Walk:
     request: str
     calls: Counter[str] = field(default_factory=Counter)
     moves: int = 0
-
-    def markdown(self) -> str:
-        """Return the files as a table, with what each says about itself."""
-        rows = [
-            f"| {number} | `{file}` | {_subject(PROJECT / file)} |"
-            for number, file in enumerate(self.calls, 1)
-        ]
-        return "\n".join(["| | file | what it is for |", "|--:|---|---|", *rows, ""])
-
-
-def _subject(file: Path) -> str:
-    """Return the first sentence of a module's docstring."""
-    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    paragraph = " ".join(docstring.split("\n\n")[0].split()).replace("``", "`")
-    return re.split(r"(?<=\.) ", paragraph)[0]
 
 
 @contextmanager

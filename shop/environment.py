@@ -1,8 +1,8 @@
 """All environment variables in one table; no other module reads them.
 
 Each may also be given as a file: `SECRET_KEY_FILE=/run/secrets/secret-key` stands for its content.
-`shop/settings.py` turns them into Django's settings. A test compares the README's table with
-`VARIABLES`.
+`shop/settings.py` turns them into Django's settings. `manage.py write_settings` writes the table
+into `docs/settings.md`.
 """
 
 from __future__ import annotations

@@ -13,15 +13,17 @@ from subprocess import CompletedProcess
 import pytest
 from django.core.management import CommandError, get_commands, load_command_class
 
+from inventory.selling import guard
 from lab import environment
+from lab.management.commands import write_settings
 from loadtest.scenarios import MIXES
 from loadtest.steps import RunPlan
 from shop.tests.processes import run
 
 PROJECT = environment.PROJECT
 DOCUMENTS = sorted((PROJECT / "docs").glob("*.md"))
-OF_ANOTHER_PROJECT = {"adopting.md", "changing.md", "take-home.md"}
-"""Pages whose commands test_adopting.py and test_take_home.py execute, in other projects."""
+EXECUTED = {"adopting.md", "changing.md", "take-home.md", "index.md"}
+"""Pages whose commands test_adopting.py, test_take_home.py and test_tutorial.py execute."""
 # Parsed by other programs: pip, pytest, ruff and the shell.
 NOT_OURS = {"test", "lint", "types", "lock", "clean", "help", "packages", "take-home", "soak"}
 
@@ -47,7 +49,7 @@ def test_without_a_virtual_environment_one_line_says_how_to_get_one():
 def documented() -> Iterator[str]:
     """Return the documents' command lines, which stand alone on a line."""
     start = r"(?:python3? |\.venv/bin/python |(?:[A-Z_]+=\S+ )*make )"
-    ours = [path for path in DOCUMENTS if path.name not in OF_ANOTHER_PROJECT]
+    ours = [path for path in DOCUMENTS if path.name not in EXECUTED]
     for path in (PROJECT / "README.md", *ours):
         yield from re.findall(rf"(?m)^ *({start}.*)$", path.read_text(encoding="utf-8"))
 
@@ -96,11 +98,16 @@ def test_a_documented_command_is_understood(line):
         assert (PROJECT / words[1]).exists()
 
 
-def test_the_readme_lists_every_variable_with_its_default_and_meaning():
-    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
-    for each in environment.ALL_VARIABLES:
-        default = f"`{each.default}`" if each.default else ""
-        assert f"| `{each.name}` | {default} | {each.meaning} |" in readme
+@pytest.mark.parametrize("page", ["README.md", "README.zh.md"])
+def test_readme_shows_the_guard_as_it_is(page):
+    text = (PROJECT / page).read_text(encoding="utf-8")
+    (shown,) = re.findall(r"(?s)```sql\n(.*?)```", text)
+    assert shown in guard.TAKE_OR_FAIL
+
+
+def test_settings_page_is_what_the_command_writes():
+    page = write_settings.PAGE.read_text(encoding="utf-8")
+    assert write_settings.rewrite(page) == page
 
 
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in DOCUMENTS)])

@@ -30,7 +30,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
-        parser.add_argument("--markdown", action="store_true", help="print it as Markdown")
         parser.add_argument("--only", metavar="REQUEST", help="print only this request")
 
     def handle(self, **options: Any) -> None:  # noqa: D102
@@ -43,9 +42,6 @@ class Command(BaseCommand):
         if (only := options["only"]) and only not in names:
             raise CommandError(f"there is no request {only!r}; there are {', '.join(names)}")
         shown = [walk for walk in walks if only in {None, walk.request}]
-        if options["markdown"]:
-            self.stdout.write("\n".join(walk.markdown() for walk in shown))
-            return
         console = Console()
         for walk in shown:
             console.print(_table(walk))
