@@ -25,6 +25,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from inventory import outbox, services
+from inventory.checked_admin import CheckedAdmin
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
 from inventory.redis import ITEM_LOCK, circuit
 from locking.redis_lock import LockStatus
@@ -49,7 +50,7 @@ class WrittenByServices:
     has_add_permission = has_change_permission = has_delete_permission = _never
 
 
-class ReadOnly(WrittenByServices, admin.ModelAdmin):  # type: ignore[type-arg]
+class ReadOnly(WrittenByServices, CheckedAdmin):
     """A page of rows that only services write; it may have actions."""
 
     show_full_result_count = False
@@ -85,7 +86,7 @@ class BreakForm(forms.Form):
 
 
 @admin.register(Item)
-class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class ItemAdmin(CheckedAdmin):
     """Items: created with their stock, restocked by a separate form, and otherwise only renamed."""
 
     list_display = (

@@ -8,12 +8,13 @@ from django.contrib import admin
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 
+from inventory.checked_admin import CheckedAdmin
 from lab.models import SaleStrategy
 from lab.strategies import CLASSES
 
 
 @admin.register(SaleStrategy)
-class SaleStrategyAdmin(admin.ModelAdmin):
+class SaleStrategyAdmin(CheckedAdmin):
     """Sales that are sold in another way; without a row, a sale is sold by `combining`."""
 
     list_display = ("sale", "name")

@@ -9,8 +9,9 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.forms import UserChangeForm
+from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
@@ -22,6 +23,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from inventory.admin import ReadOnly, WrittenByServices, note
+from inventory.checked_admin import CheckedAdmin
 from shop import orders, payments
 from shop.accounts.addresses import validate_mailable
 from shop.accounts.models import User
@@ -73,6 +75,12 @@ class ChangesOnly(forms.ModelForm):  # type: ignore[type-arg]
                 cleaned[name] = value.all() if name in self.several else value
 
     @property
+    def changed_fields(self) -> list[str]:
+        """Names of the model's own columns that the page changed."""
+        columns = {field.name for field in self.instance._meta.concrete_fields}
+        return [name for name in self.changed_data if name in columns]
+
+    @property
     def several(self) -> set[str]:
         """Names of the fields that hold several rows."""
         return {field.name for field in self.instance._meta.many_to_many}
@@ -81,6 +89,14 @@ class ChangesOnly(forms.ModelForm):  # type: ignore[type-arg]
     def instance_fields(self) -> set[str]:
         """Names of the model's own fields."""
         return {field.name for field in self.instance._meta.get_fields()}
+
+
+class ChangesAdmin(CheckedAdmin):
+    """Rows whose form is a `ChangesOnly`; no other column is written."""
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Write the changed columns, or a new row."""
+        obj.save(update_fields=form.changed_fields if change else None)
 
 
 class PriceForm(ChangesOnly):
@@ -103,11 +119,19 @@ class PriceForm(ChangesOnly):
                 cleaned[self.priced] = to_minor(price, currency)
             except ValueError as error:
                 self.add_error(self.priced, str(error))
-        # A form shows times without their microseconds: saving it would move a sale's window. In
-        # another currency the same price is another number of minor units.
-        moved = frozenset({self.priced}) if "currency" in self.changed_data else frozenset()
-        self.keep_unchanged(cleaned, but=moved)
+        # A form shows times without their microseconds: saving it would move a sale's window.
+        self.keep_unchanged(cleaned, but=self.moved)
         return cleaned
+
+    @property
+    def moved(self) -> frozenset[str]:
+        """The price, if only its currency was changed: it is another number of minor units then."""
+        return frozenset({self.priced} if "currency" in self.changed_data else ())
+
+    @property
+    def changed_fields(self) -> list[str]:
+        """Names of the model's own columns that the page changed."""
+        return [*{*super().changed_fields, *self.moved}]
 
 
 class UserForm(ChangesOnly, UserChangeForm):  # type: ignore[type-arg]
@@ -127,8 +151,16 @@ class UserForm(ChangesOnly, UserChangeForm):  # type: ignore[type-arg]
         return cleaned
 
 
+admin.site.unregister(Group)
+
+
+@admin.register(Group)
+class CheckedGroupAdmin(CheckedAdmin, GroupAdmin):
+    """Groups of operators with their permissions."""
+
+
 @admin.register(User)
-class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
+class AccountAdmin(ChangesAdmin, UserAdmin):  # type: ignore[type-arg]
     """Accounts of buyers and operators."""
 
     form = UserForm
@@ -198,7 +230,7 @@ def amount(name: str, description: Any) -> Any:
     return column
 
 
-class PricedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class PricedAdmin(ChangesAdmin):
     """Rows with a price, which `money` shows in lists and to users who may only look."""
 
     form: type[PriceForm]

@@ -149,7 +149,7 @@ def test_two_who_edit_a_sale_at_once_do_not_undo_each_other(admin_client):
 def test_a_product_is_chosen_by_name_and_priced_in_money(admin_client):
     for name in ("Bee", "Ant"):
         form = {"name": name, "slug": name.lower(), "list_price": "5", "currency": "EUR"}
-        form |= {"texts-TOTAL_FORMS": 0, "texts-INITIAL_FORMS": 0}
+        form |= {"texts-TOTAL_FORMS": "0", "texts-INITIAL_FORMS": "0"}
         admin_client.post(url(Product, "add"), form)
     refused = admin_client.post(url(Product, "add"), form | {"slug": "other", "currency": "XXX"})
     assert b"There is no currency" in refused.content
@@ -515,3 +515,29 @@ def test_list_with_a_senseless_query_is_no_error(admin_client, model, query):
     admin_client.raise_request_exception = False
     answer = admin_client.get(f"{url(model, 'changelist')}?{query}")
     assert answer.status_code in (200, 302, 400)
+
+
+@pytest.mark.parametrize("model", LISTS, ids=lambda model: model._meta.label_lower)
+def test_admin_answers_requests_that_no_browser_sends(admin_client, model):
+    """A bad filter behind an action, a selection that cannot exist, a choice that is no key."""
+    admin_client.raise_request_exception = False
+    where = url(model, "changelist")
+    selected = {"action": "delete_selected", "_selected_action": "1"}
+    for query in ("date_joined", "starts_at", "created", "opened", "action_time"):
+        answer = admin_client.post(f"{where}?{query}__year=99999999", selected)
+        assert answer.status_code in (200, 302)
+    for name, _ in admin.site._registry[model].get_action_choices(answer.wsgi_request):
+        for key in ("x", "\0"):
+            answer = admin_client.post(where, {"action": name, "_selected_action": key})
+            assert answer.status_code in (200, 302)
+    if model is Sale:
+        for key in ("1e999999", "NaN", "Infinity", "\0", "9" * 5000):
+            assert admin_client.post(url(model, "add"), {"product": key}).status_code == 200
+
+
+def test_sale_form_writes_the_changed_columns_only(admin_client):
+    path = url(Sale, "change", a_sale().pk)
+    with CaptureQueriesContext(connection) as queries:
+        admin_client.post(path, {**page_values(admin_client, path), "limit": "7"})
+    [update] = [each["sql"] for each in queries if each["sql"].startswith('UPDATE "shop_sale"')]
+    assert 'SET "limit" = 7 WHERE' in update
