@@ -1,6 +1,6 @@
 """Orders: created with their reservations, then fulfilled, cancelled or expired."""
 
-from shop.orders.cancellation import Part, cancel, expire, expire_those, split_on_error
+from shop.orders.cancellation import cancel, expire, expire_those, split_on_error
 from shop.orders.creation import (
     OPENED,
     AmountTooLarge,
@@ -9,6 +9,7 @@ from shop.orders.creation import (
     open_cart,
     open_orders,
 )
+from shop.orders.parts import Part
 from shop.orders.transitions import WrongState, fulfil, topic
 
 __all__ = [

@@ -1,9 +1,4 @@
-"""Cancel orders, in whole or in part, and expire unpaid ones.
-
-A part is some units of a line, cancelled or returned under the buyer's key. A whole order can be
-given back only once, so a repeated request is harmless. Two parts may be equal: only the key
-distinguishes a repeated request from a new one.
-"""
+"""Cancel orders, in whole or in part, and expire unpaid ones."""
 
 from __future__ import annotations
 
@@ -11,10 +6,8 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
-from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
@@ -22,26 +15,50 @@ from django.db.models import F
 from inventory import services
 from inventory.models import Reservation
 from inventory.services import Released
+from shop.catalogue.models import Sale
 from shop.orders.models import Order, OrderEvent, OrderLine
-from shop.orders.transitions import (
-    ORDER_LOCK,
-    Step,
-    WrongState,
-    lock,
-    note,
-    orders_of,
-    refresh,
-    take,
-)
-from shop.refusals import Refusal
+from shop.orders.parts import GivingBack, Part, give_back
+from shop.orders.transitions import ORDER_LOCK, Step, orders_of, refresh, take
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 HELD = Reservation.State.HELD
-Kind = OrderEvent.Kind
 Status = Order.Status
+
+
+class Cancelling(GivingBack):
+    """Cancel what is unpaid."""
+
+    was = HELD
+    status = Status.AWAITING_PAYMENT
+    over = frozenset({Status.CANCELLED})
+    event = OrderEvent.Kind.PART_CANCELLED
+
+    def restocks(self, sale: Sale) -> bool:
+        """Tell whether cancelled units are sold again."""
+        return sale.restock_cancelled
+
+    def locked(self, order: Order) -> AbstractContextManager[None]:
+        """Lock all reservations if what is left may be free: it is confirmed with the part."""
+        return _reservations_locked(order) if _may_be_free(order) else nullcontext()
+
+    def end(self, order: Order) -> None:
+        """Cancel the order."""
+        take(Step.CANCEL, [order.pk])
+
+    def count_part(self, order: Order, worth: int) -> None:
+        """Take the part off the amount to be paid."""
+        Order.objects.filter(pk=order.pk).update(amount=F("amount") - worth)
+
+    def keep_rest(self, order: Order, part: Part, worth: int, released: Sequence[Released]) -> None:
+        """Keep the rest, which is paid if it costs nothing."""
+        if _may_be_free(order) and Order.objects.filter(pk=order.pk, amount=0).exists():
+            _confirm_rest(order, released)
+
+
+CANCELLING = Cancelling()
 
 
 def cancel(order: Order, part: Part | None = None) -> Order:
@@ -54,48 +71,13 @@ def cancel(order: Order, part: Part | None = None) -> Order:
         Refusal: there are fewer units, or the part's key was used for another part.
     """
     with ORDER_LOCK.hold(order.pk):
-        if part is None:
-            _cancel_all(order)
-        else:
-            _cancel_part(order, part)
+        give_back(order, CANCELLING, part)
     refresh(order)
     return order
 
 
-def _cancel_all(order: Order) -> None:
-    lines = list(order.lines.all())
-    gone = [line.pk for line in lines if not line.sale.restock_cancelled]
-    with services.releasing([line.pk for line in lines], was=HELD, written_off=gone) as released:
-        if released:
-            take(Step.CANCEL, [order.pk])
-    if not released:
-        order.refresh_from_db()
-        if order.status != Status.CANCELLED:
-            raise WrongState(order.status)
-
-
-def _cancel_part(order: Order, part: Part) -> None:
-    line = line_of(order, part)
-    gone = [] if line.sale.restock_cancelled else [line.pk]
-    # What is left may be free: it is confirmed in the same transaction.
-    may_be_free = order.lines.filter(amount=0).exists()
-    releasing = services.releasing([line.pk], was=HELD, units=part.quantity, written_off=gone)
-    with _reservations_locked(order) if may_be_free else nullcontext(), releasing as released:
-        status = lock(order.pk)
-        if was_given_back(part, Kind.PART_CANCELLED, line):
-            released.clear()
-        elif not released:
-            raise Refusal("invalid_quantity")
-        elif status != Status.AWAITING_PAYMENT:
-            raise WrongState(status)
-        else:
-            worth = line.price * part.quantity
-            Order.objects.filter(pk=order.pk).update(amount=F("amount") - worth)
-            note_part(order.pk, Kind.PART_CANCELLED, part, line)
-            if not keeps_units(order, released, HELD):
-                take(Step.CANCEL, [order.pk])
-            elif may_be_free and Order.objects.filter(pk=order.pk, amount=0).exists():
-                _confirm_rest(order, released)
+def _may_be_free(order: Order) -> bool:
+    return order.lines.filter(amount=0).exists()
 
 
 @contextmanager
@@ -168,67 +150,3 @@ def _expire(due: Sequence[int]) -> int:
         expired = orders_of(released)
         take(Step.EXPIRE, expired)
     return len(expired)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The units that a buyer returns or cancels.
-
-    Attributes:
-        quantity: units.
-        key: idempotency key.
-        sale: selects the line; None if the order has only one.
-    """
-
-    quantity: int
-    key: UUID
-    sale: int | None = None
-
-
-def line_of(order: Order, part: Part) -> OrderLine:
-    """Return the line that a part belongs to.
-
-    Raises:
-        Refusal: there is none, or the part does not say which.
-    """
-    lines = order.lines.select_related("sale")
-    if part.sale is not None:
-        lines = lines.filter(sale=part.sale)
-    found = list(lines[:2])
-    if len(found) != 1:
-        raise Refusal("invalid_quantity")
-    return found[0]
-
-
-def was_given_back(part: Part, kind: OrderEvent.Kind, line: OrderLine) -> bool:
-    """Whether a part was given back under its key before; the order's row must be locked.
-
-    Raises:
-        Refusal: the key belongs to another part.
-    """
-    event = OrderEvent.objects.filter(order=line.order_id, key=part.key).first()
-    if event is None:
-        return False
-    if (event.kind, event.line_id, event.quantity) != (kind, line.pk, part.quantity):
-        raise Refusal("idempotency_key_reused")
-    return True
-
-
-def note_part(order: int, kind: OrderEvent.Kind, part: Part, line: OrderLine) -> None:
-    """Record that a part was given back, under its key."""
-    worth = line.price * part.quantity
-    note(order, kind, amount=worth, quantity=part.quantity, line=line.pk, key=part.key)
-
-
-def keeps_units(order: Order, released: Sequence[Released], state: Reservation.State) -> bool:
-    """Whether an order keeps units when these are released; its row must be locked.
-
-    Args:
-        order: the order.
-        released: what this transaction is about to release.
-        state: of the reservations that count.
-    """
-    if any(each.kept for each in released):
-        return True
-    others = Reservation.objects.filter(orderline__order=order, state=state)
-    return others.exclude(pk__in=[each.reservation for each in released]).exists()

@@ -38,7 +38,7 @@ def settle(*, limit: int = 100) -> int:
     # The first look at a payment of an ended order is due at once.
     over = ~Q(order__status=Order.Status.AWAITING_PAYMENT) & Q(attempts=0)
     asked = _each(Payment, Q(not_before__lte=Now()) | over, paying.advance, limit)
-    return asked + _each(Refund, Q(not_before__lte=Now()), refunding.give_back, limit)
+    return asked + _each(Refund, Q(not_before__lte=Now()), refunding.pay_out, limit)
 
 
 def _each(kind: type[Row], due: Q, ask: Callable[[Row], None], limit: int) -> int:

@@ -6,15 +6,18 @@ the order: repeated requests find that one refund and get its answer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from inventory import services
 from inventory.models import Reservation
-from shop.orders.cancellation import Part, keeps_units, line_of, note_part, was_given_back
+from inventory.services import Released
+from shop.catalogue.models import Sale
 from shop.orders.models import Order, OrderEvent
-from shop.orders.transitions import ORDER_LOCK, Step, WrongState, lock, refresh, take
+from shop.orders.parts import GivingBack, Part, give_back
+from shop.orders.transitions import ORDER_LOCK, Step, refresh, take
 from shop.payments import settlement
 from shop.payments.keys import key_of
 from shop.payments.models import Payment, Refund
@@ -22,12 +25,34 @@ from shop.payments.paying import look, prepare_to_ask
 from shop.payments.provider import PaymentDeclined, PaymentUnknown, provider, to_provider
 from shop.payments.settlement import finish, record_refund
 from shop.payments.verification import is_of_refund
-from shop.refusals import Refusal
 
-Kind = OrderEvent.Kind
-CONFIRMED = Reservation.State.CONFIRMED
-RETURNED = frozenset({Order.Status.REFUND_PENDING, Order.Status.REFUNDED})
 Status = Order.Status
+
+
+class Returning(GivingBack):
+    """Return what is paid: the units go back at once, and a refund is recorded."""
+
+    was = Reservation.State.CONFIRMED
+    status = Status.PAID
+    over = frozenset({Status.REFUND_PENDING, Status.REFUNDED})
+    event = OrderEvent.Kind.PART_RETURNED
+
+    def restocks(self, sale: Sale) -> bool:
+        """Tell whether returned units are sold again."""
+        return sale.restock_returned
+
+    def end(self, order: Order) -> None:
+        """Refund all that is left."""
+        take(Step.RETURN, [order.pk])
+        _record_refund(order, None, "return")
+        finish(Order.objects.get(pk=order.pk))
+
+    def keep_rest(self, order: Order, part: Part, worth: int, released: Sequence[Released]) -> None:
+        """Refund the part."""
+        _record_refund(order, worth, str(part.key))
+
+
+RETURNING = Returning()
 
 
 def refund(order: Order, part: Part | None = None) -> Order:
@@ -43,11 +68,8 @@ def refund(order: Order, part: Part | None = None) -> Order:
             the result.
     """
     with ORDER_LOCK.hold(order.pk):
-        if part is None:
-            _return_all(order)
-        else:
-            _return_part(order, part)
-        _give_back_money(order)
+        give_back(order, RETURNING, part)
+        _pay_out_all(order)
     refresh(order)
     return order
 
@@ -63,55 +85,6 @@ def retry(chosen: QuerySet[Refund]) -> int:
         state=Refund.State.PENDING, tries=F("tries") + 1, number="", not_before=Now()
     )
     return count
-
-
-def _return_all(order: Order) -> None:
-    if _release_all(order):
-        return
-    order.refresh_from_db()
-    # If it is paid now, the payment arrived between the two looks.
-    if order.status == Status.PAID and _release_all(order):
-        return
-    order.refresh_from_db()
-    if order.status not in RETURNED:
-        raise WrongState(order.status)
-
-
-def _release_all(order: Order) -> bool:
-    lines = list(order.lines.all())
-    gone = [line.pk for line in lines if not line.sale.restock_returned]
-    ids = [line.pk for line in lines]
-    with services.releasing(ids, was=CONFIRMED, written_off=gone) as released:
-        if released:
-            _follow_return(order)
-    return bool(released)
-
-
-def _return_part(order: Order, part: Part) -> None:
-    line = line_of(order, part)
-    gone = [] if line.sale.restock_returned else [line.pk]
-    with services.releasing(
-        [line.pk], was=CONFIRMED, units=part.quantity, written_off=gone
-    ) as released:
-        status = lock(order.pk)
-        if was_given_back(part, Kind.PART_RETURNED, line):
-            released.clear()
-        elif not released:
-            raise Refusal("invalid_quantity")
-        elif status != Status.PAID:
-            raise WrongState(status)
-        else:
-            note_part(order.pk, Kind.PART_RETURNED, part, line)
-            if keeps_units(order, released, CONFIRMED):
-                _record_refund(order, line.price * part.quantity, str(part.key))
-            else:
-                _follow_return(order)
-
-
-def _follow_return(order: Order) -> None:
-    take(Step.RETURN, [order.pk])
-    _record_refund(order, None, "return")
-    finish(Order.objects.get(pk=order.pk))
 
 
 def _record_refund(order: Order, amount: int | None, purpose: str) -> None:
@@ -133,13 +106,13 @@ def _record_refund(order: Order, amount: int | None, purpose: str) -> None:
         record_refund(payment, amount, Refund.Reason.RETURNED, key_of(order, purpose))
 
 
-def _give_back_money(order: Order) -> None:
+def _pay_out_all(order: Order) -> None:
     pending = Refund.objects.filter(payment__order=order, state=Refund.State.PENDING)
     for each in pending.select_related("payment").order_by("pk"):
-        give_back(each)
+        pay_out(each)
 
 
-def give_back(refund: Refund) -> None:
+def pay_out(refund: Refund) -> None:
     """Refund money, or get the result of an earlier attempt."""
     payment = refund.payment
     currency = payment.order.currency
