@@ -165,14 +165,20 @@ metrics.declare(
     Declared("stale_token", "counter", "writes refused because a newer lock holder had written"),
 )
 
-for _prefix, _of in (("", "locks of items"), ("order_", "locks of orders")):
+
+def declare_lock(prefix: str, about: str) -> None:
+    """Declare the metrics of a `DegradableLock` with this prefix."""
     metrics.declare(
-        Declared(f"{_prefix}lock_wait_seconds", "histogram", f"{_of}: time until granted or not"),
-        Declared(f"{_prefix}lock_hold_seconds", "histogram", f"{_of}: time for which one was held"),
-        Declared(f"{_prefix}lock_timeout", "counter", f"{_of}: not granted in time"),
-        Declared(f"{_prefix}lock_lost", "counter", f"{_of}: lease ended before the release"),
-        Declared(f"{_prefix}without_lock", "counter", f"{_of}: callers that went on without"),
+        Declared(f"{prefix}lock_wait_seconds", "histogram", f"{about}: time until granted or not"),
+        Declared(f"{prefix}lock_hold_seconds", "histogram", f"{about}: time for which it was held"),
+        Declared(f"{prefix}lock_timeout", "counter", f"{about}: not granted in time"),
+        Declared(f"{prefix}lock_lost", "counter", f"{about}: lease ended before the release"),
+        Declared(f"{prefix}without_lock", "counter", f"{about}: callers that went on without"),
     )
+
+
+declare_lock("", "locks of items")
+declare_lock("order_", "locks of orders")
 
 OUTCOMES: dict[type, str] = {
     Granted: "granted",

@@ -16,6 +16,7 @@ from inventory.release import Released, releasing
 from inventory.selling import guard
 from inventory.selling.cart import NotReserved, reserve_inside, reserve_many
 from inventory.selling.hint import end_hints
+from inventory.selling.ordered import reserve_in_order
 from inventory.selling.rules import Known
 from inventory.selling.seller import reserve
 
@@ -164,6 +165,7 @@ __all__ = [
     "reclaiming",
     "releasing",
     "reserve",
+    "reserve_in_order",
     "reserve_inside",
     "reserve_many",
     "restock",

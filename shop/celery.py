@@ -11,3 +11,5 @@ safe_start.refuse_unsafe_start()
 app = Celery("shop")
 app.config_from_object("shop.background.config")
 app.autodiscover_tasks(["shop.background"])
+if environment.switch("SHOP_DRAWS"):
+    app.autodiscover_tasks(["shop.draws"])

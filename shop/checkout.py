@@ -30,6 +30,7 @@ from inventory.outcomes import (
 )
 from inventory.selling.cart import MAX_LINES, LineRefused, line_keys
 from shop.accounts.models import User
+from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import CachedSale, NoSuchSale, availability_cache, sale_cache
 from shop.money import MAX_AMOUNT
 from shop.orders import AmountTooLarge, Opened, PriceChanged, open_cart, open_orders
@@ -107,6 +108,8 @@ def buy(
     if not 1 <= quantity <= MAX_UNITS:
         raise Refusal("invalid_quantity")
     cached = _cached(sale)
+    if cached.kind == Sale.Kind.DRAW:
+        return _won_or_refuse(sale, buyer, quantity)
     purchase = DetailedPurchase(
         *(cached.item, sale, buyer, key, quantity, cached.limit, cached.hold),
         trace=hooks.current(),
@@ -156,6 +159,9 @@ def check_out(
     lines = sorted(wanted, key=lambda line: line.sale)
     _check(lines)
     sales = [_cached(line.sale, line.sale) for line in lines]
+    for cached in sales:
+        if cached.kind == Sale.Kind.DRAW:
+            raise Refusal("draw_only", sale=cached.sale)
     if len({cached.currency for cached in sales}) > 1:
         raise Refusal("invalid_cart")
     # An order has one deadline, the shortest.
@@ -181,6 +187,25 @@ def check_out(
         refused = purchases[outcome.position]
         raise _refusal(outcome.outcome, refused.item, refused.scope)
     return _order_of(outcome, purchases[0])
+
+
+def _won_or_refuse(sale: int, buyer: int, quantity: int) -> Bought:
+    """Return the order that a winner of a draw has there; all other buyers are refused.
+
+    Only the draw opens orders in its sale, so who has one has won. An order that was given up or
+    not paid in time went to the next winner.
+    """
+    gone = (Order.Status.EXPIRED, Order.Status.CANCELLED)
+    try:
+        won = Order.objects.filter(lines__sale=sale, buyer=buyer).exclude(status__in=gone)
+        order = won.with_lines().order_by("-pk").first()
+    except (OperationalError, InterfaceError) as error:
+        raise Refusal("busy") from error
+    if order is None:
+        raise Refusal("draw_only")
+    if order.quantity < quantity:
+        raise Refusal("limit_reached")
+    return Bought(order, replayed=True)
 
 
 def _check(lines: Sequence[Wanted]) -> None:
@@ -270,7 +295,10 @@ def _not_sold(error: Exception, buyer: int, *, cart: bool = False) -> Refusal:
 def _why_declined(sale: int, line: int | None) -> Refusal:
     """Return why the database declined what the sale cache had allowed."""
     try:
-        return Refusal(sale_cache().refresh(sale).closed() or "paused", sale=line)
+        cached = sale_cache().refresh(sale)
+        if cached.kind == Sale.Kind.DRAW:
+            return Refusal("draw_only", sale=line)
+        return Refusal(cached.closed() or "paused", sale=line)
     except NoSuchSale:
         return Refusal("not_found", sale=line)
     except (OperationalError, InterfaceError):

@@ -73,6 +73,8 @@ VARIABLES = (
     Variable("PGOPTIONS", "", "further settings of database sessions, such as -c lock_timeout=5s"),
     Variable("SHOP_NAME", "Flash sale", "the shop's name"),
     Variable("SHOP_PAGES", "1", "0: the API and the admin only"),
+    Variable("SHOP_DRAWS", "1", "0: no draws; `shop/draws` may be deleted"),
+    Variable("DRAND_URL", "https://api.drand.sh", "beacon of draws by `drand quicknet`"),
     Variable("SHOP_PAYMENTS", "1", "0: orders need no payment, the shop no `PSP_*`"),
     Variable("SHOP_LANGUAGES", "en,zh-hans", "of pages, mails and refusals, the default first"),
     Variable("SHOP_CURRENCY", "CNY", "currency (ISO 4217) of products and sales that name none"),

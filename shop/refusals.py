@@ -64,6 +64,9 @@ PROBLEMS: dict[str, Problem] = {
         409,
         _("The price is higher now than when you looked. Send the new amount to accept it."),
     ),
+    "draw_only": Problem(
+        409, _("This sale is a draw. Enter it instead; the winners may buy when it is over.")
+    ),
     "ended": Problem(410, _("This sale has ended.")),
     # the load
     "rate_limited": Problem(

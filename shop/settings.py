@@ -31,6 +31,8 @@ INSTALLED_APPS = [
     "shop.accounts",
     "shop",
 ]
+if environment.switch("SHOP_DRAWS"):
+    INSTALLED_APPS.append("shop.draws")
 
 AUTH_USER_MODEL = "accounts.User"
 

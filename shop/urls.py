@@ -1,5 +1,6 @@
 """URLs of the shop: the API, the pages, the admin, and what probes ask."""
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.views import (
@@ -11,6 +12,7 @@ from django.contrib.auth.views import (
 from django.shortcuts import redirect
 from django.templatetags.static import static
 from django.urls import include, path
+from django.utils.module_loading import import_string
 from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
@@ -30,6 +32,8 @@ calls = [
 ]
 if settings.PAYMENT_PROVIDER:
     calls.append(path("webhooks/psp", views.receive_webhook))
+if apps.is_installed("shop.draws"):
+    calls += import_string("shop.draws.urls.calls")
 
 
 documentation = [
@@ -57,6 +61,9 @@ pages = [
     path("language/", set_language, name="language"),
     *documentation,
 ]
+
+if apps.is_installed("shop.draws"):
+    pages += import_string("shop.draws.urls.pages")
 
 if settings.PUBLIC_URL:
     # Else a link would be made from the request's `Host`, and could be made to lead elsewhere.

@@ -105,7 +105,9 @@ def _routes(patterns: Iterable[Any], prefix: str = "/") -> Iterator[Route]:
         if isinstance(entry, URLResolver):
             yield from _routes(entry.url_patterns, path)
         elif isinstance(entry, URLPattern) and hasattr(entry.callback, "operation"):
-            yield Route(path, entry.callback, entry.callback.operation)
+            views: dict[str, Any] = entry.callback.methods  # type: ignore[attr-defined]
+            for view in views.values():
+                yield Route(path, view, view.operation)
 
 
 def document() -> Json:
@@ -121,10 +123,7 @@ def document() -> Json:
         "tags": [
             {"name": name, "description": text} for name, text in TAGS.items() if name in used
         ],
-        "paths": {
-            _template(route.path): {route.operation.method.lower(): _operation(route, schemas)}
-            for route in routed
-        },
+        "paths": _paths(routed, schemas),
         "components": {
             "securitySchemes": {"buyer": BUYER},
             "parameters": {"Language": LANGUAGE},
@@ -138,6 +137,14 @@ def document() -> Json:
             "schemas": components,
         },
     }
+
+
+def _paths(routed: Iterable[Route], schemas: Schemas) -> Json:
+    paths: Json = {}
+    for route in routed:
+        methods = paths.setdefault(_template(route.path), {})
+        methods[route.operation.method.lower()] = _operation(route, schemas)
+    return paths
 
 
 def _schemas(operations: Iterable[Operation]) -> tuple[dict[Any, Json], Json]:
@@ -157,7 +164,7 @@ def _schemas(operations: Iterable[Operation]) -> tuple[dict[Any, Json], Json]:
 
 def _types(operation: Operation) -> Iterator[type]:
     yield from (kind for kind in (operation.body, operation.signed_body) if kind)
-    yield from (answer.content for answer in operation.answers.values())
+    yield from (answer.content for answer in operation.answers.values() if answer.content)
 
 
 def _template(path: str) -> str:
@@ -225,11 +232,10 @@ def _header(name: str, required: bool, schema: Json) -> Json:
 
 
 def _good(answer: Answer, schemas: Schemas, max_age: int) -> Json:
-    media_type = JSON_LINES if answer.content is str else "application/json"
-    found: Json = {
-        "description": answer.meaning,
-        "content": {media_type: {"schema": schemas[answer.content]}},
-    }
+    found: Json = {"description": answer.meaning}
+    if answer.content:
+        media_type = JSON_LINES if answer.content is str else "application/json"
+        found["content"] = {media_type: {"schema": schemas[answer.content]}}
     if max_age:
         found["headers"] = {"Cache-Control": {"$ref": "#/components/headers/CacheControl"}}
     if answer.links:

@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 from uuid import UUID
 
 import msgspec
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from inventory.postgresql.effects import forget_effects
 from inventory.postgresql.shares import Share
@@ -52,13 +52,13 @@ class Answer:
     """A good answer.
 
     Attributes:
-        content: type of the document; `str` for JSON lines.
+        content: type of the document; `str` for JSON lines, None for no content.
         meaning: what the status says here.
         links: operations that may follow, each with its path parameter and the member of this
             answer that the parameter is taken from.
     """
 
-    content: type
+    content: type | None
     meaning: str
     links: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -87,7 +87,7 @@ class Operation:
             0: none may.
     """
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "POST", "DELETE"]
     tag: str
     answers: Mapping[int, Answer]
     problems: tuple[str, ...] = ()
@@ -107,9 +107,7 @@ class Operation:
 
         def call(request: HttpRequest, **ids: int) -> Reply | HttpResponseBase:
             if request.method != self.method:
-                reply = problem(request, "method_not_allowed")
-                reply.headers.append(("Allow", self.method))
-                return reply
+                return _not_allowed(request, self.method)
             try:
                 if ids and max(ids.values()) > MAX_ID:
                     raise Refusal("not_found")
@@ -131,15 +129,7 @@ class Operation:
                 log.exception("failed: %s %s", self.method, request.path)
                 return problem(request, "internal_error")
 
-        @wraps(function)
-        def view(request: HttpRequest, **ids: int) -> HttpResponseBase:
-            reply = call(request, **ids)
-            return reply.response() if isinstance(reply, Reply) else reply
-
-        view.call = call  # type: ignore[attr-defined]
-        view.operation = self  # type: ignore[attr-defined]
-        view.csrf_exempt = True  # type: ignore[attr-defined]  # Django's decorator adds a call
-        return view
+        return _view(wraps(function), call, self, {})
 
     @property
     def only_reads(self) -> bool:
@@ -171,6 +161,54 @@ class Operation:
         if self.query:
             arguments["query"] = _query_of(request, self.query)
         return arguments
+
+
+def _view(
+    named: Callable[[Any], Any],
+    call: Callable[..., Reply | HttpResponseBase],
+    operation: Operation,
+    methods: Mapping[str, Callable[..., HttpResponseBase]],
+) -> Callable[..., HttpResponseBase]:
+    @named
+    def view(request: HttpRequest, **ids: int) -> HttpResponseBase:
+        reply = call(request, **ids)
+        return reply.response() if isinstance(reply, Reply) else reply
+
+    view.call = call
+    view.operation = operation
+    view.methods = methods or {operation.method: view}
+    view.csrf_exempt = True  # Django's decorator adds a call
+    return cast(Callable[..., HttpResponseBase], view)
+
+
+def by_method(*views: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """Make one view of operations that have the same path and different methods.
+
+    They use the share of the first one.
+    """
+    methods = {view.operation.method: view for view in views}  # type: ignore[attr-defined]
+
+    def call(request: HttpRequest, **ids: int) -> Reply | HttpResponseBase:
+        view = methods.get(request.method or "")
+        if view is None:
+            return _not_allowed(request, ", ".join(methods))
+        reply: Reply | HttpResponseBase = view.call(request, **ids)  # type: ignore[attr-defined]
+        return reply
+
+    return _view(wraps(views[0]), call, views[0].operation, methods)  # type: ignore[attr-defined]
+
+
+def _not_allowed(request: HttpRequest, allowed: str) -> Reply:
+    reply = problem(request, "method_not_allowed")
+    reply.headers.append(("Allow", allowed))
+    return reply
+
+
+def no_content() -> HttpResponse:
+    """Return an answer of 204, which has neither a body nor a type."""
+    response = HttpResponse(status=204)
+    del response.headers["Content-Type"]
+    return response
 
 
 def buyer_of(request: HttpRequest) -> int:

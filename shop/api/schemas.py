@@ -12,6 +12,7 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from inventory.selling.cart import MAX_LINES
+from shop.catalogue.models import Sale as SaleModel
 from shop.checkout import MAX_UNITS
 from shop.money import Money
 from shop.orders import details
@@ -147,6 +148,13 @@ class Sale(Document):
 
     id: Id
     item: Annotated[Id, Meta(description="What the stock is counted for.")]
+    kind: Annotated[
+        str,
+        Meta(
+            description="Who gets the units: the first who come, or the winners of a draw.",
+            extra_json_schema={"enum": [*SaleModel.Kind.values]},
+        ),
+    ]
     price: Annotated[Money, Meta(description="Of one unit.")]
     limit: Annotated[int, Meta(ge=1, description="Units that a buyer may have.")]
     starts_at: Moment

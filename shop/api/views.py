@@ -56,6 +56,7 @@ buys = partial(
         "not_started",
         "paused",
         "ended",
+        "draw_only",
         "sold_out",
         "limit_reached",
         "price_changed",
@@ -118,6 +119,7 @@ def show_sale(request: HttpRequest, sale: int) -> Result:
     return 200, schemas.Sale(
         id=sale,
         item=cached.item,
+        kind=cached.kind,
         price=Money(cached.price, cached.currency),
         limit=cached.limit,
         starts_at=cached.starts_at,

@@ -32,7 +32,7 @@ result_backend_thread_safe = True
 # --- Tasks --------------------------------------------------------------------------------------
 # Each task with its queue and the seconds between its sweeps. The sweeps make follow-up certain;
 # notifications (shop/background/notify.py) make it fast.
-TASKS = (
+TASKS: tuple[tuple[str, str, float], ...] = (
     ("shop.expire_due", "expiry", 1.0),
     ("shop.expire_orders", "expiry", 5.0),
     ("shop.settle_payments", "payments", 2.0),
@@ -41,6 +41,8 @@ TASKS = (
     ("shop.audit", "books", 120.0),
     ("shop.clean_up", "books", 86_400.0),
 )
+if environment.switch("SHOP_DRAWS"):
+    TASKS += (("shop.run_draws", "followup", 2.0),)
 # One queue per urgency, so that each may have its own workers: unpaid units that other buyers wait
 # for; money, which needs the provider; the follow-up of orders; mails, because a mail server may
 # hang; and the audit, which reads everything.

@@ -93,6 +93,12 @@ def local_texts(product: str) -> tuple[str, ...]:
 class Sale(models.Model):
     """A product on sale: price, window and limit per buyer."""
 
+    class Kind(models.TextChoices):
+        """How its units find their buyers."""
+
+        FIRST_COME = "first_come", "first come, first served"
+        DRAW = "draw", "draw among those who enter"
+
     product = models.ForeignKey(Product, on_delete=models.PROTECT)
     item = models.ForeignKey(Item, on_delete=models.PROTECT)
     price = models.BigIntegerField(
@@ -101,6 +107,9 @@ class Sale(models.Model):
     currency = models.CharField(max_length=3, default=default_currency, validators=[check_currency])
     limit = models.PositiveIntegerField(
         default=1, validators=[MinValueValidator(1)], help_text="units a buyer may have"
+    )
+    kind = models.CharField(
+        max_length=10, choices=Kind.choices, default=Kind.FIRST_COME, db_default=Kind.FIRST_COME
     )
     starts_at = models.DateTimeField(db_default=Now())
     ends_at = models.DateTimeField()

@@ -37,11 +37,11 @@ MAX_WAIT = 5.0
 
 FIELDS = (
     *("now", "pk", "item_id", "price", "currency", "limit", "starts_at", "ends_at"),
-    *("paused", "hold", "item__available", "held"),
+    *("paused", "hold", "kind", "item__available", "held"),
 )
 
 READ = """
-SELECT now(), id, item_id, price, currency, "limit", starts_at, ends_at, paused, hold
+SELECT now(), id, item_id, price, currency, "limit", starts_at, ends_at, paused, hold, kind
 FROM shop_sale WHERE id = ANY(%s)
 """
 
@@ -76,6 +76,7 @@ class CachedSale:
     ends_at: datetime
     paused: bool
     hold: timedelta
+    kind: str
     clock: datetime
 
     def now(self) -> datetime:

@@ -8,6 +8,7 @@ from shop.orders.creation import (
     PriceChanged,
     open_cart,
     open_orders,
+    open_won_orders,
 )
 from shop.orders.parts import Part
 from shop.orders.transitions import WrongState, fulfil, topic
@@ -25,6 +26,7 @@ __all__ = [
     "fulfil",
     "open_cart",
     "open_orders",
+    "open_won_orders",
     "split_on_error",
     "topic",
 ]

@@ -38,9 +38,10 @@ DEFAULTS = complete({})
 """What an order gets where the buyer states nothing."""
 
 # The sale's row decides again, in the transaction and by the database's clock: price, window and
-# pause are current, whatever a web process has cached. The order's id is drawn before the insert,
-# because the line in the same statement needs it. An amount that no column could hold is -1: the
-# purchase is refused, so that it is not kept.
+# pause are current, whatever a web process has cached. In a draw, only winners get orders, when the
+# window is over. The order's id is drawn before the insert, because the line in the same statement
+# needs it. An amount that no column could hold is -1: the purchase is refused, so that it is not
+# kept.
 OPEN_ORDERS = Statement(
     """
 WITH opening AS (
@@ -53,7 +54,9 @@ WITH opening AS (
         reservation bigint, sale bigint, buyer bigint, quantity int, hold float8, details json
     )) WITH ORDINALITY AS granted
     JOIN shop_sale AS sale ON sale.id = granted.sale
-     AND sale.starts_at <= now() AND now() < sale.ends_at AND NOT sale.paused
+     AND NOT sale.paused
+     AND CASE WHEN %(won)s THEN sale.kind = 'draw'
+              ELSE sale.kind = 'first_come' AND sale.starts_at <= now() AND now() < sale.ends_at END
     ORDER BY position
 ), orders AS (
     {order}
@@ -129,6 +132,15 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
         Declined: some of the sales are not open.
         PurchasesRefused: some would cost more than their buyers expect, or than can be counted.
     """
+    return _open(granted, won=False)
+
+
+def open_won_orders(granted: Sequence[Granted]) -> list[Opened]:
+    """Open an order per reservation as `open_orders` does, for winners of draws that are over."""
+    return _open(granted, won=True)
+
+
+def _open(granted: Sequence[Granted], *, won: bool) -> list[Opened]:
     rows: list[dict[str, Any]] = [
         {
             "reservation": grant.reservation,
@@ -142,7 +154,7 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
         for each in (grant.purchase,)
     ]
     with connection.wrap_database_errors:
-        found = OPEN_ORDERS.send(rows, {"parent": hooks.parent() or None}).fetchone()
+        found = OPEN_ORDERS.send(rows, {"parent": hooks.parent() or None, "won": won}).fetchone()
     assert found is not None
     ids, reservations, amounts, currencies, now = found
     values = zip(ids or (), amounts or (), currencies or (), strict=True)
@@ -208,6 +220,7 @@ def open_cart(granted: Sequence[Granted]) -> list[int]:
         starts_at__lte=TransactionNow(),
         ends_at__gt=TransactionNow(),
         paused=False,
+        kind=Sale.Kind.FIRST_COME,
     ).in_bulk()
     if closed := {purchase.scope for purchase in purchases} - sales.keys():
         raise Declined(closed)

@@ -18,6 +18,7 @@ from django.db import connection
 from kombu import Queue
 from redis import Redis
 
+import shop.draws.tasks  # noqa: F401  # registers it, as the worker does
 from inventory.hooks import hooks
 from inventory.metrics import metrics
 from inventory.redis import client as redis

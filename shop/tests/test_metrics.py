@@ -177,7 +177,7 @@ def test_every_metric_that_is_counted_is_declared() -> None:
         for path in package.rglob("*.py")
         if "tests" not in path.parts
         for name in calls.findall(path.read_text())
-        for prefix in ("", "order_")
+        for prefix in ("", "order_", "draw_")
     }
     assert used == set(metrics.declared)
 

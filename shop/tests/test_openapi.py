@@ -14,7 +14,7 @@ from shop.tests.openapi import METHODS, document, operations, refused, resolve
 
 def problem_codes(operation):
     for answer in operation["responses"].values():
-        content = resolve(answer)["content"]
+        content = resolve(answer).get("content", {})
         for part in content.get("application/problem+json", {"schema": {}})["schema"].get(
             "allOf", []
         ):
@@ -63,7 +63,7 @@ def test_the_api_has_the_documented_methods_only(client, db):
         for method in set(METHODS) - documented:
             answer = getattr(client, method)(re.sub(r"{\w+}", "1", path))
             refused(answer, 405, "method_not_allowed")
-            assert {answer.headers["Allow"].lower()} == documented
+            assert set(answer.headers["Allow"].lower().split(", ")) == documented
 
 
 def test_every_problem_code_is_documented_and_no_other():

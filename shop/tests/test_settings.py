@@ -136,7 +136,7 @@ TAKEN = {
     *("REDIS_URL", "CELERY_BROKER_URL", "PSP_KEY", "PUBLIC_URL", "SHOP_BIND", "PGOPTIONS"),
     *("SHOP_NAME", "ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "METRICS_FOLDER", "SENTRY_DSN"),
     *("EMAIL_HOST", "EMAIL_HOST_USER", "EMAIL_HOST_PASSWORD", "DEFAULT_FROM_EMAIL"),
-    *("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"),
+    *("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "DRAND_URL"),
 }
 """Variables of which any text is taken as it is; nonsense in others keeps production from starting,
 which names the variable."""
