@@ -32,6 +32,8 @@ urlpatterns = [
     path("room/token", views.token, name="room-token"),
     path("duel/", views.duel, name="duel"),
     path("stage/", pages.stage, name="stage"),
+    path("stage/sign-in/", pages.sign_in_as, name="stage-sign-in"),
+    path("stage/again/", pages.show_again, name="stage-again"),
     path("", include("shop.urls")),
 ]
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from django.conf import settings
+from django.db.models.functions import Now
 from django.utils.translation import gettext_noop
 
 from lab.strategies.choice import open_sale
@@ -111,6 +112,7 @@ CATALOGUE = (
         price=59_900,
         stock=50,
         starts_in=SOON,
+        lasts=SOON,
         renewed="when_begun",
     ),
     Entry(
@@ -178,6 +180,8 @@ def _sale_of(entry: Entry) -> Sale:
     latest = Sale.objects.filter(product=product, listed=True).order_by("-starts_at").first()
     if latest is not None and not _to_be_renewed(entry, latest, database_time()):
         return latest
+    # The front shows the seeded shop: one sale of each product, and of the watch the next one too.
+    Sale.objects.filter(product=product, listed=True, ends_at__lte=Now()).update(listed=False)
     sale = open_sale(
         stock=entry.stock,
         price=entry.price,

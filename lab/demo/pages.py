@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import redirect_to_login
 from django.http import (
     FileResponse,
     Http404,
@@ -18,14 +19,17 @@ from django.http import (
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.clickjacking import xframe_options_sameorigin
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 from django.views.static import serve
 
 from inventory.models import OutboxMessage
 from lab.demo.data import LOGINS
+from lab.demo.show import ADMIN, RoomFailed, find_login, show_steps, sign_in, start_again
 from shop import environment
 from shop.catalogue.models import Sale
 from shop.mails.rendering import Kind, message
@@ -112,12 +116,56 @@ def scenes() -> list[Scene]:
 
 
 @require_safe
+@never_cache
 def stage(request: HttpRequest) -> HttpResponse:
-    """Show the parts of the demo, its accounts, load tests' sales, and a show of ten minutes."""
-    found = scenes()
-    context: dict[str, Any] = {scene.picture: scene.url for scene in found}
-    context |= {"scenes": found, "logins": LOGINS, "unlisted": unlisted()}
+    """Show the show of ten minutes, the accounts, the parts of the demo, and load tests' sales.
+
+    With `?next=`, it asks whom to sign in as, for a page that needs another account.
+    """
+    onward = request.GET.get("next", "")
+    context = {
+        "scenes": scenes(),
+        "steps": list(enumerate(show_steps(), start=1)),
+        "logins": LOGINS,
+        "unlisted": unlisted(),
+        "next": onward if _is_ours(request, onward) else "",
+    }
     return render(request, "lab/stage.html", context)
+
+
+def _is_ours(request: HttpRequest, url: str) -> bool:
+    """Whether an address is a page of this shop, so that it may be gone to."""
+    return url_has_allowed_host_and_scheme(
+        url, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+
+
+@require_POST
+def sign_in_as(request: HttpRequest) -> HttpResponse:
+    """Sign in as one of the demo's accounts, and go on to `next`."""
+    who = find_login(request.POST.get("who", ""))
+    if who is None:
+        raise Http404
+    onward = request.POST.get("next", "")
+    if not _is_ours(request, onward):
+        onward = reverse("stage")
+    if not sign_in(request, who):
+        return redirect_to_login(onward)
+    return HttpResponseRedirect(onward)
+
+
+@require_POST
+def show_again(request: HttpRequest) -> HttpResponse:
+    """Start the show again, as the administrator."""
+    if not sign_in(request, ADMIN):
+        return redirect_to_login(reverse("stage"))
+    try:
+        start_again(request.user)
+        messages.success(request, gettext("The show can start again."))
+    except RoomFailed as error:
+        problem = gettext("The control room could not start again: %(why)s")
+        messages.error(request, problem % {"why": error})
+    return HttpResponseRedirect(reverse("stage"))
 
 
 def unlisted() -> list[Offer]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
@@ -74,6 +75,7 @@ class Actions:
             "heal": faults.heal,
             "provider": self._behave,
             "duel": self._duel,
+            "again": self._start_again,
         }
         if acts.keys() != PERMISSIONS.keys():
             raise ValueError("each action has a permission in lab/room/permissions.py")
@@ -157,6 +159,14 @@ class Actions:
         misbehave(settings.PSP_URL, **PROVIDER[behaviour])
         self._room.show("provider", behaviour)
         self._room.timeline.add("provider", behaviour=behaviour)
+
+    def _start_again(self) -> None:
+        """Empty the room for another show: no fault, no buyers, no result, no events."""
+        self._faults.task.stop()
+        self._rush.task.stop()
+        with suppress(StackError):  # a provider that does not run does not misbehave either
+            misbehave(settings.PSP_URL)
+        self._room.empty()
 
     def _duel(self, strategies: Two, buyers: Buyers = 500, stock: Units = 100) -> None:
         if unknown := set(strategies) - set(CLASSES):

@@ -15,11 +15,13 @@ import sys
 import time
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from inventory.models import Item
 from lab import environment
+from lab.bench.report import machine
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
@@ -34,11 +36,15 @@ SIDES = ("first", "second")
 """A duel's sides, and their folders in its own."""
 
 
+Count = Callable[[], dict[str, int]]
+"""Returns how many units are taken, and of how many."""
+
+
 def fight(
     plans: list[RunPlan],
     testbed: Testbed,
     folder: Path,
-    watch: Callable[[int], Callable[[Progress], None]],
+    watch: Callable[[int, Count], Callable[[Progress], None]],
 ) -> list[Result]:
     """Run one side after the other; write the recording of both, and return their results.
 
@@ -46,7 +52,8 @@ def fight(
         plans: of the sides.
         testbed: the shop.
         folder: for the recording, and a folder of each side with its history and report.
-        watch: called with the side's number; returns what is told its progress.
+        watch: called with the side's number, and with what counts its units while it sells;
+            returns what is told its progress.
 
     Raises:
         LoadFailed, StackError: a side could not be run.
@@ -55,7 +62,10 @@ def fight(
     for number, (plan, name) in enumerate(zip(plans, SIDES, strict=True)):
         files = RunFiles(folder / name)
         files.path.mkdir()
-        proof = Proof(plan, testbed, files.path, watch(number), files.report)
+        running: list[Proof] = []
+        tell = watch(number, partial(_count, running))
+        proof = Proof(plan, testbed, files.path, tell, files.report)
+        running.append(proof)
         proof.run()
         results.append(proof.result)
         replay = replay_of(files, proof.result.sale, plan.strategy)
@@ -63,6 +73,8 @@ def fight(
     first = plans[0]
     document = {
         "recorded": time.strftime("%Y-%m-%d"),
+        "machine": described(),
+        "command": command(plans),
         "buyers": first.buyers,
         "units": first.stock,
         "seed": first.seed,
@@ -71,6 +83,26 @@ def fight(
     text = json.dumps(document, separators=(",", ":"))
     (folder / RECORDING).write_text(text, encoding="utf-8")
     return results
+
+
+def _count(running: list[Proof]) -> dict[str, int]:
+    """Return how many units of a side's sale are taken; nothing before it is open."""
+    sale = int(running[0].plan.sale or 0)
+    found = Sale.objects.select_related("item").filter(pk=sale).first() if sale else None
+    return {"taken": found.item.reserved, "units": found.item.total} if found else {}
+
+
+def described() -> str:
+    """Return the machine in a few words."""
+    found = machine()
+    return f"{found['cores']} cores, {found['memory_gb']} GB, Python {found['python']}"
+
+
+def command(plans: list[RunPlan]) -> str:
+    """Return the command that repeats a duel."""
+    first, second = plans
+    options = f"--first {first.strategy} --second {second.strategy} --buyers {first.buyers}"
+    return f'make duel ARGS="{options} --stock {first.stock} --seed {first.seed}"'
 
 
 def outcome(result: Result) -> dict[str, Any]:
@@ -123,7 +155,7 @@ RECORDING = "duel.json"
 """A duel's file in its folder, which the page plays; `lab/room/duel.py` writes it."""
 
 SHIPPED = Path(__file__).parent / "shipped" / RECORDING
-"""A recording of `make duel ARGS="--seed 7"`, so that the first show need not wait."""
+"""A recording, so that the first show need not wait; it says itself how it was made."""
 
 REPORT = re.compile(r"(\d{1,9})/(first|second)")
 

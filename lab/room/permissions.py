@@ -12,6 +12,7 @@ PERMISSIONS = {
     "rush": SEND_BUYERS,
     "stop": SEND_BUYERS,
     "duel": SEND_BUYERS,
+    "again": SEND_BUYERS,
     "restock": "inventory.change_item",
     "pause": "shop.change_sale",
     "strategy": "lab.change_salestrategy",

@@ -57,6 +57,11 @@ class Timeline:
                 {"id": self._last, "at": time.time(), "code": code, "values": values}
             )
 
+    def clear(self) -> None:
+        """Forget the events; the next one goes on counting."""
+        with self._lock:
+            self._events.clear()
+
     def since(self, last: int) -> list[dict[str, Any]]:
         """Return the events after the one with the id `last`, oldest first."""
         with self._lock:
@@ -248,6 +253,15 @@ class Room:
             # A new one, because a frame may be reading the old one.
             others = {key: value for key, value in self._state.items() if key != name}
             self._state = others if what is None else {**others, name: what}
+
+    def empty(self) -> None:
+        """Forget what was shown and what has happened; follow the newest sale."""
+        self.chosen = None
+        for name in ("card", "fault_over", "provider"):
+            self.show(name, None)
+        self.timeline.clear()
+        with self._changed:
+            self._history.clear()
 
     def show_fault(self, fault: dict[str, Any]) -> None:
         """Show a fault, and from now on what web processes count while it acts."""

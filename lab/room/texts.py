@@ -216,8 +216,10 @@ TEXTS: dict[str, dict[str, Promise | str]] = {
         "asking again": _("asking some buyers again"),
         "judging": _("being judged"),
         "waiting": _("waits"),
+        "reading the books": _("reading the books"),
+        "taken": _("%(taken)s of %(units)s taken"),
         "recorded": _(
-            "Recorded on %(recorded)s: %(buyers)s buyers, %(units)s units, seed %(seed)s"
+            "%(buyers)s buyers, %(units)s units. Recorded on %(recorded)s, %(machine)s: %(command)s"
         ),
         "within": _("%(orders)s orders within %(ms)s ms"),
     },

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+import urllib3
 from django.contrib.auth import authenticate
 from django.contrib.staticfiles import finders
 from django.core.cache import cache
@@ -18,8 +19,9 @@ from django.test import Client
 from django.urls import resolve, reverse
 
 from inventory.audit import audit
-from lab.demo import pages
+from lab.demo import pages, show
 from lab.demo.data import CATALOGUE, LOGINS, create_logins
+from shop.accounts.models import User
 from shop.background.follow_up import follow_up
 from shop.catalogue.models import Product, Sale
 from shop.operating import headers
@@ -76,6 +78,81 @@ def test_the_accounts_that_it_names_may_sign_in(client: Client):
         user = authenticate(username=login.username, password=login.password)
         assert user is not None
         assert user.is_superuser == (login.role == "admin")
+
+
+def signed_in(client: Client) -> str:
+    return str(client.get("/stage/").wsgi_request.user.get_username())
+
+
+def test_stage_signs_in_as_an_account_and_goes_on():
+    create_logins()
+    client = Client()
+    for who in ("admin", "buyer"):
+        answer = client.post("/stage/sign-in/", {"who": who, "next": "/room/"})
+        assert (answer["Location"], signed_in(client)) == ("/room/", who)
+
+
+def test_stage_signs_in_as_nobody_else_and_leads_nowhere_else():
+    create_logins()
+    User.objects.create_superuser("owner", password="demo-admin")
+    client = Client()
+    assert client.post("/stage/sign-in/", {"who": "owner", "next": "/"}).status_code == 404
+    answer = client.post("/stage/sign-in/", {"who": "buyer", "next": "https://elsewhere.example/"})
+    assert answer["Location"] == "/stage/"
+    assert "data-whom" not in client.get("/stage/?next=//elsewhere.example/").text
+    admin = User.objects.get(username="admin")
+    admin.set_password("another-one")
+    admin.save()
+    answer = client.post("/stage/sign-in/", {"who": "admin", "next": "/room/"})
+    assert (answer["Location"], signed_in(client)) == ("/sign-in/?next=/room/", "buyer")
+
+
+def test_steps_of_the_show_are_pages_that_their_person_may_open():
+    seed()
+    create_logins()
+    client = Client()
+    for step in show.show_steps():
+        if step.who is None:
+            continue
+        client.post("/stage/sign-in/", {"who": step.who.username, "next": step.url})
+        assert client.get(step.url).status_code == 200, step.url
+
+
+def test_show_starts_again_with_the_seeded_front_and_an_empty_room(monkeypatch):
+    seed()
+    create_logins()
+    phone = offer("classic-phone").sale
+    left = a_sale(listed=True)
+    told = []
+
+    def answer_ok(method: str, url: str, **more: object) -> urllib3.HTTPResponse:
+        told.append(url)
+        return urllib3.HTTPResponse(b"{}", status=200)
+
+    monkeypatch.setattr(show.urllib3, "request", answer_ok)
+    client = Client()
+    assert client.post("/stage/again/")["Location"] == "/stage/"
+    assert told == ["http://127.0.0.1:8091/actions/again"]
+    listed = Sale.objects.filter(listed=True)
+    assert sorted(listed.values_list("product__slug", flat=True)) == sorted(
+        entry.slug for entry in CATALOGUE
+    )
+    assert not listed.filter(pk__in=[phone.pk, left.pk]).exists()
+    assert offer("classic-phone").sale.item.available == 10
+
+
+def test_show_that_cannot_start_again_says_why(monkeypatch):
+    seed()
+    create_logins()
+
+    def refuse(*args: object, **more: object) -> urllib3.HTTPResponse:
+        return urllib3.HTTPResponse(b'{"detail": "Redis does not come back"}', status=409)
+
+    monkeypatch.setattr(show.urllib3, "request", refuse)
+    client = Client()
+    client.post("/stage/again/")
+    assert "Redis does not come back" in client.get("/stage/").text
+    assert Sale.objects.filter(listed=True).count() == len(CATALOGUE)
 
 
 def test_what_does_not_run_has_no_link_and_says_why(
@@ -199,6 +276,15 @@ def test_a_sale_that_has_opened_is_followed_by_one_that_opens_in_a_few_minutes()
     assert again.status == "not_started"
     assert again.sale.item.available == 50
     assert Sale.objects.filter(product__slug="watch").count() == 2
+
+
+def test_the_front_keeps_no_sale_that_is_over_beside_its_successor():
+    seed()
+    Sale.objects.filter(product__slug="watch").update(
+        starts_at="2020-01-01T00:00Z", ends_at="2020-01-02T00:00Z"
+    )
+    seed()
+    assert Sale.objects.filter(product__slug="watch", listed=True).count() == 1
 
 
 def test_a_sale_that_is_over_is_opened_anew():

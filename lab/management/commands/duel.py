@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import time
 from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
@@ -20,13 +21,15 @@ from lab.proof.load import LoadFailed
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.show import Lines
-from lab.room.duel import SIDES, fight, outcome
+from lab.room.duel import SIDES, Count, fight, outcome
+from lab.room.views import DUEL_BUYERS, DUEL_UNITS, UNSAFE
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.checker import EXIT_CODES
 from loadtest.files import RunFiles, Runs
 from loadtest.steps import RunPlan
 
-UNSAFE = "naive"
+COUNTED = 1.0
+"""Seconds between two counts of the units that are taken."""
 
 
 class Command(BaseCommand):
@@ -40,8 +43,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
         parser.add_argument("--first", choices=list(CLASSES), default=UNSAFE)
         parser.add_argument("--second", choices=list(CLASSES), default=DEFAULT)
-        parser.add_argument("--buyers", type=at_least_one, default=500, help="of each side (500)")
-        parser.add_argument("--stock", type=at_least_one, default=100, help="units each (100)")
+        parser.add_argument("--buyers", type=at_least_one, default=DUEL_BUYERS, help="of each side")
+        parser.add_argument("--stock", type=at_least_one, default=DUEL_UNITS, help="units each")
         parser.add_argument("--seed", type=int, default=0, help="repeats a duel; 0 draws one")
         parser.add_argument(
             "--folder", type=Path, help="keep the last duels here, with their reports"
@@ -63,9 +66,9 @@ class Command(BaseCommand):
         if options["lines"]:
             _say(run=run.number)
 
-        def watch(number: int) -> Callable[[Progress], None]:
+        def watch(number: int, count: Count) -> Callable[[Progress], None]:
             if options["lines"]:
-                return _Phases(number)
+                return _Phases(number, count)
             return Lines(console, sides[number], sides[number].strategy)
 
         try:
@@ -82,15 +85,21 @@ class Command(BaseCommand):
 
 
 class _Phases:
-    """Writes a side's phases as JSON lines."""
+    """Writes a side's phases and the units that are taken as JSON lines."""
 
-    def __init__(self, side: int) -> None:
-        self._side, self._phase = side, ""
+    def __init__(self, side: int, count: Count) -> None:
+        self._side, self._count = side, count
+        self._told: dict[str, object] = {}
+        self._next = 0.0
 
     def __call__(self, now: Progress) -> None:
-        if now.phase != self._phase:
-            self._phase = now.phase
-            _say(side=self._side, phase=now.phase)
+        if now.phase == self._told.get("phase") and time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + COUNTED
+        found = {"side": self._side, "phase": now.phase, **self._count()}
+        if found != self._told:
+            self._told = found
+            _say(**found)
 
 
 def _say(**what: Any) -> None:

@@ -33,9 +33,10 @@ async function open() {
   const answer = await fetchFile("duel");
   if (!answer) return;
   const duel = await answer.json();
-  const { recorded, buyers, units, seed } = duel;
-  const values = { recorded, seed, buyers: number.format(buyers), units: number.format(units) };
+  const { recorded, buyers, units, machine, command } = duel;
+  const values = { recorded, machine, command, buyers: number.format(buyers), units: number.format(units) };
   find("recorded").textContent = format(texts.states.recorded, values);
+  find("recorded").title = format(texts.states.recorded, values);
   for (const side of sides) side.element.hidden = false;
   try {
     player.open(...duel.sides.map(({ replay }) => JSON.stringify(replay)));
@@ -46,13 +47,17 @@ async function open() {
   duel.sides.forEach((told, index) => showEnd(sides[index], told));
 }
 
+function progress({ strategy, phase = "waiting", taken, units }) {
+  const told = `${strategy}: ${texts.states[phase] ?? phase}`;
+  return units ? `${told}, ${format(texts.states.taken, { taken: number.format(taken), units: number.format(units) })}` : told;
+}
+
 // While a new one is being recorded, the last one stays.
 function show({ duel }) {
   find("start").disabled = Boolean(duel?.going);
   find("going").hidden = !duel?.going;
   if (duel?.going) {
-    const phase = ({ phase, outcome }) => (outcome ? "" : texts.states[phase ?? "waiting"] ?? phase);
-    say(find("going"), duel.sides.map((side) => `${side.strategy}: ${phase(side)}`).join(" · "));
+    say(find("going"), duel.sides.map(progress).join(" · "));
     ({ run } = duel);
     return;
   }

@@ -58,16 +58,19 @@ class Replay {
     return this.words[this[name][call]] ?? "";
   }
 
-  // The calls that promised units: the first good answer about each order.
+  // The calls that promised units, the first good answer about each order; `repeats` are the others:
+  // a buyer who asks again under the same key is told the same order again.
   takers() {
     const orders = new Set();
-    const calls = this.events.filter(({ kind }) => kind === "answered").map(({ call }) => call);
-    return new Set(calls.filter((call) => {
+    this.repeats = new Set();
+    const takes = new Set();
+    for (const { kind, call } of this.events) {
+      if (kind !== "answered" || this.word("op", call) !== "order" || this.outcome[call] !== ACCEPTED) continue;
       const order = this.order[call];
-      if (this.word("op", call) !== "order" || this.outcome[call] !== ACCEPTED || orders.has(order)) return false;
+      (orders.has(order) ? this.repeats : takes).add(call);
       orders.add(order);
-      return true;
-    }));
+    }
+    return takes;
   }
 
   // Where a request is at a moment: not yet sent, under way, or answered.

@@ -95,7 +95,7 @@ class ReplayPicture {
   draw(at, still) {
     const { context } = this;
     if (!context) return null;
-    const counts = { sent: 0, answered: [0, 0, 0], units: 0 };
+    const counts = { sent: 0, answered: [0, 0, 0], units: 0, repeated: 0 };
     context.clearRect(0, 0, this.size.width, this.size.height);
     const dots = this.move(at, still, counts);
     this.text(this.words.sent, 4, this.font * 1.2, this.font, "text", this.shop.x - 12, 600);
@@ -114,6 +114,7 @@ class ReplayPicture {
       if (state === "answered") {
         counts.answered[replay.outcome[call]] += 1;
         if (replay.takes.has(call)) counts.units += replay.quantity[call];
+        else if (replay.repeats.has(call)) counts.repeated += 1;
       }
       if (state !== "sent") {
         this.x[call] = NaN;

@@ -5,8 +5,11 @@
 //   player.open(one, other);  // throws ReplayError
 //   player.showMark("P1");    // goes to the first violation of a property
 
-const SPEEDS = [1000, 300, 100, 30, 10, 3, 1, 0.25]; // times slower than it was
-const SLOW = 100;
+const SHOW = 0; // not a speed: the whole run in half a minute, slowly around the first violation
+const SPEEDS = [1000, 300, 100, 30, 10, 3, 1, 0.25, SHOW]; // times slower than it was
+const LENGTH = 26_000_000; // microseconds that a show takes, without the slow part
+const AROUND = 0.004; // of the run, before and after the violation
+const SLOWLY = 20; // times slower there: four seconds
 const IDLE = 400; // ms that nothing may happen on the screen before the player goes on to the next event
 
 class ReplayPlayer {
@@ -15,7 +18,7 @@ class ReplayPlayer {
     this.words = replayWords();
     this.still = matchMedia("(prefers-reduced-motion: reduce)");
     this.at = 0;
-    this.speed = SLOW;
+    this.speed = SHOW;
     this.playing = false;
     root.classList.add("replay");
     root.hidden = true;
@@ -49,8 +52,9 @@ class ReplayPlayer {
     const label = make(this.controls, "label", {}, `${this.words.speed} `);
     this.select = make(label, "select");
     for (const slower of SPEEDS) {
-      const text = slower === 1 ? this.words.real : slower > 1 ? `1/${slower}` : `${1 / slower}×`;
-      this.select.add(new Option(text, slower, slower === SLOW, slower === SLOW));
+      const named = { [SHOW]: this.words.show, 1: this.words.real };
+      const text = named[slower] ?? (slower > 1 ? `1/${slower}` : `${1 / slower}×`);
+      this.select.add(new Option(text, slower, slower === SHOW, slower === SHOW));
     }
     this.select.addEventListener("change", () => { this.speed = Number(this.select.value); });
   }
@@ -101,8 +105,12 @@ class ReplayPlayer {
 
   stopAt(mark) {
     this.play(false);
-    mark.view.shown = mark; // several may be at one moment
+    this.tell(mark);
     this.go(mark.at);
+  }
+
+  tell(mark) {
+    mark.view.shown = mark; // several may be at one moment
     this.say(fillIn(this.words.broken, mark.property, mark.name, mark.text));
   }
 
@@ -138,20 +146,34 @@ class ReplayPlayer {
     requestAnimationFrame((now) => this.tick(now));
   }
 
+  // How many times slower than it was, at this moment of the run.
+  slower() {
+    if (this.speed !== SHOW) return this.speed;
+    const [first] = this.marks;
+    const near = first && Math.abs(this.at - first.at) < AROUND * this.end;
+    return (LENGTH / this.end) * (near ? SLOWLY : 1);
+  }
+
   tick(now) {
     if (!this.playing) return;
     const passed = Math.min(100, now - this.before);
     this.before = now;
-    let at = this.at + (passed * 1000) / this.speed;
+    const slower = this.slower();
+    let at = this.at + (passed * 1000) / slower;
     const next = this.events[this.countEvents(this.at)];
     const idle = this.views.every(({ way }) => !way);
-    if (next && idle && ((next.at - at) * this.speed) / 1000 > IDLE) at = next.at;
-    // A violation stops the player, so that nobody misses it.
+    if (next && idle && ((next.at - at) * slower) / 1000 > IDLE) at = next.at;
+    // No frame jumps over the slow part.
+    const [first] = this.marks;
+    const begin = first && first.at - AROUND * this.end + 1;
+    if (this.speed === SHOW && first && this.at < begin && at > begin) at = begin;
     const mark = this.marks.find((each) => each.at > this.at && each.at <= at);
-    if (mark) {
+    // A violation stops the player, so that nobody misses it; a show only goes on slowly.
+    if (mark && this.speed !== SHOW) {
       this.stopAt(mark);
       return;
     }
+    if (mark) this.tell(mark);
     this.go(at, this.still.matches);
     if (this.at >= this.end) this.play(false);
     else requestAnimationFrame((later) => this.tick(later));

@@ -16,7 +16,7 @@ class ReplayView {
     root.classList.add("replay-view");
     this.note = make(root, "p", { class: "replay-note" });
     const figures = make(root, "div", { class: "replay-figures" });
-    const names = ["way", "accepted", "refused", "unknown", "oversold"];
+    const names = ["way", "sold", "repeated", "refused", "unknown", "oversold"];
     this.figure = Object.fromEntries(names.map((name) => {
       const box = make(figures, "div", { "data-figure": name });
       const value = make(box, "b");
@@ -55,10 +55,10 @@ class ReplayView {
     const { replay } = this;
     const counts = this.picture.draw(at, still);
     if (!counts) return;
-    const [accepted, refused, unknown] = counts.answered;
+    const [, refused, unknown] = counts.answered;
     this.way = counts.sent;
     const oversold = Math.max(0, counts.units - replay.units);
-    const values = { way: this.way, accepted, refused, unknown, oversold };
+    const values = { way: this.way, sold: counts.units, repeated: counts.repeated, refused, unknown, oversold };
     for (const [name, value] of Object.entries(values)) this.figure[name].value.textContent = this.number.format(value);
     this.figure.oversold.box.toggleAttribute("data-bad", oversold > 0);
     this.showBroken(at);
