@@ -31,7 +31,7 @@ from shop.audit.report import Alert
 from shop.catalogue.models import Product, ProductText, Sale
 from shop.catalogue.sale_cache import why_closed
 from shop.money import MAX_AMOUNT, plain, to_major, to_minor
-from shop.orders.models import Order, OrderEvent, OrderLine
+from shop.orders.models import Order, OrderEvent, OrderFee, OrderLine
 from shop.pages.labels import label
 from shop.payments.models import Discrepancy, Payment, Refund
 
@@ -359,13 +359,28 @@ class LinesInline(RowsInline):
     """The lines of an order."""
 
     model = OrderLine
-    fields = ("sale", "quantity", "returned", "money", "reservation")
-    readonly_fields = ("returned", "money")
+    fields = ("sale", "quantity", "returned", "money", "tax_rate", "tax", "reservation")
+    readonly_fields = ("returned", "money", "tax")
+    tax = amount("tax", _("tax"))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OrderLine]:
         """Load what each row names in the same query."""
         rows: QuerySet[OrderLine] = super().get_queryset(request)
         return rows.select_related("order", "sale__product", "reservation__item")
+
+
+class FeesInline(RowsInline):
+    """The fees of an order."""
+
+    model = OrderFee
+    fields = ("label", "money", "tax_rate", "tax")
+    readonly_fields = ("label", "money", "tax")
+    tax = amount("tax", _("tax"))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[OrderFee]:
+        """Load the order, whose currency each row is in, in the same query."""
+        rows: QuerySet[OrderFee] = super().get_queryset(request)
+        return rows.select_related("order")
 
 
 class EventsInline(RowsInline):
@@ -411,7 +426,7 @@ class OrderAdmin(ReadOnly):
     ordering = ("-id",)
     fields = ("buyer", *Order.DETAILS, "money", "back", "status", "pay_before", "created")
     readonly_fields = ("money", "back")
-    inlines = (LinesInline, EventsInline, PaymentsInline)
+    inlines = (LinesInline, FeesInline, EventsInline, PaymentsInline)
     actions = ("fulfil",)
     money = amount("amount", _("amount"))
     back = amount("refunded", _("refunded"))

@@ -36,6 +36,7 @@ from shop.money import MAX_AMOUNT
 from shop.orders import AmountTooLarge, Opened, PriceChanged, open_cart, open_orders
 from shop.orders.details import DetailedPurchase, Details, complete
 from shop.orders.models import Order
+from shop.orders.totals import Basket, PricedLine, total
 from shop.refusals import Refusal
 
 MAX_UNITS = 1000
@@ -251,7 +252,12 @@ def _why_too_much(
 
 
 def _amount(purchases: Sequence[DetailedPurchase], sales: Sequence[CachedSale]) -> int:
-    return sum(cached.price * each.quantity for each, cached in zip(purchases, sales, strict=True))
+    lines = [
+        PricedLine(each.scope, each.quantity, cached.price)
+        for each, cached in zip(purchases, sales, strict=True)
+    ]
+    details = complete(purchases[0].details)
+    return total(Basket(lines, sales[0].currency, details)).amount
 
 
 def _refusal(

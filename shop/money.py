@@ -8,7 +8,7 @@ leaves out places that people do not use: 500 RSD. A payment provider has a tabl
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Annotated
 
 from babel.numbers import format_currency, get_currency_precision, is_currency
@@ -83,6 +83,17 @@ def to_minor(amount: Decimal, currency: str) -> int:
 def to_major(amount: int, currency: str) -> Decimal:
     """Convert minor units, such as 950, to major units, such as 9.50."""
     return Decimal(amount).scaleb(-decimals(currency))
+
+
+def included_tax(amount: int, rate: Decimal) -> int:
+    """Return the tax in an amount that includes it, rounded half up to the minor unit.
+
+    Args:
+        amount: in minor units, with the tax.
+        rate: percent of the amount without tax.
+    """
+    tax = amount * rate / (100 + rate)
+    return int(tax.quantize(Decimal(1), ROUND_HALF_UP))
 
 
 def plain(amount: int, currency: str) -> str:

@@ -138,6 +138,9 @@ TRUSTED_PROXIES = environment.number("TRUSTED_PROXIES")
 
 CURRENCY = environment.text("SHOP_CURRENCY")
 
+# The function that says an order's fees (shop/orders/totals.py); none: orders have no fees.
+FEES = environment.text("SHOP_FEES")
+
 # The shop's address, for links in mails.
 PUBLIC_URL = environment.text("PUBLIC_URL").rstrip("/")
 

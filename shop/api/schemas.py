@@ -186,6 +186,13 @@ class OrderLine(Document):
     amount: Annotated[Money, Meta(description="As ordered.")]
 
 
+class Fee(Document):
+    """A line of money that is not units, such as shipping."""
+
+    name: Annotated[str, Meta(description="As the shop's own code says it; not translated.")]
+    amount: Money
+
+
 class Order(Document, Details):
     """A purchase, what it costs, and where it stands."""
 
@@ -198,6 +205,7 @@ class Order(Document, Details):
     created: Moment
     refunded: Annotated[Money, Meta(description="Of what was paid, given back.")]
     lines: Annotated[list[OrderLine], Meta(min_length=1)]
+    fees: Annotated[list[Fee], Meta(description="In the amount, next to the lines.")]
 
 
 class Token(Document):

@@ -287,6 +287,13 @@ def order_document(order: Order | Opened) -> schemas.Order:
             )
             for line in lines
         ],
+        fees=[
+            schemas.Fee(
+                name=fee.name,
+                amount=Money(fee.amount, currency),
+            )
+            for fee in order.fee_lines
+        ],
         **order.details,
     )
 

@@ -23,7 +23,7 @@ would read them all."""
 # The value of what a buyer keeps of an order, against captures minus refunds owed. Each step of an
 # order writes both in one transaction, so they agree at every moment.
 UNPAID = f"""
-SELECT shop_order.id, shop_order.status, shop_order.currency, worth.kept,
+SELECT shop_order.id, shop_order.status, shop_order.currency, worth.kept + fees.kept,
        COALESCE(taken.sum, 0)
 FROM shop_order
 JOIN LATERAL (
@@ -35,11 +35,30 @@ JOIN LATERAL (
     JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
     WHERE line.order_id = shop_order.id
 ) AS worth ON true
+-- Of an order that was paid, the fees that did not go back, by the rule of shop/orders/totals.py.
+JOIN LATERAL (
+    SELECT CASE WHEN shop_order.status IN ('paid', 'fulfilled', 'refund_pending', 'refunded')
+                THEN shop_order.fee_amount ELSE 0 END AS kept
+) AS fees ON true
 LEFT JOIN LATERAL (
     SELECT sum(amount - owed_back)::bigint AS sum FROM shop_payment
     WHERE order_id = shop_order.id AND state = 'captured'
 ) AS taken ON true
-WHERE worth.kept <> COALESCE(taken.sum, 0)
+WHERE worth.kept + fees.kept <> COALESCE(taken.sum, 0)
+  AND (%(items)s::bigint[] IS NULL OR shop_order.id = {OF_ITEMS})
+ORDER BY shop_order.id LIMIT 1000
+"""
+
+# What an order keeps for fees: all of them, or none, or by a team's own rule some; never more.
+FEES = f"""
+SELECT shop_order.id, shop_order.currency, shop_order.fee_amount, COALESCE(fees.sum, 0)
+FROM shop_order
+LEFT JOIN (
+    SELECT order_id, sum(amount)::bigint AS sum FROM shop_orderfee GROUP BY order_id
+) AS fees ON fees.order_id = shop_order.id
+WHERE (shop_order.fee_amount > COALESCE(fees.sum, 0)
+       OR (shop_order.fee_amount <> COALESCE(fees.sum, 0)
+           AND shop_order.status NOT IN ('refund_pending', 'refunded')))
   AND (%(items)s::bigint[] IS NULL OR shop_order.id = {OF_ITEMS})
 ORDER BY shop_order.id LIMIT 1000
 """
@@ -94,6 +113,17 @@ def unpaid(items: list[int] | None = None) -> list[str]:
             f"order {pk} is {status} and worth {plain(worth, currency)}, "
             f"but {plain(taken, currency)} was taken and is kept"
             for pk, status, currency, worth, taken in cursor.fetchall()
+        ]
+
+
+def wrong_fees(items: list[int] | None = None) -> list[str]:
+    """List orders whose fees do not add up."""
+    with connection.cursor() as cursor:
+        cursor.execute(FEES, {"items": items})
+        return [
+            f"order {pk} keeps {plain(kept, currency)} for fees, "
+            f"but its fees are {plain(fees, currency)}"
+            for pk, currency, kept, fees in cursor.fetchall()
         ]
 
 

@@ -79,7 +79,7 @@ def examine(items: list[int] | None = None) -> Report:
         items: ids of items, to check only their sales; None for all.
     """
     books = audit(items)
-    report = Report(books.items, [*books.problems, *mismatches(items)])
+    report = Report(books.items, [*books.problems, *mismatches(items), *money.wrong_fees(items)])
     report.overdue = [*overdue(items), *money.discrepancies(items, contradictions=False)]
     report.problems += money.discrepancies(items, contradictions=True)
     if not settings.PAYMENT_PROVIDER:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -34,6 +35,14 @@ class Product(models.Model):
         validators=[MinValueValidator(0)], help_text="in minor units"
     )
     currency = models.CharField(max_length=3, default=default_currency, validators=[check_currency])
+    tax_rate = models.DecimalField(
+        max_digits=5,
+        decimal_places=2,
+        default=Decimal(0),
+        db_default=0,
+        validators=[MinValueValidator(0)],
+        help_text="percent, included in prices; orders keep the rate that they were placed at",
+    )
 
     def __str__(self) -> str:
         return self.name

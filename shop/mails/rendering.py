@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from shop.accounts.addresses import is_mailable
 from shop.identity import identity
 from shop.orders.details import labelled
-from shop.orders.models import Order, OrderEvent
+from shop.orders.models import Order, OrderEvent, OrderFee
 
 
 class Kind(TextChoices):
@@ -118,8 +118,9 @@ def message(kind: Kind, order: Order, others: Sequence[Order] = ()) -> EmailMult
         "order": order,
         "lines": order.lines.all(),
         "others": others,
+        "fees": _fees(order),
         # What the total leaves out: a part that was cancelled before the payment.
-        "cancelled": sum(line.amount for line in order.lines.all()) - order.amount,
+        "cancelled": order.cancelled_amount,
         "texts": texts,
         "details": _details(order),
         "link": settings.PUBLIC_URL and settings.PUBLIC_URL + order.get_absolute_url(),
@@ -202,6 +203,7 @@ def _texts(language: str, kind: Kind, order: Order) -> dict[str, Any]:
             "order": gettext("Order"),
             "cancelled": gettext("Cancelled"),
             "total": gettext("Total"),
+            "tax": gettext("Tax included"),
             "pay_before": gettext("Pay before"),
             "refunded": gettext("Refunded"),
             "button": gettext("Pay now")
@@ -221,6 +223,18 @@ def _details(order: Order) -> list[tuple[list[dict[str, str]], Any]]:
                     found.append(([], value))
                 found[index][0].append({"language": language, "label": label})
     return found
+
+
+def _fees(order: Order) -> list[tuple[list[dict[str, str]], OrderFee]]:
+    """Return the order's fees, each with its name in all languages."""
+    named = []
+    for fee in order.fee_lines:
+        names = []
+        for language, _name in settings.LANGUAGES:
+            with override(language):
+                names.append({"language": language, "label": fee.label})
+        named.append((names, fee))
+    return named
 
 
 def _deadline(order: Order) -> str:

@@ -24,6 +24,7 @@ from shop.mails.sending import MAX_SENDING
 from shop.operating import safe_start
 from shop.orders.creation import LINE, ORDER
 from shop.orders.models import Order, OrderLine
+from shop.orders.totals import fees_function
 from shop.payments.models import WebhookEvent
 from shop.payments.provider import provider
 
@@ -64,6 +65,15 @@ def check_provider(**_: Any) -> Iterator[CheckMessage]:
             provider()
         except (ImportError, TypeError) as error:
             yield Error(f"PAYMENT_PROVIDER: {error}", id="shop.E004")
+
+
+@register()
+def check_fees(**_: Any) -> Iterator[CheckMessage]:
+    """Find a function for fees that is not there, before the first buyer orders."""
+    try:
+        fees_function(settings.FEES)
+    except ImportError as error:
+        yield Error(f"SHOP_FEES: {error}", id="shop.E006")
 
 
 @register()

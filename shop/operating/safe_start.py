@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -99,6 +100,9 @@ def _unsafe() -> Iterator[str]:
         )
     if not is_money(currency := environment.text("SHOP_CURRENCY")):
         yield f"SHOP_CURRENCY must be a currency of ISO 4217, not {currency!r}."
+    fees = environment.text("SHOP_FEES")
+    if fees and not _is_function(fees):
+        yield f"SHOP_FEES must name a function, such as acme.fees.shipping, not {fees!r}."
     key, secret, url = map(environment.text, ("SECRET_KEY", "PSP_WEBHOOK_SECRET", "PSP_URL"))
     shortest = django_checks.SECRET_KEY_MIN_LENGTH
     prefix = django_checks.SECRET_KEY_INSECURE_PREFIX
@@ -125,6 +129,15 @@ def _unsafe() -> Iterator[str]:
 
 def _is_random(secret: str, shortest: int) -> bool:
     return len(secret) >= shortest and len(set(secret)) >= DIFFERENT
+
+
+def _is_function(path: str) -> bool:
+    """Whether a path has a module; importing it has to wait until Django is set up."""
+    module = path.rpartition(".")[0]
+    try:
+        return bool(module) and find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _is_private(url: str) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.contrib.postgres.functions import TransactionNow
 from django.db import connection, transaction
 from msgspec import Struct
@@ -15,9 +16,17 @@ from inventory.hooks import hooks
 from inventory.outcomes import Declined, Granted, NotOpened, Purchase, PurchasesRefused
 from inventory.sql import Insert, Statement
 from shop.catalogue.models import Sale
-from shop.money import MAX_AMOUNT
 from shop.orders.details import DetailedPurchase, Details, complete
-from shop.orders.models import Order, OrderLine
+from shop.orders.models import Order, OrderFee, OrderLine
+from shop.orders.totals import (
+    Basket,
+    Fee,
+    PricedLine,
+    Total,
+    check_amount,
+    fees_function,
+    total,
+)
 from shop.orders.transitions import Step, take
 
 OPENED = "orders.opened"
@@ -30,7 +39,7 @@ ORDER = {
     **{name: f"details->>'{name}'" for name in Order.DETAILS},
 }
 LINE = {
-    **{name: name for name in ("reservation", "sale", "quantity", "amount")},
+    **{name: name for name in ("reservation", "sale", "quantity", "amount", "tax_rate")},
     "order": "id",
 }
 
@@ -48,7 +57,8 @@ WITH opening AS (
     SELECT nextval('shop_order_id_seq') AS id, granted.reservation, granted.sale, granted.buyer,
            granted.quantity, granted.details,
            CASE WHEN sale.price <= 9223372036854775807 / granted.quantity
-                THEN sale.price * granted.quantity ELSE -1 END AS amount, sale.currency,
+                THEN sale.price * granted.quantity ELSE -1 END AS amount,
+           sale.currency, product.tax_rate,
            now() + make_interval(secs => granted.hold) AS pay_before, granted.ordinality AS position
     FROM ROWS FROM (json_to_recordset(%(rows)s) AS (
         reservation bigint, sale bigint, buyer bigint, quantity int, hold float8, details json
@@ -57,6 +67,7 @@ WITH opening AS (
      AND NOT sale.paused
      AND CASE WHEN %(won)s THEN sale.kind = 'draw'
               ELSE sale.kind = 'first_come' AND sale.starts_at <= now() AND now() < sale.ends_at END
+    JOIN shop_product AS product ON product.id = sale.product_id
     ORDER BY position
 ), orders AS (
     {order}
@@ -77,34 +88,6 @@ FROM opening
 )
 
 
-class PriceChanged(NotOpened):
-    """The order would cost more than the buyer expects. Nothing was sold.
-
-    Attributes:
-        amount: what it would cost, in minor units.
-    """
-
-    def __init__(self, amount: int) -> None:
-        super().__init__(amount)
-        self.amount = amount
-
-
-class AmountTooLarge(NotOpened):
-    """The order would cost more than can be counted. Nothing was sold."""
-
-
-def check_amount(amount: int, expected: int | None) -> NotOpened | None:
-    """Return why an order of this amount is not opened; None if it is.
-
-    Args:
-        amount: in minor units; -1 if it is too large.
-        expected: what the buyer expects at most; None if they do not say.
-    """
-    if not 0 <= amount <= MAX_AMOUNT:
-        return AmountTooLarge()
-    return PriceChanged(amount) if expected is not None and amount > expected else None
-
-
 class Opened(Struct, frozen=True):
     """A new order of one line, with the attributes of both: a model instance, one per
     purchase of a batch, would cost ten times as much.
@@ -118,6 +101,7 @@ class Opened(Struct, frozen=True):
     pay_before: datetime
     created: datetime
     details: Details
+    fee_lines: Sequence[Fee] = ()
     status: str = Order.Status.AWAITING_PAYMENT
     refunded: ClassVar[int] = 0
     returned: ClassVar[int] = 0
@@ -162,11 +146,20 @@ def _open(granted: Sequence[Granted], *, won: bool) -> list[Opened]:
     if len(opened) < len(granted):
         closed = {g.purchase.scope for g in granted if g.reservation not in opened}
         raise Declined(closed)
+    has_fees = fees_function(settings.FEES) is not None
     refused: dict[int, NotOpened] = {}
     free: list[int] = []
+    charged: dict[int, Total] = {}
     orders: list[Opened] = []
     for grant, row in zip(granted, rows, strict=True):
         each, (pk, amount, currency) = grant.purchase, opened[grant.reservation]
+        fees: Sequence[Fee] = ()
+        if has_fees and amount >= 0:
+            line = PricedLine(each.scope, each.quantity, amount // each.quantity)
+            cost = total(Basket([line], currency, row["details"]))
+            if cost.fees:
+                charged[pk] = cost
+                amount, fees = cost.amount, cost.fees
         expected = each.expected_amount if isinstance(each, DetailedPurchase) else None
         if error := check_amount(amount, expected):
             refused[grant.reservation] = error
@@ -185,14 +178,34 @@ def _open(granted: Sequence[Granted], *, won: bool) -> list[Opened]:
             pay_before=now + each.hold,
             created=now,
             details=row["details"],
+            fee_lines=fees,
             status=status,
         )
         orders.append(order)
     if refused:
         raise PurchasesRefused(refused)
+    _charge(charged)
     take(Step.PAY, free)
     transaction.on_commit(hooks.written)
     return orders
+
+
+def _charge(totals: Mapping[int, Total]) -> None:
+    """Add fees to orders that have just been written without them."""
+    if not totals:
+        return
+    Order.objects.bulk_update(
+        [
+            Order(pk=pk, amount=cost.amount, fee_amount=cost.fee_amount)
+            for pk, cost in totals.items()
+        ],
+        ["amount", "fee_amount"],
+    )
+    OrderFee.objects.bulk_create(
+        OrderFee(order_id=pk, name=fee.name, amount=fee.amount, tax_rate=fee.tax_rate)
+        for pk, cost in totals.items()
+        for fee in cost.fees
+    )
 
 
 def _details(purchase: Purchase) -> Details:
@@ -215,44 +228,53 @@ def open_cart(granted: Sequence[Granted]) -> list[int]:
         AmountTooLarge: it would cost more than can be counted.
     """
     purchases = [grant.purchase for grant in granted]
-    sales = Sale.objects.filter(
+    found = Sale.objects.filter(
         pk__in=[purchase.scope for purchase in purchases],
         starts_at__lte=TransactionNow(),
         ends_at__gt=TransactionNow(),
         paused=False,
         kind=Sale.Kind.FIRST_COME,
-    ).in_bulk()
+    )
+    sales = found.select_related("product").in_bulk()
     if closed := {purchase.scope for purchase in purchases} - sales.keys():
         raise Declined(closed)
     currencies = {sale.currency for sale in sales.values()}
     if len(currencies) > 1:
         raise Declined(sales.keys())
-    amounts = [sales[purchase.scope].price * purchase.quantity for purchase in purchases]
-    first, total = purchases[0], sum(amounts)
+    lines = [
+        PricedLine(purchase.scope, purchase.quantity, sales[purchase.scope].price)
+        for purchase in purchases
+    ]
+    first = purchases[0]
+    currency, details = currencies.pop(), _details(first)
+    cost = total(Basket(lines, currency, details))
     expected = first.expected_amount if isinstance(first, DetailedPurchase) else None
-    if error := check_amount(total, expected):
+    if error := check_amount(cost.amount, expected):
         raise error
     order = Order.objects.create(
-        buyer_id=purchases[0].buyer,
-        amount=total,
-        currency=currencies.pop(),
+        buyer_id=first.buyer,
+        amount=cost.units,
+        currency=currency,
         # The transaction's time, as for the reservations' deadlines.
         created=TransactionNow(),
-        pay_before=TransactionNow() + purchases[0].hold,
-        **_details(purchases[0]),
+        pay_before=TransactionNow() + first.hold,
+        **details,
     )
     OrderLine.objects.bulk_create(
         OrderLine(
             reservation_id=grant.reservation,
             order=order,
             sale_id=grant.purchase.scope,
-            quantity=grant.purchase.quantity,
-            amount=amount,
+            quantity=line.quantity,
+            amount=line.amount,
+            tax_rate=sales[line.sale].product.tax_rate,
         )
-        for grant, amount in zip(granted, amounts, strict=True)
+        for grant, line in zip(granted, lines, strict=True)
     )
+    if cost.fees:
+        _charge({order.pk: cost})
     outbox.emit(OPENED, {"orders": [order.pk]})
-    if total == 0:
+    if cost.amount == 0:
         take(Step.PAY, [order.pk])
         for grant in granted:
             grant.final = True

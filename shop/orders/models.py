@@ -8,10 +8,12 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
+from django.utils.functional import cached_property
 from django.utils.translation import gettext
 
 from inventory.models import Reservation
 from shop.catalogue.models import CURRENCY, Sale, local_texts
+from shop.money import included_tax
 
 
 class Status(models.TextChoices):
@@ -65,6 +67,9 @@ class Order(models.Model):
         help_text="in minor units: to be paid, or paid; less what was cancelled"
     )
     currency = models.CharField(max_length=3, help_text="of all amounts of this order")
+    fee_amount = models.BigIntegerField(
+        db_default=0, help_text="of the amount, for fees that were not given back"
+    )
     refunded = models.BigIntegerField(db_default=0, help_text="of what was paid, given back")
     status = models.CharField(
         max_length=16, choices=Status.choices, default=Status.AWAITING_PAYMENT
@@ -96,6 +101,22 @@ class Order(models.Model):
         """Return what the buyer stated with the order, by name of the field."""
         return {name: getattr(self, name) for name in self.DETAILS}
 
+    @cached_property
+    def fee_lines(self) -> list[OrderFee]:
+        """Return the fees that the order was opened with, which an order without any never asks."""
+        return list(self.fees.order_by("pk")) if self.had_fees else []
+
+    @property
+    def had_fees(self) -> bool:
+        """Return whether the order was opened with fees, also if they were given back."""
+        return self.fee_amount > 0 or self.status in {Status.REFUND_PENDING, Status.REFUNDED}
+
+    @property
+    def cancelled_amount(self) -> int:
+        """Return the price of the units that were cancelled before the payment."""
+        fees = sum(fee.amount for fee in self.fee_lines)
+        return sum(line.amount for line in self.lines.all()) + fees - self.amount
+
     @property
     def quantity(self) -> int:
         """Return the units of all lines together."""
@@ -124,6 +145,9 @@ class OrderLine(models.Model):
     sale = models.ForeignKey(Sale, on_delete=models.PROTECT)
     quantity = models.PositiveIntegerField()
     amount = models.BigIntegerField(help_text="in minor units")
+    tax_rate = models.DecimalField(
+        max_digits=5, decimal_places=2, db_default=0, help_text="percent, included in the amount"
+    )
 
     class Meta:
         ordering = ("reservation_id",)
@@ -131,6 +155,11 @@ class OrderLine(models.Model):
     def __str__(self) -> str:
         values = {"units": self.quantity, "sale": self.sale_id, "order": self.order_id}
         return gettext("%(units)s of sale %(sale)s in order %(order)s") % values
+
+    @property
+    def tax(self) -> int:
+        """Return the tax that the amount includes."""
+        return included_tax(self.amount, self.tax_rate)
 
     @property
     def price(self) -> int:
@@ -153,6 +182,38 @@ class OrderLine(models.Model):
     def part_returned(self) -> int:
         """Return the units that were cancelled or returned while the order kept others."""
         return self.returned if any(line.live for line in self.order.lines.all()) else 0
+
+
+class OrderFee(models.Model):
+    """A line of money of an order that is not units, written with the order and never changed:
+    `Order.fee_amount` records what was given back.
+    """
+
+    order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="fees")
+    name = models.CharField(max_length=100)
+    amount = models.BigIntegerField(help_text="in minor units")
+    tax_rate = models.DecimalField(
+        max_digits=5, decimal_places=2, db_default=0, help_text="percent, included in the amount"
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["order", "name"], name="shop_fee_one_per_name"),
+            models.CheckConstraint(condition=Q(amount__gt=0), name="shop_fee_of_something"),
+        ]
+
+    def __str__(self) -> str:
+        return self.label
+
+    @property
+    def label(self) -> str:
+        """Return its name in the visitor's language."""
+        return gettext(self.name)
+
+    @property
+    def tax(self) -> int:
+        """Return the tax that the amount includes."""
+        return included_tax(self.amount, self.tax_rate)
 
 
 class OrderEvent(models.Model):

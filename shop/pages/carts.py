@@ -18,6 +18,7 @@ from inventory.selling.cart import MAX_LINES
 from shop.catalogue.models import Sale
 from shop.checkout import Wanted, check_out
 from shop.orders.models import Order
+from shop.orders.totals import Basket, PricedLine, Total, total
 from shop.pages import refusals, sales
 from shop.pages.forms import CartForm, LineForm
 from shop.pages.keys import amount_of, new_key
@@ -179,13 +180,18 @@ def _show(
         Line(offer, kept[str(offer.sale.pk)], offer.sale.pk == refused)
         for offer in sales.of(map(int, kept))
     ]
-    total = sum(line.amount for line in lines)
+    # All lines have the same currency: see `change`.
+    currency = lines[0].offer.sale.currency if lines else ""
+    priced = [
+        PricedLine(each.offer.sale.pk, each.quantity, each.offer.sale.price) for each in lines
+    ]
+    cost = total(Basket(priced, currency, {})) if lines else Total(0, ())
     context = {
         "lines": lines,
-        "total": total,
-        # All lines have the same currency: see `change`.
-        "currency": lines[0].offer.sale.currency if lines else "",
-        "key": key or new_key(total),
+        "fees": cost.fees,
+        "total": cost.amount,
+        "currency": currency,
+        "key": key or new_key(cost.amount),
         "form": form,
         "refusal": refusal,
         "sign_in": f"{reverse('sign-in')}?next={request.path}",

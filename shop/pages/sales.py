@@ -24,7 +24,9 @@ from shop.catalogue.models import Sale, local_texts
 from shop.catalogue.sale_cache import why_closed
 from shop.catalogue.sales import database_time, held
 from shop.checkout import buy
+from shop.orders.details import Details, complete
 from shop.orders.models import Order
+from shop.orders.totals import Basket, PricedLine, total
 from shop.pages import refusals
 from shop.pages.forms import BuyForm
 from shop.pages.keys import amount_of, new_key
@@ -230,18 +232,27 @@ def sale(request: HttpRequest, sale: int) -> HttpResponse:
         if not form.is_valid():
             raise Refusal(form.refusal())
         key, quantity = form.cleaned_data["key"], form.cleaned_data["quantity"]
-        price = amount_of(key)
         bought = buy(
             sale,
             request.user.pk,
             key,
             quantity,
             form.details(),
-            expected_amount=None if price is None else price * quantity,
+            expected_amount=_expected(sale, key, quantity, form.details()),
         )
         return redirect("order", bought.order.pk)
     except Refusal as refusal:
         return _refuse(request, sale, form, refusal)
+
+
+def _expected(sale: int, key: UUID, quantity: int, details: Details) -> int | None:
+    """Return what the buyer expects to pay: at the price that the page showed, with its fees."""
+    price = amount_of(key)
+    if price is None:
+        return None
+    currency = Sale.objects.values_list("currency", flat=True).filter(pk=sale).first()
+    lines = [PricedLine(sale, quantity, price)]
+    return total(Basket(lines, currency or "", complete(details))).amount
 
 
 def _refuse(request: HttpRequest, sale: int, form: BuyForm, why: Refusal) -> HttpResponse:
@@ -281,13 +292,15 @@ def _show(
     mine = Order.objects.none()
     if request.user.is_authenticated:
         mine = Order.objects.filter(lines__sale=sale, buyer=request.user.pk).order_by("-pk")[:10]
+    shown = offers[0].sale
     context = {
         "offer": offers[0],
-        "key": key or new_key(offers[0].sale.price),
+        "key": key or new_key(shown.price),
         "quantity": quantity,
         "form": form,
         "refusal": refusal,
         "mine": mine,
         "pays": bool(settings.PAYMENT_PROVIDER),
+        "fees": total(Basket([PricedLine(sale, 1, shown.price)], shown.currency, {})).fees,
     }
     return render(request, "shop/sale.html", context)

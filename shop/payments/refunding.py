@@ -17,6 +17,7 @@ from inventory.services import Released
 from shop.catalogue.models import Sale
 from shop.orders.models import Order, OrderEvent
 from shop.orders.parts import GivingBack, Part, give_back
+from shop.orders.totals import fees_given_back
 from shop.orders.transitions import ORDER_LOCK, Step, refresh, take
 from shop.payments import settlement
 from shop.payments.keys import key_of
@@ -44,12 +45,20 @@ class Returning(GivingBack):
     def end(self, order: Order) -> None:
         """Refund all that is left."""
         take(Step.RETURN, [order.pk])
-        _record_refund(order, None, "return")
+        # Of now: the order is as it was when it was read, before its row was locked.
+        fees = Order.objects.values_list("fee_amount", flat=True).get(pk=order.pk)
+        kept = fees - fees_given_back(fees, whole=True, handed_over=False)
+        Order.objects.filter(pk=order.pk).update(fee_amount=kept)
+        _record_refund(order, None, "return", keep=kept)
         finish(Order.objects.get(pk=order.pk))
 
     def keep_rest(self, order: Order, part: Part, worth: int, released: Sequence[Released]) -> None:
         """Refund the part."""
-        _record_refund(order, worth, str(part.key))
+        fees = Order.objects.values_list("fee_amount", flat=True).get(pk=order.pk)
+        back = fees_given_back(fees, whole=False, handed_over=False)
+        if back:
+            Order.objects.filter(pk=order.pk).update(fee_amount=fees - back)
+        _record_refund(order, worth + back, str(part.key))
 
 
 RETURNING = Returning()
@@ -87,20 +96,21 @@ def retry(chosen: QuerySet[Refund]) -> int:
     return count
 
 
-def _record_refund(order: Order, amount: int | None, purpose: str) -> None:
+def _record_refund(order: Order, amount: int | None, purpose: str, *, keep: int = 0) -> None:
     """Record the amount owed; None: everything not refunded yet.
 
     Args:
         order: what is returned.
         amount: in minor units.
         purpose: what distinguishes it from other refunds of the order, for its key.
+        keep: what does not go back with everything, in minor units.
     """
     # The one that pays for the order: what was taken besides has all gone back.
     taken = Payment.objects.filter(order=order, state=Payment.State.CAPTURED)
     payment = taken.filter(owed_back__lt=F("amount")).first()
     if payment is None:
         return  # it was free
-    left = payment.amount - payment.owed_back
+    left = payment.amount - payment.owed_back - keep
     amount = left if amount is None else min(amount, left)
     if amount:
         record_refund(payment, amount, Refund.Reason.RETURNED, key_of(order, purpose))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
+from babel.numbers import format_percent
 from django import template
 from django.conf import settings
 from django.templatetags.static import static
@@ -15,6 +17,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext, to_locale
 
 from shop.money import display
+from shop.orders.totals import Fee
 from shop.pages import labels
 
 register = template.Library()
@@ -57,6 +60,18 @@ def said_plainly(texts: Sequence[Mapping[str, str]], name: str) -> str:
 def money(amount: int, currency: str) -> str:
     """Format an amount in minor units in the visitor's language."""
     return display(amount, currency, to_locale(get_language() or "en"))
+
+
+@register.filter
+def percent(rate: Decimal) -> str:
+    """Format a rate, such as 19, in the visitor's language."""
+    return format_percent(rate / 100, "#,##0.##%", locale=to_locale(get_language() or "en"))
+
+
+@register.simple_tag
+def fee_name(fee: Fee) -> str:
+    """Write what a fee is for, in the visitor's language."""
+    return gettext(fee.name)
 
 
 @register.filter

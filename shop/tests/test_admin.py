@@ -149,7 +149,7 @@ def test_two_who_edit_a_sale_at_once_do_not_undo_each_other(admin_client):
 def test_a_product_is_chosen_by_name_and_priced_in_money(admin_client):
     for name in ("Bee", "Ant"):
         form = {"name": name, "slug": name.lower(), "list_price": "5", "currency": "EUR"}
-        form |= {"texts-TOTAL_FORMS": "0", "texts-INITIAL_FORMS": "0"}
+        form |= {"tax_rate": "0", "texts-TOTAL_FORMS": "0", "texts-INITIAL_FORMS": "0"}
         admin_client.post(url(Product, "add"), form)
     refused = admin_client.post(url(Product, "add"), form | {"slug": "other", "currency": "XXX"})
     assert b"There is no currency" in refused.content

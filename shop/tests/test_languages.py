@@ -86,6 +86,7 @@ def test_admin_takes_a_text_of_each_other_language(admin_client: Client) -> None
     shown = admin_client.get(page).text
     assert shown.count('<option value="de">') == shown.count('<option value="zh-hans">') == 3
     form = {"name": "Lamp", "slug": "lamp", "list_price": "9.50", "currency": "CNY"}
+    form["tax_rate"] = "19"
     rows: dict[str, Any] = {"texts-TOTAL_FORMS": 2, "texts-INITIAL_FORMS": 0}
     rows |= {"texts-0-language": "de", "texts-0-name": "Lampe"}
     rows |= {"texts-1-language": "en", "texts-1-name": "Lamp"}
