@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 
 from django.db import transaction
 from django.db.models import F
@@ -88,18 +89,22 @@ class NotReclaimable(Exception):
 
 @contextmanager
 def reclaiming(
-    reservations: Iterable[int], limits: Mapping[int, int] | None = None
+    reservations: Iterable[int],
+    limits: Mapping[int, int] | None = None,
+    *,
+    until: datetime | None = None,
 ) -> Iterator[None]:
-    """Take the units of released reservations again and confirm them; all or none.
+    """Take the units of released reservations again and confirm or hold them; all or none.
 
-    For a payment that arrives after the reservations expired. The guard and the buyer's limit
-    apply as for any purchase. Runs in the caller's transaction, which must roll back on an
-    exception. The block updates the shop's rows; the items are locked after it.
+    For a payment that arrives after the reservations expired, and for a second hold. The guard and
+    the buyer's limit apply as for any purchase. Runs in the caller's transaction, which must roll
+    back on an exception. The block updates the shop's rows; the items are locked after it.
 
     Args:
         reservations: ids.
         limits: units that the buyer may hold by scope; where there is none, the limit of the
             buyer's last purchase.
+        until: hold them until then, instead of confirming them.
 
     Raises:
         NotReclaimable: too few units are left, the buyer is at the limit, or one is not released.
@@ -122,7 +127,10 @@ def reclaiming(
         raise NotReclaimable from error
     for _, buyer, scope, quantity in found:
         _count(scope, buyer, quantity, (limits or {}).get(scope, F("allowed")))
-    released.update(state=State.CONFIRMED)
+    if until is None:
+        released.update(state=State.CONFIRMED)
+    else:
+        released.update(state=State.HELD, deadline=until)
 
 
 def _count(scope: int, buyer: int, units: int, allowed: int | F) -> None:

@@ -107,6 +107,16 @@ PROBLEMS: dict[str, Problem] = {
         409, _("This order was returned, and its refund is in progress.")
     ),
     "order_refunded": Problem(409, _("This order has been refunded.")),
+    "too_much_back": Problem(409, _("That is more than what was paid and has not gone back yet.")),
+    "number_reused": Problem(409, _("This number of the provider is recorded already.")),
+    "not_renewable": Problem(
+        409,
+        _(
+            "The order cannot be held again: its units are sold, its buyer has reached the limit, "
+            "or it was paid too late. Let the buyer order again."
+        ),
+    ),
+    "no_address": Problem(409, _("The buyer has no confirmed email address.")),
     "payment_declined": Problem(409, _("The payment was declined. You were not charged.")),
 }
 """Problems by code. Codes are stable: clients branch on them."""

@@ -20,11 +20,12 @@ OF_ITEMS = """ANY(ARRAY(
 """The orders of items. An array lets the audit of one sale use the index of orders; with IN it
 would read them all."""
 
-# The value of what a buyer keeps of an order, against captures minus refunds owed. Each step of an
-# order writes both in one transaction, so they agree at every moment.
+# The value of what a buyer keeps of an order, less what staff conceded, against captures minus
+# refunds owed. Each step of an order writes both in one transaction, so they agree at every moment.
+# What was conceded is part of what was paid for the units, so returning them gives back the rest.
 UNPAID = f"""
-SELECT shop_order.id, shop_order.status, shop_order.currency, worth.kept + fees.kept,
-       COALESCE(taken.sum, 0)
+SELECT shop_order.id, shop_order.status, shop_order.currency,
+       GREATEST(worth.kept + fees.kept - shop_order.conceded, 0), COALESCE(taken.sum, 0)
 FROM shop_order
 JOIN LATERAL (
     SELECT COALESCE(sum(line.amount / line.quantity
@@ -44,7 +45,7 @@ LEFT JOIN LATERAL (
     SELECT sum(amount - owed_back)::bigint AS sum FROM shop_payment
     WHERE order_id = shop_order.id AND state = 'captured'
 ) AS taken ON true
-WHERE worth.kept + fees.kept <> COALESCE(taken.sum, 0)
+WHERE GREATEST(worth.kept + fees.kept - shop_order.conceded, 0) <> COALESCE(taken.sum, 0)
   AND (%(items)s::bigint[] IS NULL OR shop_order.id = {OF_ITEMS})
 ORDER BY shop_order.id LIMIT 1000
 """
@@ -63,10 +64,12 @@ WHERE (shop_order.fee_amount > COALESCE(fees.sum, 0)
 ORDER BY shop_order.id LIMIT 1000
 """
 
+# Without what a bank took back: that is no refund of the provider.
 PAYMENTS = f"""
 SELECT payment.id, payment.order_id, payment.intent, payment.state, shop_order.currency,
        payment.amount,
-       COALESCE(sum(refund.amount) FILTER (WHERE refund.state = 'done'), 0)::bigint,
+       COALESCE(sum(refund.amount)
+                FILTER (WHERE refund.state = 'done' AND refund.reason <> 'dispute'), 0)::bigint,
        COALESCE(sum(refund.amount) FILTER (WHERE refund.state = 'pending'), 0)::bigint
 FROM shop_payment AS payment
 JOIN shop_order ON shop_order.id = payment.order_id

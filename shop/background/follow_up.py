@@ -58,6 +58,17 @@ def _paid(payload: Any) -> None:
     _settled(payload)
 
 
+def _cancelled(payload: Any) -> None:
+    cancelled = OrderEvent.objects.filter(order__in=payload["orders"], kind=Event.CANCELLED)
+    by_staff = cancelled.exclude(actor="").values_list("order", flat=True)
+    _mails(Kind.CANCELLED)({**payload, "orders": list(by_staff)})
+    _settled(payload)
+
+
+def _held(payload: Any) -> None:
+    expiry.enter(payload["orders"])
+
+
 def _nothing(payload: Any) -> None:
     """Do nothing; a real shop would notify its warehouse here."""
 
@@ -66,7 +77,8 @@ HANDLERS = {orders.topic(event): _nothing for event in Event} | {
     orders.OPENED: _opened,
     orders.topic(Event.PAID): _paid,
     orders.topic(Event.PAID_LATE): _paid,
-    orders.topic(Event.CANCELLED): _settled,
+    orders.topic(Event.CANCELLED): _cancelled,
+    orders.topic(Event.EXTENDED): _held,
     orders.topic(Event.EXPIRED): _mails(Kind.EXPIRED),
     orders.topic(Event.REFUNDED): _mails(Kind.REFUNDED),
     orders.topic(Event.MONEY_OWED): _mails(Kind.TOO_LATE),

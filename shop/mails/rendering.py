@@ -30,6 +30,7 @@ class Kind(TextChoices):
     CONFIRMATION = "confirmation", "order received"
     EXPIRED = "expired", "order expired"
     PAID = "paid", "payment received"
+    CANCELLED = "cancelled", "order cancelled by the shop"
     REFUNDED = "refunded", "money given back"
     TOO_LATE = "money_owed", "paid too late or too much"
 
@@ -38,6 +39,7 @@ TONES = {
     Kind.CONFIRMATION: "accent",
     Kind.PAID: "good",
     Kind.EXPIRED: "dull",
+    Kind.CANCELLED: "dull",
     Kind.REFUNDED: "good",
     Kind.TOO_LATE: "warn",
 }
@@ -59,9 +61,13 @@ TEXTS: dict[Kind, tuple[Promise, Promise]] = {
         _("Order %(number)s has expired"),
         _("The order was not paid in time. You were not charged."),
     ),
+    Kind.CANCELLED: (
+        _("Order %(number)s has been cancelled"),
+        _("We had to cancel this order. You were not charged."),
+    ),
     Kind.REFUNDED: (
         _("Order %(number)s has been refunded"),
-        _("You returned this order, and your payment has been refunded."),
+        _("Your payment for this order has been refunded."),
     ),
     Kind.TOO_LATE: (
         _("We are refunding your payment for order %(number)s"),
@@ -80,7 +86,7 @@ WITHOUT_PAYMENTS: dict[Kind, tuple[Promise, Promise]] = {
         _("Order %(number)s has expired"),
         _("The order was not confirmed in time."),
     ),
-    Kind.REFUNDED: (_("Order %(number)s has been returned"), _("You returned this order.")),
+    Kind.REFUNDED: (_("Order %(number)s has been returned"), _("This order has been returned.")),
 }
 """Those that differ in a shop that takes no payments."""
 
@@ -97,7 +103,19 @@ OCCASIONS: dict[str, Kind] = {
 """The mail about an event, by the event's kind. The first mail, of the opening, has no event."""
 
 
-def message(kind: Kind, order: Order, others: Sequence[Order] = ()) -> EmailMultiAlternatives:
+def occasion(event: OrderEvent) -> Kind | None:
+    """Return the mail about an event; None if there is none.
+
+    Buyers who cancelled know it; those whose order staff cancelled get a mail.
+    """
+    if event.kind == Event.CANCELLED and event.actor:
+        return Kind.CANCELLED
+    return OCCASIONS.get(event.kind)
+
+
+def message(
+    kind: Kind, order: Order, others: Sequence[Order] = (), *, again: str = ""
+) -> EmailMultiAlternatives:
     """Write a mail from the current state of its order.
 
     Its Message-ID derives from its kind, its order and the database's identity, so that mail
@@ -108,6 +126,7 @@ def message(kind: Kind, order: Order, others: Sequence[Order] = ()) -> EmailMult
         order: with its lines and its buyer.
         others: further orders of the same address with the same occasion, newest first, which
             this mail lists too.
+        again: names a repeat that staff asked for, which mail programs must show once more.
 
     Returns:
         The mail, which has no recipient if the buyer has no address that mails can go to.
@@ -137,7 +156,7 @@ def message(kind: Kind, order: Order, others: Sequence[Order] = ()) -> EmailMult
         text,
         settings.DEFAULT_FROM_EMAIL,
         [order.buyer.email] if is_mailable(order.buyer.email) else [],
-        headers={"Message-ID": message_id(f"{kind}.{order.pk}")},
+        headers={"Message-ID": message_id(f"{kind}.{order.pk}{again and f'.{again}'}")},
     )
     ready.attach_alternative(html, "text/html")
     return ready
@@ -167,7 +186,7 @@ def notices(order: Order) -> list[tuple[str, str]]:
         Heading and text of each, in the order of their events.
     """
     kinds = [Kind.CONFIRMATION] if settings.PAYMENT_PROVIDER else []
-    kinds += [OCCASIONS[event.kind] for event in order.events.all() if event.kind in OCCASIONS]
+    kinds += [kind for event in order.events.all() if (kind := occasion(event)) is not None]
     # The first and the second of a free order say the same.
     return list(dict.fromkeys(_sentences(kind, order) for kind in kinds))
 

@@ -5,7 +5,8 @@ the mail; after a crash in between, the mail is sent twice with the same Message
 
 An order's mail goes only to a confirmed address (`shop.accounts.addresses`); without one the
 message is done, and the order's page says what the mail would have said. Mails of one kind to one
-address within `SHOP_MAIL_INTERVAL` are sent as one, when that time is over.
+address within `SHOP_MAIL_INTERVAL` are sent as one, when that time is over. One that staff asked
+for again (`shop.staff.orders.resend`) is a message of its own, and is sent at once.
 
 A request for a new password, or for the confirmation of an address, only leaves a message with
 users' ids: a mail server that hangs delays no page, and the answer takes about as long whether the
@@ -116,7 +117,9 @@ def _send(server: BaseEmailBackend, orders: Mapping[int, Order], kind: Kind, pay
     if not addresses.is_mailable(order.buyer.email):
         metrics.count("mails", "without_address")
         return
-    mail = rendering.message(kind, order, _gather(kind, order))
+    again = payload.get("again", "")
+    others = [] if again else _gather(kind, order)
+    mail = rendering.message(kind, order, others, again=again)
     try:
         server.send_messages([mail])
     except Exception:

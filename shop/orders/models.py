@@ -71,6 +71,9 @@ class Order(models.Model):
         db_default=0, help_text="of the amount, for fees that were not given back"
     )
     refunded = models.BigIntegerField(db_default=0, help_text="of what was paid, given back")
+    conceded = models.BigIntegerField(
+        db_default=0, help_text="of that, or on its way back: while the buyer keeps the units"
+    )
     status = models.CharField(
         max_length=16, choices=Status.choices, default=Status.AWAITING_PAYMENT
     )
@@ -87,6 +90,15 @@ class Order(models.Model):
             models.CheckConstraint(
                 condition=Q(currency__regex=CURRENCY), name="shop_order_currency_is_a_code"
             ),
+        ]
+        # Each act of staff on an order (`shop.staff`) has its own.
+        permissions = [
+            ("cancel_order", "Can cancel orders"),
+            ("refund_order", "Can refund orders"),
+            ("record_refund", "Can record money that went back without the shop"),
+            ("extend_order", "Can extend and renew the hold of orders"),
+            ("resend_mail", "Can send mails about orders again"),
+            ("export_order", "Can export orders"),
         ]
 
     def __str__(self) -> str:
@@ -231,24 +243,37 @@ class OrderEvent(models.Model):
         EXPIRED = "expired", "expired"
         CANCELLED = "cancelled", "cancelled"
         RETURNED = "returned", "returned"
+        TAKEN_BACK = "taken_back", "taken back after it was handed over"
         REFUNDED = "refunded", "refunded"
+        RENEWED = "renewed", "held again"
+        EXTENDED = "extended", "held for longer"
         PAYMENT_FAILED = "payment_failed", "payment failed"
         PART_CANCELLED = "part_cancelled", "part of it cancelled"
         PART_RETURNED = "part_returned", "part of it returned"
         MONEY_OWED = "money_owed", "paid too late or too much: money goes back"
         MONEY_BACK = "money_back", "money given back"
+        GOODWILL = "goodwill", "money goes back as goodwill"
+        REFUND_BY_HAND = "refund_by_hand", "money given back by hand at the provider"
         REFUND_FAILED = "refund_failed", "money could not be given back"
         REFUND_REOPENED = "refund_reopened", "money that was given back has come back to the shop"
         PAYMENT_REVERSED = "payment_reversed", "the provider says that the payment failed after all"
         DISPUTED = "disputed", "the buyer's bank demands the money back"
         DISPUTE_WON = "dispute_won", "the dispute is won"
+        DISPUTE_LOST = "dispute_lost", "the dispute is lost: the bank has taken the money back"
+        MAIL_RESENT = "mail_resent", "mail sent again"
 
     order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="events")
     kind = models.CharField(max_length=16, choices=Kind.choices)
     amount = models.BigIntegerField(null=True, help_text="in minor units")
     quantity = models.PositiveIntegerField(null=True)
     line = models.ForeignKey(OrderLine, on_delete=models.PROTECT, null=True)
-    key = models.UUIDField(null=True, help_text="idempotency key of what the buyer asked")
+    key = models.UUIDField(null=True, help_text="idempotency key of what was asked")
+    actor = models.CharField(
+        max_length=150, blank=True, db_default="", help_text="name of the operator who did it"
+    )
+    reason = models.CharField(
+        max_length=500, blank=True, db_default="", help_text="in the operator's words"
+    )
     created = models.DateTimeField(db_default=Now())
 
     class Meta:

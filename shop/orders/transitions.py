@@ -3,7 +3,10 @@
     awaiting_payment ─→ paid ─→ fulfilled
         │  │              └──→ refund_pending ⇄ refunded     (back if the refund fails later)
         │  └──→ expired ─→ paid     (paid late, with units still left)
+        │         └──────→ awaiting_payment     (held again by staff, with units still left)
         └─────→ cancelled
+
+What was handed over goes to refund_pending, too, once staff have taken it back.
 
 All transactions lock in this order: payment, reservations, order, refund, items. This rules out
 deadlocks, and buyers of an item wait for no round trip of a transaction that returns its units.
@@ -11,9 +14,13 @@ deadlocks, and buyers of an item wait for no round trip of a transaction that re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -49,13 +56,48 @@ class Step(Enum):
     EXPIRE = "expired", Status.AWAITING_PAYMENT, Status.EXPIRED
     CANCEL = "cancelled", Status.AWAITING_PAYMENT, Status.CANCELLED
     RETURN = "returned", Status.PAID, Status.REFUND_PENDING
+    TAKE_BACK = "taken_back", Status.FULFILLED, Status.REFUND_PENDING
     REFUND = "refunded", Status.REFUND_PENDING, Status.REFUNDED
     REOPEN_REFUND = "refund_reopened", Status.REFUNDED, Status.REFUND_PENDING
+    RENEW = "renewed", Status.EXPIRED, Status.AWAITING_PAYMENT
 
     def __init__(self, event: str, before: Status, after: Status) -> None:
         self.event = event
         self.before = before
         self.after = after
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """An act of staff, as the timeline keeps it with the events that it causes.
+
+    Attributes:
+        actor: the user's name; empty for what buyers and the shop itself do.
+        reason: why, in the actor's words.
+    """
+
+    actor: str = ""
+    reason: str = ""
+
+
+NOBODY = Act()
+
+_act: ContextVar[Act] = ContextVar("act", default=NOBODY)
+
+
+@contextmanager
+def acting(act: Act) -> Iterator[None]:
+    """Keep an act with all events of orders that are written in the block, in this thread."""
+    before = _act.set(act)
+    try:
+        yield
+    finally:
+        _act.reset(before)
+
+
+def _event(order: int, kind: str, **more: Any) -> OrderEvent:
+    act = _act.get()
+    return OrderEvent(order_id=order, kind=kind, actor=act.actor, reason=act.reason, **more)
 
 
 class WrongState(Refusal):
@@ -106,7 +148,7 @@ def take(step: Step, orders: Sequence[int]) -> None:
     moved = Order.objects.filter(pk__in=orders, status=step.before).update(status=step.after)
     if moved != len(orders):
         raise WrongState(_elsewhere(step, orders))
-    OrderEvent.objects.bulk_create([OrderEvent(order_id=pk, kind=step.event) for pk in orders])
+    OrderEvent.objects.bulk_create([_event(pk, step.event) for pk in orders])
     _announce(step.event, orders)
 
 
@@ -140,9 +182,7 @@ def note(
     Raises:
         IntegrityError: the key was used for this order.
     """
-    OrderEvent.objects.create(
-        order_id=order, kind=kind, amount=amount, quantity=quantity, line_id=line, key=key
-    )
+    _event(order, kind, amount=amount, quantity=quantity, line_id=line, key=key).save()
     _announce(kind, [order])
 
 

@@ -85,6 +85,9 @@ class Refund(models.Model):
         RETURNED = "returned", "the buyer returned it"
         TOO_LATE = "too_late", "paid after the order had ended"
         TOO_MUCH = "too_much", "more was paid than was still ordered"
+        GOODWILL = "goodwill", "goodwill"
+        BY_HAND = "by_hand", "given back by hand at the provider"
+        DISPUTE = "dispute", "taken back by the buyer's bank"
 
     payment = models.ForeignKey(Payment, on_delete=models.PROTECT, related_name="refunds")
     key = models.CharField(

@@ -34,7 +34,8 @@ class Returning(GivingBack):
     """Return what is paid: the units go back at once, and a refund is recorded."""
 
     was = Reservation.State.CONFIRMED
-    status = Status.PAID
+    step = Step.RETURN
+    status = step.before
     over = frozenset({Status.REFUND_PENDING, Status.REFUNDED})
     event = OrderEvent.Kind.PART_RETURNED
 
@@ -44,24 +45,35 @@ class Returning(GivingBack):
 
     def end(self, order: Order) -> None:
         """Refund all that is left."""
-        take(Step.RETURN, [order.pk])
+        take(self.step, [order.pk])
         # Of now: the order is as it was when it was read, before its row was locked.
-        fees = Order.objects.values_list("fee_amount", flat=True).get(pk=order.pk)
-        kept = fees - fees_given_back(fees, whole=True, handed_over=False)
+        now = Order.objects.only("fee_amount", "conceded").get(pk=order.pk)
+        kept = now.fee_amount - self._fees_back(now.fee_amount, whole=True)
         Order.objects.filter(pk=order.pk).update(fee_amount=kept)
-        _record_refund(order, None, "return", keep=kept)
+        _record_refund(order, None, "return", keep=max(kept - now.conceded, 0))
         finish(Order.objects.get(pk=order.pk))
 
     def keep_rest(self, order: Order, part: Part, worth: int, released: Sequence[Released]) -> None:
         """Refund the part."""
         fees = Order.objects.values_list("fee_amount", flat=True).get(pk=order.pk)
-        back = fees_given_back(fees, whole=False, handed_over=False)
+        back = self._fees_back(fees, whole=False)
         if back:
             Order.objects.filter(pk=order.pk).update(fee_amount=fees - back)
         _record_refund(order, worth + back, str(part.key))
 
+    def _fees_back(self, fees: int, *, whole: bool) -> int:
+        return fees_given_back(fees, whole=whole, handed_over=self.status == Status.FULFILLED)
+
+
+class TakingBack(Returning):
+    """Take back what was handed over, in the same way."""
+
+    step = Step.TAKE_BACK
+    status = step.before
+
 
 RETURNING = Returning()
+TAKING_BACK = TakingBack()
 
 
 def refund(order: Order, part: Part | None = None) -> Order:
@@ -76,9 +88,18 @@ def refund(order: Order, part: Part | None = None) -> Order:
         PaymentUnknown: it is returned, but the refund's result is unknown; a repeated call gets
             the result.
     """
+    return _refund(order, RETURNING, part)
+
+
+def take_back(order: Order, part: Part | None = None) -> Order:
+    """Refund what was handed over and has come back, as `refund` does what was not."""
+    return _refund(order, TAKING_BACK, part)
+
+
+def _refund(order: Order, way: GivingBack, part: Part | None) -> Order:
     with ORDER_LOCK.hold(order.pk):
-        give_back(order, RETURNING, part)
-        _pay_out_all(order)
+        give_back(order, way, part)
+        pay_out_all(order)
     refresh(order)
     return order
 
@@ -116,7 +137,8 @@ def _record_refund(order: Order, amount: int | None, purpose: str, *, keep: int 
         record_refund(payment, amount, Refund.Reason.RETURNED, key_of(order, purpose))
 
 
-def _pay_out_all(order: Order) -> None:
+def pay_out_all(order: Order) -> None:
+    """Ask the provider for all refunds of an order that are pending."""
     pending = Refund.objects.filter(payment__order=order, state=Refund.State.PENDING)
     for each in pending.select_related("payment").order_by("pk"):
         pay_out(each)

@@ -204,10 +204,10 @@ def record_refund(payment: Payment, amount: int, reason: Reason, key: str) -> Re
         IntegrityError: it would exceed the amount taken, or the key exists.
     """
     Payment.objects.filter(pk=payment.pk).update(owed_back=F("owed_back") + amount)
-    asked = reason == Reason.RETURNED
+    asked = reason in {Reason.RETURNED, Reason.GOODWILL}
     if not asked:
         note(payment.order_id, Kind.MONEY_OWED, amount=amount)
-    # A buyer's request settles its own refund; the sweep does so only after a crash.
+    # A request settles its own refund; the sweep does so only after a crash.
     look = Now() + REQUEST if asked else Now()
     return Refund.objects.create(
         payment=payment, key=key, amount=amount, reason=reason, not_before=look
@@ -276,14 +276,14 @@ def _take_again(order: int) -> bool:
     # Of now: an operator may have lowered one since the order was placed.
     limits = dict(OrderLine.objects.filter(order=order).values_list("sale", "sale__limit"))
     try:
-        with transaction.atomic(), services.reclaiming(_wanted_to_the_end(order), limits):
+        with transaction.atomic(), services.reclaiming(wanted_to_the_end(order), limits):
             take(Step.PAY_LATE, [order])
     except services.NotReclaimable:
         return False
     return True
 
 
-def _wanted_to_the_end(order: int) -> list[int]:
+def wanted_to_the_end(order: int) -> list[int]:
     """Return an order's lines without those that the buyer had cancelled completely."""
     cancelled = Q(order__events__kind=Kind.PART_CANCELLED, order__events__line=F("pk"))
     lines = OrderLine.objects.filter(order=order).annotate(

@@ -105,9 +105,7 @@ def test_a_buyer_buys_pays_and_returns(open_page, buyer, javascript):
     page.get_by_role("button", name="Pay CN¥999.00").click()
     expect(page.get_by_text("Payment received. Thank you for your purchase!")).to_be_visible()
     page.get_by_role("button", name="Return for a refund").click()
-    expect(
-        page.get_by_text("You returned this order, and your payment has been refunded.")
-    ).to_be_visible()
+    expect(page.get_by_text("Your payment for this order has been refunded.")).to_be_visible()
     order.refresh_from_db()
     assert order.status == Order.Status.REFUNDED
     assert Item.objects.get(pk=order.lines.get().sale.item_id).available == 10

@@ -27,6 +27,7 @@ from inventory.checked_admin import CheckedAdmin
 from shop import orders, payments
 from shop.accounts.addresses import validate_mailable
 from shop.accounts.models import User
+from shop.admin.acts import OrderActs
 from shop.audit.report import Alert
 from shop.catalogue.models import Product, ProductText, Sale
 from shop.catalogue.sale_cache import why_closed
@@ -388,7 +389,7 @@ class EventsInline(RowsInline):
 
     model = OrderEvent
     verbose_name_plural = _("timeline")
-    fields = ("created", "kind", "quantity", "money", "line")
+    fields = ("created", "kind", "quantity", "money", "line", "actor", "reason")
     readonly_fields = ("money",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OrderEvent]:
@@ -412,7 +413,7 @@ class PaymentsInline(RowsInline):
 
 
 @admin.register(Order)
-class OrderAdmin(ReadOnly):
+class OrderAdmin(OrderActs):
     """Orders."""
 
     list_display = ("id", "what", "buyer", "money", "status", "pay_before", "created")

@@ -1,0 +1,334 @@
+"""Acts of staff on orders: by permission, once however often they are sent, during a sale."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.db import connection, transaction
+from django.test import Client
+from django.urls import reverse
+
+from inventory.models import OutboxMessage
+from inventory.tests.helpers import book
+from shop import orders, payments
+from shop.accounts.models import User
+from shop.audit import examine
+from shop.background import tasks
+from shop.catalogue.sales import database_time
+from shop.checkout import buy
+from shop.mails.rendering import Kind as MailKind
+from shop.mails.sending import topic
+from shop.orders.models import Order, OrderEvent, Status
+from shop.orders.transitions import Act
+from shop.payments import settlement
+from shop.payments.models import Discrepancy, Refund
+from shop.payments.provider import Dispute, PaymentDeclined, provider
+from shop.refusals import Refusal
+from shop.staff import orders as staff
+from shop.tests.catalogue import a_buyer, a_sale, an_order
+from shop.tests.money import make_due, paid, status
+from shop.tests.provider import FakeProvider
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Kind = OrderEvent.Kind
+PRICE = 99_900
+ACT = Act("ann", "as the buyer asked")
+
+
+def an_operator(*permissions: str) -> Client:
+    """Return the browser of somebody of staff who has these permissions only."""
+    user = User.objects.create_user(f"staff-{uuid4().hex[:8]}", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def handed_over(sale: Any) -> Order:
+    order = paid(sale)
+    orders.fulfil([order.pk])
+    order.refresh_from_db()
+    return order
+
+
+def expired(sale: Any) -> Order:
+    order = an_order(sale)
+    make_due(order)
+    orders.expire()
+    return order
+
+
+def refund_failed(sale: Any) -> Order:
+    """Return an order whose refund the provider refused."""
+    order = paid(sale)
+    fake = cast(FakeProvider, provider())
+    fake.before = _refuse_refunds
+    payments.refund(order)
+    fake.before = lambda call: None
+    return order
+
+
+def _refuse_refunds(call: str) -> None:
+    if call == "refund":
+        raise PaymentDeclined("refused")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An act that an operator does on a page.
+
+    Attributes:
+        page: the end of its address.
+        permission: the only one that it needs.
+        order: makes the order that it is about.
+        event: that it leaves in the history.
+        ends: the order's status afterwards.
+        back: what the buyer has got back then.
+        given: what the form is filled in with.
+    """
+
+    page: str
+    permission: str
+    order: Callable[[Any], Order]
+    event: str
+    ends: str
+    back: int = 0
+    given: dict[str, str] = field(default_factory=dict)
+
+
+CASES = {
+    "cancel": Case("cancel", "cancel_order", an_order, Kind.CANCELLED, Status.CANCELLED),
+    "extend": Case(
+        "hold", "extend_order", an_order, Kind.EXTENDED, Status.AWAITING_PAYMENT,
+        given={"minutes": "90"},
+    ),
+    "renew": Case(
+        "hold", "extend_order", expired, Kind.RENEWED, Status.AWAITING_PAYMENT,
+        given={"minutes": "90"},
+    ),
+    "return": Case("refund", "refund_order", paid, Kind.RETURNED, Status.REFUNDED, PRICE),
+    "take back": Case(
+        "refund", "refund_order", handed_over, Kind.TAKEN_BACK, Status.REFUNDED, PRICE
+    ),
+    "goodwill": Case(
+        "goodwill", "refund_order", handed_over, Kind.GOODWILL, Status.FULFILLED, 1_050,
+        given={"amount": "10.50"},
+    ),
+    "by hand": Case(
+        "refund-by-hand", "record_refund", refund_failed, Kind.REFUND_BY_HAND, Status.REFUNDED,
+        PRICE, given={"amount": "999", "number": "re_by_hand"},
+    ),
+    "dispute": Case(
+        "lost-dispute", "record_refund", handed_over, Kind.DISPUTE_LOST, Status.FULFILLED, PRICE,
+        given={"amount": "999", "number": "dp_1"},
+    ),
+    "mail": Case(
+        "mail", "resend_mail", paid, Kind.MAIL_RESENT, Status.PAID, given={"kind": "paid"}
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest, settings: Any) -> Case:
+    settings.CURRENCY = "CNY"
+    return CASES[request.param]
+
+
+def page_of(case: Case, order: Order) -> str:
+    return reverse(f"admin:shop_order_{case.page}", args=[order.pk])
+
+
+def filled_in(client: Client, case: Case, order: Order) -> dict[str, str]:
+    """Open an act's page and fill in its form."""
+    text = client.get(page_of(case, order)).content.decode()
+    key = re.search(r'name="key" value="([0-9a-f-]+)"', text)
+    assert key
+    return {"key": key[1], "reason": "as the buyer asked", **case.given}
+
+
+def test_act_needs_its_permission_and_no_other(case, fake_provider):
+    order = case.order(a_sale(price=PRICE))
+    others = {each.permission for each in CASES.values()} - {case.permission}
+    stranger = an_operator("view_order", "change_order", *others)
+    assert stranger.get(page_of(case, order)).status_code == 403
+    assert stranger.post(page_of(case, order), {"reason": "x"}).status_code == 403
+    assert not order.events.exclude(actor="").exists()
+
+    operator = an_operator(case.permission)
+    answer = operator.post(page_of(case, order), filled_in(operator, case, order))
+    assert answer.status_code == 302, answer.content.decode()
+    [event] = order.events.filter(kind=case.event)
+    assert event.actor.startswith("staff-")
+    assert event.reason == "as the buyer asked"
+    order.refresh_from_db()
+    assert (order.status, order.refunded) == (case.ends, case.back)
+
+
+def test_act_sent_twice_at_once_while_others_buy_is_done_once(case, fake_provider):
+    sale = a_sale(price=PRICE, stock=30)
+    order = case.order(sale)
+    operator = an_operator(case.permission)
+    form = filled_in(operator, case, order)
+
+    def send() -> int:
+        client = Client()
+        client.cookies = operator.cookies
+        try:
+            return client.post(page_of(case, order), form).status_code
+        finally:
+            connection.close()
+
+    def purchase(buyer: int) -> None:
+        try:
+            buy(sale.pk, buyer, uuid4(), 1)
+        finally:
+            connection.close()
+
+    buyers = [a_buyer().pk for _ in range(8)]
+    with ThreadPoolExecutor(10) as pool:
+        sent = [pool.submit(send) for _ in range(2)]
+        list(pool.map(purchase, buyers))
+    assert 302 in {each.result() for each in sent}
+    assert order.events.filter(kind=case.event).count() == 1
+    order.refresh_from_db()
+    assert (order.status, order.refunded) == (case.ends, case.back)
+    assert Order.objects.filter(lines__sale=sale).count() == 9
+    asked_of_provider = 0 if case.permission == "record_refund" else case.back
+    assert sum(fake_provider.refunds[order.pk]) == asked_of_provider
+    report = examine()
+    assert report.balanced, report.problems
+
+
+def test_act_on_an_order_in_another_state_changes_nothing(fake_provider):
+    operator = an_operator("cancel_order", "refund_order", "extend_order", "record_refund")
+    fulfilled, unpaid = handed_over(a_sale(price=PRICE)), an_order(a_sale(price=PRICE))
+    for name, order in (("cancel", fulfilled), ("extend", fulfilled), ("goodwill", unpaid),
+                        ("return", unpaid), ("dispute", unpaid)):  # fmt: skip
+        before = order.events.count()
+        form = filled_in(operator, CASES[name], order)
+        assert operator.post(page_of(CASES[name], order), form).status_code == 409
+        assert order.events.count() == before
+
+
+def test_act_without_a_reason_is_refused():
+    order = an_order(a_sale())
+    operator = an_operator("cancel_order")
+    form = {**filled_in(operator, CASES["cancel"], order), "reason": " "}
+    assert "errorlist" in operator.post(page_of(CASES["cancel"], order), form).text
+    assert status(order) == Status.AWAITING_PAYMENT
+
+
+def test_goodwill_comes_off_a_later_return(fake_provider):
+    sale = a_sale(price=PRICE, limit=2)
+    order = payments.pay(an_order(sale, quantity=2))
+    staff.concede(order, ACT, 150_000, uuid4())
+    staff.refund(order, ACT, orders.Part(1, uuid4()))
+    order.refresh_from_db()
+    assert (order.status, order.refunded) == (Status.PAID, 2 * PRICE)
+    assert examine().balanced
+    staff.refund(order, ACT)
+    assert status(order) == Status.REFUNDED
+    assert sum(fake_provider.refunds[order.pk]) == 2 * PRICE
+    assert examine().balanced
+
+
+def test_goodwill_beyond_the_payment_is_refused(fake_provider):
+    order = paid(a_sale(price=PRICE))
+    with pytest.raises(Refusal, match="too_much_back"):
+        staff.concede(order, ACT, PRICE + 1, uuid4())
+    assert not Refund.objects.exists()
+
+
+def test_refund_by_hand_is_not_counted_again_by_its_webhook(fake_provider):
+    order = handed_over(a_sale(price=PRICE))
+    [intent] = fake_provider.intents
+    made = fake_provider.refund(intent, amount=500, key="by hand")
+    staff.record_refund_by_hand(order, ACT, 500, made.id, uuid4())
+    order.refresh_from_db()
+    assert (order.status, order.refunded, order.conceded) == (Status.FULFILLED, 500, 500)
+    with transaction.atomic():
+        settlement.refunded(made)  # its webhook comes late
+    with pytest.raises(Refusal, match="number_reused"):
+        staff.record_refund_by_hand(order, ACT, 500, made.id, uuid4())
+    assert examine().balanced
+
+
+def test_lost_dispute_closes_what_the_provider_reported(fake_provider):
+    order = handed_over(a_sale(price=PRICE))
+    [intent] = fake_provider.intents
+    with transaction.atomic():
+        settlement.disputed(Dispute("dp_7", intent, PRICE, "lost"))
+    operator = an_operator("record_refund")
+    text = operator.get(page_of(CASES["dispute"], order)).text
+    assert 'value="dp_7"' in text
+    staff.record_lost_dispute(order, ACT, PRICE, "dp_7", uuid4())
+    assert not Discrepancy.objects.filter(closed=None).exists()
+    assert examine().balanced
+
+
+def test_hold_moves_the_deadline_that_the_sweep_obeys():
+    order = an_order(a_sale())
+    staff.hold(order, ACT, timedelta(hours=2), uuid4())
+    order.refresh_from_db()
+    line = order.lines.get()
+    assert order.pay_before == line.reservation.deadline
+    assert order.pay_before > database_time() + timedelta(minutes=119)
+    make_due(order)
+    tasks.expire_orders()
+    assert status(order) == Status.EXPIRED
+
+
+def test_renewed_order_can_be_paid(fake_provider):
+    order = expired(a_sale(stock=1))
+    staff.hold(order, ACT, timedelta(hours=1), uuid4())
+    payments.pay(order)
+    assert status(order) == Status.PAID
+    assert examine().balanced
+
+
+def test_renewal_of_sold_units_is_refused():
+    sale = a_sale(stock=1)
+    order = expired(sale)
+    an_order(sale)
+    with pytest.raises(Refusal, match="not_renewable"):
+        staff.hold(order, ACT, timedelta(hours=1), uuid4())
+    assert status(order) == Status.EXPIRED
+    assert book(sale.item_id).available == 0
+
+
+def test_mail_sent_again_has_an_id_of_its_own(mailoutbox, settings):
+    settings.SHOP_MAIL_INTERVAL = 3600
+    order = an_order(a_sale())
+    tasks.follow_up()
+    tasks.send_mails()
+    staff.resend(order, ACT, MailKind.CONFIRMATION, uuid4())
+    tasks.send_mails()
+    first, second = (mail.extra_headers["Message-ID"] for mail in mailoutbox)
+    assert first != second
+
+
+def test_cancelled_by_staff_sends_a_mail_and_by_the_buyer_none():
+    first, second = an_order(a_sale()), an_order(a_sale())
+    orders.cancel(first)
+    staff.cancel(second, ACT)
+    tasks.follow_up()
+    sent = OutboxMessage.objects.filter(topic=topic(MailKind.CANCELLED))
+    assert list(sent.values_list("key", flat=True)) == [str(second.pk)]
+
+
+def test_order_page_links_what_state_and_permissions_allow():
+    order = an_order(a_sale())
+    operator = an_operator("view_order", "cancel_order", "refund_order")
+    text = operator.get(reverse("admin:shop_order_change", args=[order.pk])).text
+    linked = re.findall(rf"/admin/shop/order/{order.pk}/([\w-]+)/", text)
+    assert "cancel" in linked
+    assert not {"refund", "goodwill", "hold", "mail"} & set(linked)
