@@ -34,7 +34,7 @@ OPERATORS = Share("operators", 2 / 16)
 SHARES = (PURCHASES, ORDERS, SETTLEMENTS, READERS, OPERATORS)
 
 _OPERATORS_PAGES = re.compile(r"/admin/|/(?:health|live|ready)z$")
-_PURCHASES_FORMS = re.compile(r"/(?:sales/\d+|cart)/$")
+_PURCHASES_FORMS = re.compile(r"/(?:sales/\d+(?:/draw)?|cart)/$")
 _ORDERS_FORMS = re.compile(r"/orders/")
 
 

@@ -13,8 +13,9 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any, LiteralString
 from uuid import UUID, uuid5
@@ -22,9 +23,10 @@ from uuid import UUID, uuid5
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import InterfaceError, OperationalError, connection, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext_lazy as _
 
 from inventory import services
 from inventory.outcomes import Declined, Granted, Purchase
@@ -92,11 +94,20 @@ def announce(sale: int, *, source: str = "", per_address: bool = False) -> Draw:
         ValidationError: it begins within `LEAD`, is a draw already, or has orders.
     """
     with transaction.atomic():
-        coming = Sale.objects.filter(pk=sale, starts_at__gte=Now() + LEAD)
-        ordered = OrderLine.objects.filter(sale=sale).exists()
-        if ordered or not coming.filter(kind=Sale.Kind.FIRST_COME).update(kind=Sale.Kind.DRAW):
+        if not _announceable(sale, LEAD).update(kind=Sale.Kind.DRAW):
             raise ValidationError("A draw is announced before its sale begins.")
         return _commit_to_seed(sale, source, per_address)
+
+
+def may_be_announced(sale: int, lead: timedelta) -> bool:
+    """Whether a sale may become a draw: it has no orders, and begins no sooner than in `lead`."""
+    return _announceable(sale, lead).exists()
+
+
+def _announceable(sale: int, lead: timedelta) -> QuerySet[Sale]:
+    coming = Sale.objects.filter(pk=sale, starts_at__gte=Now() + lead)
+    ordered = OrderLine.objects.filter(sale=OuterRef("pk"))
+    return coming.filter(~Exists(ordered), kind=Sale.Kind.FIRST_COME)
 
 
 def open_draw(*, source: str = "", per_address: bool = False, **about: Any) -> Draw:
@@ -229,11 +240,21 @@ def enter_value(draw: int, value: str) -> bool:
     Raises:
         ValidationError: it is empty, too long, or has characters that do not print.
     """
-    value = value.strip()
-    if not value or len(value) > 500 or not value.isprintable():
-        raise ValidationError("The public value is one line of at most 500 characters.")
+    value = clean_value(value)
     waiting = Draw.objects.filter(pk=draw, closed__isnull=False, public_value="").exclude(source="")
     return waiting.update(public_value=value, valued=Now()) == 1
+
+
+def clean_value(value: str) -> str:
+    """Return a public value without the spaces around it.
+
+    Raises:
+        ValidationError: it is empty, too long, or has characters that do not print.
+    """
+    value = value.strip()
+    if not value or len(value) > 500 or not value.isprintable():
+        raise ValidationError(_("The public value is one line of at most 500 characters."))
+    return value
 
 
 def place(draw: Draw) -> bool:
@@ -264,6 +285,8 @@ def offer(draw: int) -> int:
     if sale.paused or units < 1:
         return 0
     following = Place.objects.filter(draw=draw, place__gt=after).order_by("place")[:units]
+    rows = list(following.values_list("entry", "entry__buyer", "entry__number"))
+    entries = {buyer: entry for entry, buyer, _ in rows}
     purchases = [
         Purchase(
             item=sale.item_id,
@@ -274,12 +297,12 @@ def offer(draw: int) -> int:
             limit=sale.limit,
             hold=sale.hold,
         )
-        for buyer, number in following.values_list("entry__buyer", "entry__number")
+        for _, buyer, number in rows
     ]
     if not purchases:
         return 0
     try:
-        outcomes = services.reserve_in_order(purchases, open_for_winners)
+        outcomes = services.reserve_in_order(purchases, partial(open_for_winners, entries))
     except Declined:
         return 0  # the sale was paused meanwhile
     finally:
@@ -287,8 +310,12 @@ def offer(draw: int) -> int:
     return sum(isinstance(outcome, Granted) and not outcome.replayed for outcome in outcomes)
 
 
-def open_for_winners(granted: Sequence[Granted]) -> list[Opened]:
+def open_for_winners(entries: Mapping[int, int], granted: Sequence[Granted]) -> list[Opened]:
     """Open the orders of winners and move the draw on, in their reservations' transaction.
+
+    Args:
+        entries: the winners' entries, by buyer.
+        granted: their reservations.
 
     Raises:
         Raced: these are not the next ones in order.
@@ -298,15 +325,10 @@ def open_for_winners(granted: Sequence[Granted]) -> list[Opened]:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            WITH won AS (
-                SELECT * FROM unnest(%(buyers)s::bigint[], %(orders)s::bigint[])
-                    AS won (buyer, opened)
-            ), placed AS (
+            WITH placed AS (
                 UPDATE draws_place AS place SET order_id = won.opened
-                FROM won JOIN draws_entry AS entry
-                    ON entry.buyer_id = won.buyer AND entry.draw_id = %(draw)s
-                   AND entry.withdrawal IS NULL
-                WHERE place.entry_id = entry.id AND place.order_id IS NULL
+                FROM unnest(%(entries)s::bigint[], %(orders)s::bigint[]) AS won (entry, opened)
+                WHERE place.entry_id = won.entry AND place.order_id IS NULL
                 RETURNING place.place
             )
             UPDATE draws_draw SET offered = offered + %(number)s
@@ -317,7 +339,7 @@ def open_for_winners(granted: Sequence[Granted]) -> list[Opened]:
             {
                 "draw": draw,
                 "number": len(granted),
-                "buyers": [grant.purchase.buyer for grant in granted],
+                "entries": [entries[grant.purchase.buyer] for grant in granted],
                 "orders": [order.pk for order in opened],
             },
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import secrets
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -50,15 +51,18 @@ FROM draws_draw AS draw JOIN shop_sale AS sale ON sale.id = draw.sale_id
 WHERE draw.sale_id = %(draw)s"""
 LOCKED: LiteralString = " ORDER BY draw.sale_id FOR NO KEY UPDATE OF draw"
 
-# The latest entry of each buyer; and who holds an address.
+# The entries of each buyer, and the addresses that are taken. `OFFSET 0` makes one look into the
+# index for each. Without it, a table that has grown by a million rows since its statistics were
+# taken would be read as a whole, because that seems to be cheaper.
 KNOWN: LiteralString = """;
-SELECT buyer_id, number, address, secret, mark, hash, created, withdrawal,
-       count(*) OVER (PARTITION BY buyer_id)
-FROM draws_entry WHERE draw_id = %(draw)s AND buyer_id = ANY(%(buyers)s::bigint[])
-ORDER BY number;
-SELECT address FROM draws_entry
-WHERE draw_id = %(draw)s AND withdrawal IS NULL AND address IS NOT NULL
-  AND address = ANY(%(addresses)s::bytea[])
+SELECT entry.* FROM unnest(%(buyers)s::bigint[]) AS wanted (buyer) CROSS JOIN LATERAL (
+    SELECT buyer_id, number, id, address, secret, mark, hash, created, withdrawal
+    FROM draws_entry WHERE draw_id = %(draw)s AND buyer_id = wanted.buyer OFFSET 0
+) AS entry;
+SELECT wanted.address FROM unnest(%(addresses)s::bytea[]) AS wanted (address) CROSS JOIN LATERAL (
+    SELECT id FROM draws_entry
+    WHERE draw_id = %(draw)s AND address = wanted.address AND withdrawal IS NULL OFFSET 0
+) AS entry
 """
 
 LOOK: LiteralString = HEAD + KNOWN
@@ -70,7 +74,7 @@ WRITE: LiteralString = """
 WITH line AS (
     SELECT * FROM json_to_recordset(%(rows)s) AS (
         number bigint, buyer bigint, address text, secret text, mark text, hash text,
-        withdraws bigint
+        entry bigint
     )
 ), head AS (
     UPDATE draws_draw AS draw SET lines = %(lines)s, head = decode(%(head)s, 'hex')
@@ -83,18 +87,17 @@ WITH line AS (
     INSERT INTO draws_entry (draw_id, number, buyer_id, address, secret, mark, hash, created)
     SELECT sale_id, number, buyer, decode(address, 'hex'), decode(secret, 'hex'),
            decode(mark, 'hex'), decode(hash, 'hex'), %(now)s
-    FROM line CROSS JOIN head WHERE withdraws IS NULL ORDER BY number
+    FROM line CROSS JOIN head WHERE entry IS NULL ORDER BY number
 ), withdrawn AS (
     UPDATE draws_entry AS entry
     SET withdrawal = line.number, withdrawal_hash = decode(line.hash, 'hex')
     FROM line CROSS JOIN head
-    WHERE entry.draw_id = head.sale_id AND entry.number = line.withdraws
-      AND entry.withdrawal IS NULL
+    WHERE entry.id = line.entry AND entry.withdrawal IS NULL
     RETURNING entry.number
 )
 SELECT inventory_require(
     (SELECT count(*) FROM head) = 1
-    AND (SELECT count(*) FROM withdrawn) = (SELECT count(withdraws) FROM line)
+    AND (SELECT count(*) FROM withdrawn) = (SELECT count(entry) FROM line)
 )
 """
 
@@ -332,7 +335,8 @@ class _Chain:
         self.lines, self.head, self._per_address, self.now, self._closed = found
         self._draw = draw
         # In order of their numbers, so the last one of a buyer stays.
-        self._latest = {buyer: entry for buyer, *entry in entries}
+        self._latest = {entry[0]: entry[1:] for entry in sorted(entries)}
+        self._made = Counter(entry[0] for entry in entries)
         self._taken = taken
         self._changed: set[int] = set()
         self.rows: list[dict[str, Any]] = []
@@ -345,20 +349,20 @@ class _Chain:
         latest = self._latest.get(wish.buyer)
         entry = None if latest is None else self._receipt(wish.buyer, latest)
         if wish.withdraws:
-            ticket.answer = self._withdraw(entry)
+            ticket.answer = self._withdraw(entry, latest)
         elif latest is not None and entry is not None and entry.withdrawal is None:
-            same = not wish.address or latest[1] == wish.address
+            same = not wish.address or latest[2] == wish.address
             ticket.answer = entry if same else Refusal("limit_reached")
         else:
-            ticket.answer = self._enter(wish, made=latest[-1] if latest else 0)
+            ticket.answer = self._enter(wish)
 
-    def _enter(self, wish: Wish, *, made: int) -> Receipt | Refusal:
+    def _enter(self, wish: Wish) -> Receipt | Refusal:
         if self._closed:
             return Refusal(self._closed)
         if self._per_address and not wish.address:
             return Refusal("invalid_request", detail="`address` is missing")
         address = wish.address
-        if made >= MAX_ENTRIES or address in self._taken:
+        if self._made[wish.buyer] >= MAX_ENTRIES or address in self._taken:
             return Refusal("limit_reached")
         secret = secrets.token_bytes(32)
         mark = mark_of(secret, self._draw, wish.buyer)
@@ -376,15 +380,15 @@ class _Chain:
             *(self._draw, wish.buyer, self.lines, secret, mark, self.head, self.now), new=True
         )
 
-    def _withdraw(self, entry: Receipt | None) -> Receipt | Refusal:
-        if entry is None:
+    def _withdraw(self, entry: Receipt | None, row: Sequence[Any] | None) -> Receipt | Refusal:
+        if entry is None or row is None:
             return Refusal("not_found")
         if entry.withdrawal is not None:
             return entry
         if self._closed:
             return Refusal(self._closed)
         self.head = after_withdrawal(self.head, self.lines + 1, entry.number)
-        self._add(withdraws=entry.number)
+        self._add(entry=row[1])
         self._changed.add(entry.buyer)
         return entry
 
@@ -393,7 +397,7 @@ class _Chain:
         self.rows.append({"number": self.lines, "hash": self.head.hex(), **line})
 
     def _receipt(self, buyer: int, entry: Sequence[Any]) -> Receipt:
-        number, _, secret, mark, running, created, withdrawal, _ = entry
+        number, _, _, secret, mark, running, created, withdrawal = entry
         return Receipt(self._draw, buyer, number, secret, mark, running, created, withdrawal)
 
 

@@ -108,7 +108,7 @@ class Entry(models.Model):
     # No index of its own: the one on draw and number begins with it.
     draw = models.ForeignKey(Draw, on_delete=models.PROTECT, db_index=False)
     number = models.BigIntegerField(help_text="of its line, from 1")
-    buyer = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
+    buyer = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, db_index=False)
     address = models.BinaryField(null=True, help_text="a hash of the address that was stated")
     secret = models.BinaryField(help_text="of the receipt")
     mark = models.BinaryField(help_text="what the public list says of it")
@@ -141,6 +141,7 @@ class Entry(models.Model):
                 name="draws_entry_withdrawn_after",
             ),
         ]
+        indexes = [models.Index(fields=["buyer", "draw"], name="draws_entry_of_buyer")]
 
     def __str__(self) -> str:
         return f"entry {self.number} of {self.draw_id}"
@@ -149,8 +150,12 @@ class Entry(models.Model):
 class Place(models.Model):
     """An entry's place, computed once, and the order of its winner."""
 
-    entry = models.OneToOneField(Entry, on_delete=models.PROTECT, primary_key=True)
-    draw = models.ForeignKey(Draw, on_delete=models.PROTECT, db_index=False)
+    # Without the database's checks of references: one statement makes a million rows of entries,
+    # which are never deleted, and checking each would take several times as long.
+    entry = models.OneToOneField(
+        Entry, on_delete=models.PROTECT, primary_key=True, db_constraint=False
+    )
+    draw = models.ForeignKey(Draw, on_delete=models.PROTECT, db_index=False, db_constraint=False)
     place = models.BigIntegerField(help_text="from 1")
     order = models.OneToOneField(Order, on_delete=models.PROTECT, null=True)
 

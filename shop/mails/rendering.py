@@ -19,6 +19,7 @@ from django.utils.translation import gettext, override
 from django.utils.translation import gettext_lazy as _
 
 from shop.accounts.addresses import is_mailable
+from shop.catalogue.models import Sale
 from shop.identity import identity
 from shop.orders.details import labelled
 from shop.orders.models import Order, OrderEvent, OrderFee
@@ -79,6 +80,15 @@ TEXTS: dict[Kind, tuple[Promise, Promise]] = {
     ),
 }
 """Heading, which is also the subject, and body, by kind."""
+
+DRAWN: tuple[Promise, Promise] = (
+    _("You have won. Reserved for you: %(contents)s"),
+    _(
+        "Your entry was drawn. We are holding your order until %(deadline)s. Please pay before "
+        "then; otherwise it goes to the next in order."
+    ),
+)
+"""The first mail about an order that was won in a draw."""
 
 WITHOUT_PAYMENTS: dict[Kind, tuple[Promise, Promise]] = {
     Kind.PAID: (_("Order %(number)s is confirmed"), _("Thank you for your order!")),
@@ -196,12 +206,18 @@ def _is_free(order: Order) -> bool:
     return not order.amount and order.status in {Order.Status.PAID, Order.Status.FULFILLED}
 
 
+def _was_drawn(order: Order) -> bool:
+    return any(line.sale.kind == Sale.Kind.DRAW for line in order.lines.all())
+
+
 def _sentences(kind: Kind, order: Order) -> tuple[str, str]:
     """Return heading and text of a mail in the current language."""
     others = {} if settings.PAYMENT_PROVIDER else WITHOUT_PAYMENTS
     heading, body = others.get(kind, TEXTS[kind])
     if _is_free(order) and kind in {Kind.CONFIRMATION, Kind.PAID}:
         heading, body = WITHOUT_PAYMENTS[Kind.PAID]
+    elif kind == Kind.CONFIRMATION and _was_drawn(order):
+        heading, body = DRAWN
     values = {
         "number": order.pk,
         "contents": order.contents,

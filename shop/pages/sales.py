@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.core.paginator import Page, Paginator
@@ -289,6 +290,8 @@ def _show(
     offers = of([sale])
     if not offers:
         raise Http404
+    if offers[0].sale.kind == Sale.Kind.DRAW and apps.is_installed("shop.draws"):
+        return redirect("draw", sale)
     mine = Order.objects.none()
     if request.user.is_authenticated:
         mine = Order.objects.filter(lines__sale=sale, buyer=request.user.pk).order_by("-pk")[:10]

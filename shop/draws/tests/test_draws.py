@@ -17,11 +17,11 @@ from django.db.models.functions import Now
 from inventory import services
 from shop import orders
 from shop.catalogue.models import Sale
-from shop.catalogue.sale_cache import sale_cache
 from shop.conftest import Buyer
 from shop.draws import drawing, entering, verify
-from shop.draws.drawing import advance, announce, enter_value, open_draw
+from shop.draws.drawing import advance, announce, enter_value
 from shop.draws.models import Draw, Entry, Place
+from shop.draws.tests.catalogue import a_draw, buyers, end, enter_all, save_public_file
 from shop.orders import open_won_orders
 from shop.orders.models import Order
 from shop.refusals import Refusal
@@ -34,32 +34,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def draw() -> Draw:
     """An open draw for two units."""
     return a_draw()
-
-
-def a_draw(stock: int = 2, **different: Any) -> Draw:
-    return open_draw(**{"stock": stock, "price": 99_900, "limit": 1, **different})
-
-
-def end(draw: Draw) -> None:
-    """End the window now, and let processes read that."""
-    Sale.objects.filter(pk=draw.pk).update(ends_at=Now())
-    sale_cache.cache_clear()
-
-
-def buyers(number: int) -> list[Buyer]:
-    return [Buyer(f"entrant-{position}") for position in range(number)]
-
-
-def enter_all(draw: Draw, entrants: list[Buyer]) -> None:
-    for each in entrants:
-        assert each.post(f"sales/{draw.pk}/entries").status_code == 201
-
-
-def public_file(draw: Draw, folder: Path) -> Path:
-    answer = Buyer(f"reader-{draw.pk}").get(f"sales/{draw.pk}/draw.jsonl")
-    path = folder / "draw.jsonl"
-    path.write_bytes(b"".join(answer.streaming_content))
-    return path
 
 
 def winners(draw: Draw) -> list[str]:
@@ -131,7 +105,7 @@ def test_withdrawal_leaves_earlier_receipts_as_they_are(
     assert (back.status_code, back.json()["number"]) == (201, 4)
     end(draw)
     advance()
-    with public_file(draw, tmp_path).open() as lines:
+    with save_public_file(draw, tmp_path).open() as lines:
         checked = verify.Checked(lines)
     for receipt in (*receipts, back.json()):
         checked.check_receipt(receipt)
@@ -240,7 +214,7 @@ def test_winners_follow_the_public_order(draw: Draw, tmp_path: Path) -> None:
     end(draw)
     advance()
 
-    with public_file(draw, tmp_path).open() as lines:
+    with save_public_file(draw, tmp_path).open() as lines:
         order = verify.Checked(lines).order()
     named = [entrants[number - 1].user.username for number in order]
     places = Place.objects.filter(draw=draw).order_by("place").values_list("entry__number")
@@ -293,7 +267,7 @@ def test_step_goes_on_after_each_crash(draw: Draw, monkeypatch: pytest.MonkeyPat
     class Killed(BaseException):
         pass
 
-    def crash(granted: Any) -> Any:
+    def crash(entries: Any, granted: Any) -> Any:
         open_won_orders(granted)
         raise Killed
 
@@ -330,7 +304,7 @@ def test_entries_at_once_form_one_chain(draw: Draw, tmp_path: Path) -> None:
     advance()
 
     assert {answer.status_code for answer in answers} == {200, 201}
-    with public_file(draw, tmp_path).open() as lines:
+    with save_public_file(draw, tmp_path).open() as lines:
         checked = verify.Checked(lines)
     for answer in answers:
         checked.check_receipt(answer.json())
@@ -376,7 +350,7 @@ def test_entry_of_a_deleted_buyer_fails_alone(draw: Draw, ann: Buyer, bob: Buyer
 def test_file_has_only_its_header_until_the_close(draw: Draw, ann: Buyer, tmp_path: Path) -> None:
     enter_all(draw, [ann])
 
-    [line] = public_file(draw, tmp_path).read_text().splitlines()
+    [line] = save_public_file(draw, tmp_path).read_text().splitlines()
 
     assert json.loads(line)["seed"] is None
     assert verify.main([str(tmp_path / "draw.jsonl")]) == 2
