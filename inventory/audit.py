@@ -29,27 +29,47 @@ ORDER BY item.id
 """
 
 # A limit may span several items, so the audit of one item counts all reservations of its scopes. A
-# buyer without a quota row has used nothing of the limit.
+# buyer without a quota row has used nothing of the limit. A reservation counts against its buyer's
+# limit and against its further quotas.
 QUOTAS = """
 WITH holder AS (
-    SELECT scope, buyer FROM inventory_buyerquota
+    SELECT scope, buyer AS subject FROM inventory_buyerquota
     WHERE %(items)s::bigint[] IS NULL OR scope = ANY(ARRAY(
-        SELECT DISTINCT scope FROM inventory_reservation WHERE item_id = ANY(%(items)s)))
+        SELECT scope FROM inventory_reservation WHERE item_id = ANY(%(items)s)
+        UNION
+        SELECT further.scope FROM inventory_reservation AS reservation
+        JOIN inventory_reservationquota AS further ON further.reservation_id = reservation.id
+        WHERE item_id = ANY(%(items)s)))
     UNION
     SELECT scope, buyer FROM inventory_reservation
     WHERE state <> 'released' AND (%(items)s::bigint[] IS NULL OR item_id = ANY(%(items)s))
+    UNION
+    SELECT further.scope, further.subject FROM inventory_reservation AS reservation
+    JOIN inventory_reservationquota AS further ON further.reservation_id = reservation.id
+    WHERE state <> 'released' AND (%(items)s::bigint[] IS NULL OR item_id = ANY(%(items)s))
+), of_buyers AS (
+    SELECT holder.scope, holder.subject, sum(quantity - returned) AS units
+    FROM holder JOIN inventory_reservation AS reservation
+      ON reservation.scope = holder.scope AND reservation.buyer = holder.subject
+    WHERE state <> 'released' GROUP BY holder.scope, holder.subject
+), of_further AS (
+    SELECT holder.scope, holder.subject, sum(quantity - returned) AS units
+    FROM holder JOIN inventory_reservationquota AS further
+      ON further.scope = holder.scope AND further.subject = holder.subject
+    JOIN inventory_reservation AS reservation ON reservation.id = further.reservation_id
+    WHERE state <> 'released' GROUP BY holder.scope, holder.subject
 )
-SELECT holder.scope, holder.buyer, quota.used,
-       COALESCE(sum(reservation.quantity - reservation.returned), 0)
+SELECT holder.scope, holder.subject, quota.used,
+       COALESCE(of_buyers.units, 0) + COALESCE(of_further.units, 0) AS held
 FROM holder
 LEFT JOIN inventory_buyerquota AS quota
-       ON quota.scope = holder.scope AND quota.buyer = holder.buyer
-LEFT JOIN inventory_reservation AS reservation
-       ON reservation.scope = holder.scope AND reservation.buyer = holder.buyer
-      AND reservation.state <> 'released'
-GROUP BY holder.scope, holder.buyer, quota.used
-HAVING COALESCE(quota.used, 0) <> COALESCE(sum(reservation.quantity - reservation.returned), 0)
-ORDER BY holder.scope, holder.buyer
+       ON quota.scope = holder.scope AND quota.buyer = holder.subject
+LEFT JOIN of_buyers
+       ON of_buyers.scope = holder.scope AND of_buyers.subject = holder.subject
+LEFT JOIN of_further
+       ON of_further.scope = holder.scope AND of_further.subject = holder.subject
+WHERE COALESCE(quota.used, 0) <> COALESCE(of_buyers.units, 0) + COALESCE(of_further.units, 0)
+ORDER BY holder.scope, holder.subject
 """
 
 

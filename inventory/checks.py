@@ -27,6 +27,7 @@ WRITTEN_IN_SQL = {
     "Item": ("name", "total", "available", "reserved", "ledger", "fence", "version"),
     "StockMovement": ("item", "delta", "reason", "token"),
     "BuyerQuota": ("scope", "buyer", "used", "allowed"),
+    "ReservationQuota": ("reservation", "scope", "subject"),
     "OutboxMessage": ("topic", "payload"),
 }
 """Models whose rows are written in SQL that names these fields only."""

@@ -109,7 +109,10 @@ class Reservation(models.Model):
 
 
 class BuyerQuota(models.Model):
-    """The units of its limit that a buyer has used in a scope. The row guards the limit."""
+    """The units of a limit that a buyer has used in a scope. The row guards the limit.
+
+    For a further quota of a purchase, such as one per address, `buyer` is the quota's subject.
+    """
 
     pk = models.CompositePrimaryKey("scope", "buyer")
     scope = models.BigIntegerField()
@@ -133,6 +136,18 @@ class BuyerQuota(models.Model):
             "allowed": self.allowed,
         }
         return gettext("buyer %(buyer)s in %(scope)s: %(used)s of %(allowed)s") % values
+
+
+class ReservationQuota(models.Model):
+    """A quota besides the buyer's limit that a reservation's live units count against."""
+
+    pk = models.CompositePrimaryKey("scope", "subject", "reservation")
+    reservation = models.ForeignKey(Reservation, on_delete=models.CASCADE, related_name="quotas")
+    scope = models.BigIntegerField()
+    subject = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"reservation {self.reservation_id} in {self.scope} for {self.subject}"
 
 
 class StockMovement(models.Model):

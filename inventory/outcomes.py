@@ -5,11 +5,48 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from hashlib import blake2b
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 RequestT = TypeVar("RequestT")
 AnswerT = TypeVar("AnswerT")
+
+
+class Quota(NamedTuple):
+    """A limit that purchases count against, and for whom::
+
+        Quota.named("address", sale, address, limit=1)
+
+    Attributes:
+        scope: what the limit applies to, such as a sale.
+        subject: who uses it up, such as a buyer or an address.
+        limit: units that the subject may hold in the scope, earlier purchases included.
+    """
+
+    scope: int
+    subject: int
+    limit: int
+
+    @classmethod
+    def named(cls, kind: str, of: int, subject: object, *, limit: int) -> Quota:
+        """Return a quota whose scope and subject are numbers made from names.
+
+        The numbers are negative, so none is the id of a sale or a buyer. Only they are stored, not
+        the names.
+
+        Args:
+            kind: what is limited, such as "address" or "size".
+            of: where, such as the id of the sale.
+            subject: who uses it up; its text counts, so bring an address into one form first.
+            limit: units.
+        """
+        return cls(_number(f"{kind}/{of}"), _number(f"{kind}/{subject}"), limit)
+
+
+def _number(name: str) -> int:
+    """Return a number of 63 bits for a name: two of a billion names share one by 1 in 18."""
+    return -1 - (int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +61,8 @@ class Purchase:
         quantity: units, at least 1.
         limit: units that the buyer may hold in the scope, earlier purchases included.
         hold: how long the units stay reserved without confirmation.
+        quotas: further limits that the units count against, each of another scope or subject; all
+            must allow them. They are given back with the units.
         trace: the request's span, for the hook of `inventory.hooks`; no part of the purchase.
     """
 
@@ -34,7 +73,12 @@ class Purchase:
     quantity: int
     limit: int
     hold: timedelta
+    quotas: tuple[Quota, ...] = field(default=(), kw_only=True)
     trace: Any = field(default=None, compare=False, repr=False, kw_only=True)
+
+    def counted_in(self) -> tuple[Quota, ...]:
+        """Return all quotas that the units count against: the buyer's limit first."""
+        return (Quota(self.scope, self.buyer, self.limit), *self.quotas)
 
 
 @dataclass(slots=True)
@@ -70,7 +114,7 @@ class SoldOut:
 
 @dataclass(frozen=True, slots=True)
 class LimitReached:
-    """The buyer would hold more than the limit.
+    """The buyer would hold more than the limit, or one of the purchase's quotas is used up.
 
     Attributes:
         left: units that the buyer may still take.

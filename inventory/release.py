@@ -53,16 +53,29 @@ LOCK_ITEMS_ON_SALE: LiteralString = (
     f"WITH item AS ({guard.LOCK_ITEMS}) SELECT inventory_require(min(available) > 0) FROM item"
 )
 
-# The quotas follow the items, as in a batch that sells.
+# The quotas follow the items, and are locked in the same order, as in a batch that sells.
 RELEASE: LiteralString = """
 UPDATE inventory_reservation SET state = 'released' WHERE id = ANY(%(whole)s::bigint[]);
 UPDATE inventory_reservation SET returned = returned + part.units
 FROM unnest(%(parts)s::bigint[], %(part_units)s::bigint[]) AS part (id, units)
 WHERE inventory_reservation.id = part.id;
-UPDATE inventory_buyerquota AS quota SET used = quota.used - given.units
-FROM unnest(%(scopes)s::bigint[], %(buyers)s::bigint[], %(units)s::bigint[])
-    AS given (scope, buyer, units)
-WHERE quota.scope = given.scope AND quota.buyer = given.buyer
+WITH released AS (
+    SELECT * FROM unnest(%(reservations)s::bigint[], %(scopes)s::bigint[], %(buyers)s::bigint[],
+                         %(units)s::int[]) AS released (reservation, scope, subject, units)
+), counted AS (
+    SELECT scope, subject, units FROM released
+    UNION ALL SELECT further.scope, further.subject, released.units
+    FROM released JOIN inventory_reservationquota AS further
+      ON further.reservation_id = released.reservation
+), given AS (
+    SELECT scope, subject, sum(units) AS units FROM counted GROUP BY scope, subject
+), locked AS (
+    SELECT quota.scope, quota.buyer, given.units FROM inventory_buyerquota AS quota
+    JOIN given ON given.scope = quota.scope AND given.subject = quota.buyer
+    ORDER BY quota.scope, quota.buyer FOR NO KEY UPDATE OF quota
+)
+UPDATE inventory_buyerquota AS quota SET used = quota.used - locked.units
+FROM locked WHERE quota.scope = locked.scope AND quota.buyer = locked.buyer
 """
 
 
@@ -138,24 +151,22 @@ def _write(released: Sequence[Released], written_off: Container[int], *, commit:
     end_hints([item for item, level in levels.items() if level.available <= back[item]])
 
 
-def _parameters(released: Iterable[Released]) -> dict[str, list[int]]:
+def _parameters(released: Sequence[Released]) -> dict[str, list[int]]:
     whole: list[int] = []
     parts: dict[int, int] = {}
-    given: Counter[tuple[int, int]] = Counter()  # an UPDATE changes each row once
     for each in released:
-        given[each.scope, each.buyer] += each.quantity
         if each.kept:
             parts[each.reservation] = each.quantity
         else:
             whole.append(each.reservation)
-    scopes, buyers = zip(*given, strict=True)
     return {
         "whole": whole,
         "parts": [*parts],
         "part_units": [*parts.values()],
-        "scopes": [*scopes],
-        "buyers": [*buyers],
-        "units": [*given.values()],
+        "reservations": [each.reservation for each in released],
+        "scopes": [each.scope for each in released],
+        "buyers": [each.buyer for each in released],
+        "units": [each.quantity for each in released],
     }
 
 

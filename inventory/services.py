@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from inventory.models import BuyerQuota, Item, Reservation, StockMovement
+from inventory.models import BuyerQuota, Item, Reservation, ReservationQuota, StockMovement
 from inventory.outcomes import Granted, KeyReused, Level, Purchase
 from inventory.release import Released, releasing
 from inventory.selling import guard
@@ -96,9 +96,10 @@ def reclaiming(
 ) -> Iterator[None]:
     """Take the units of released reservations again and confirm or hold them; all or none.
 
-    For a payment that arrives after the reservations expired, and for a second hold. The guard and
-    the buyer's limit apply as for any purchase. Runs in the caller's transaction, which must roll
-    back on an exception. The block updates the shop's rows; the items are locked after it.
+    For a payment that arrives after the reservations expired, and for a second hold. The guard, the
+    limit of the buyer and the further quotas apply as for any purchase. Runs in the caller's
+    transaction, which must roll back on an exception. The block updates the shop's rows; the items
+    are locked after it.
 
     Args:
         reservations: ids.
@@ -112,29 +113,36 @@ def reclaiming(
     _require_transaction()
     wanted = set(reservations)
     released = Reservation.objects.filter(pk__in=wanted, state=State.RELEASED)
-    fields = ("item", "buyer", "scope", F("quantity") - F("returned"))
+    fields = ("pk", "item", "buyer", "scope", F("quantity") - F("returned"))
     found = list(released.select_for_update(no_key=True).order_by("pk").values_list(*fields))
     if len(found) < len(wanted):
         raise NotReclaimable
     yield
     units: Counter[int] = Counter()
-    for item, _, _, quantity in found:
+    counted: Counter[tuple[int, int]] = Counter()
+    live = {}
+    for reservation, item, buyer, scope, quantity in found:
         units[item] += quantity
+        counted[scope, buyer] += quantity
+        live[reservation] = quantity
+    further = ReservationQuota.objects.filter(reservation__in=wanted)
+    for reservation, scope, subject in further.values_list("reservation", "scope", "subject"):
+        counted[scope, subject] += live[reservation]
     try:
         for item in sorted(units):
             guard.take(item, units[item], RECLAIM)
     except guard.OutOfStock as error:
         raise NotReclaimable from error
-    for _, buyer, scope, quantity in found:
-        _count(scope, buyer, quantity, (limits or {}).get(scope, F("allowed")))
+    for (scope, subject), quantity in sorted(counted.items()):
+        _count(scope, subject, quantity, (limits or {}).get(scope, F("allowed")))
     if until is None:
         released.update(state=State.CONFIRMED)
     else:
         released.update(state=State.HELD, deadline=until)
 
 
-def _count(scope: int, buyer: int, units: int, allowed: int | F) -> None:
-    quota = BuyerQuota.objects.filter(scope=scope, buyer=buyer, used__lte=allowed - units)
+def _count(scope: int, subject: int, units: int, allowed: int | F) -> None:
+    quota = BuyerQuota.objects.filter(scope=scope, buyer=subject, used__lte=allowed - units)
     if not quota.update(used=F("used") + units, allowed=allowed):
         raise NotReclaimable
 

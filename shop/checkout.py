@@ -26,6 +26,7 @@ from inventory.outcomes import (
     NoSuchItem,
     OutcomeUnknown,
     PurchasesRefused,
+    Quota,
     SoldOut,
 )
 from inventory.selling.cart import MAX_LINES, LineRefused, line_keys
@@ -81,6 +82,20 @@ class Wanted:
     quantity: int
 
 
+def further_quotas(sale: CachedSale, buyer: int, details: Details) -> tuple[Quota, ...]:
+    """Return what a purchase counts against besides the sale's limit per buyer.
+
+    As it comes, nothing. A shop that limits more returns it here; docs/changing.md has one per
+    address, and a limit over all sizes of a product.
+
+    Args:
+        sale: the sale.
+        buyer: id of the user.
+        details: what the buyer states with the order, by the names in `Order.DETAILS`.
+    """
+    return ()
+
+
 def buy(
     sale: int,
     buyer: int,
@@ -113,6 +128,7 @@ def buy(
         return _won_or_refuse(sale, buyer, quantity)
     purchase = DetailedPurchase(
         *(cached.item, sale, buyer, key, quantity, cached.limit, cached.hold),
+        quotas=further_quotas(cached, buyer, details),
         trace=hooks.current(),
         details=details,
         expected_amount=expected_amount,
@@ -170,6 +186,7 @@ def check_out(
     purchases = [
         DetailedPurchase(
             *(cached.item, line.sale, buyer, each, line.quantity, cached.limit, hold),
+            quotas=further_quotas(cached, buyer, details),
             details=details,
             expected_amount=expected_amount,
         )

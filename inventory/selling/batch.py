@@ -70,11 +70,18 @@ RESERVE = Statement(
 WITH request AS (
     SELECT *, ordinality AS position FROM ROWS FROM (json_to_recordset(%(rows)s) AS (
         id bigint, item bigint, scope bigint, buyer bigint, key uuid, quantity int, allowed int,
-        hold float8, state text
+        hold float8, state text, quotas json
     )) WITH ORDINALITY
+), further AS (
+    SELECT request.id, request.quantity, quota.*
+    FROM request, json_to_recordset(request.quotas) AS quota
+        (scope bigint, subject bigint, allowed int)
+), counting AS (
+    SELECT scope, buyer, quantity, allowed FROM request
+    UNION ALL SELECT scope, subject, quantity, allowed FROM further
 ), counted AS (
     INSERT INTO inventory_buyerquota AS quota (scope, buyer, used, allowed)
-    SELECT scope, buyer, sum(quantity), max(allowed) FROM request GROUP BY scope, buyer
+    SELECT scope, buyer, sum(quantity), max(allowed) FROM counting GROUP BY scope, buyer
     HAVING sum(quantity) <= max(allowed)
     ORDER BY scope, buyer
     ON CONFLICT (scope, buyer) DO UPDATE
@@ -83,8 +90,11 @@ WITH request AS (
     RETURNING used
 ), reserved AS (
     {reservation}
+), remembered AS (
+    INSERT INTO inventory_reservationquota (reservation_id, scope, subject)
+    SELECT id, scope, subject FROM further
 )
-SELECT inventory_require(count(*) = (SELECT count(DISTINCT (scope, buyer)) FROM request))
+SELECT inventory_require(count(*) = (SELECT count(DISTINCT (scope, buyer)) FROM counting))
 FROM counted
 """,
     reservation=Insert(Reservation, RESERVATION, source="request"),
@@ -183,14 +193,18 @@ def look(
         NoSuchItem: no such item.
     """
     lines: dict[int, list[PurchaseTicket]] = defaultdict(list)
-    rows: list[dict[str, int | str]] = []
+    rows: list[dict[str, int | str | None]] = []
     for ticket in tickets:
         each = ticket.request
         lines[each.item].append(ticket)
         rows.append({"buyer": each.buyer, "key": each.key.hex, "scope": each.scope})
+        # Without a key: only what is used of the quota is asked for.
+        rows += [
+            {"buyer": quota.subject, "key": None, "scope": quota.scope} for quota in each.quotas
+        ]
     statement = LOCK_AND_LOOK if locked else LOOK
     with connection.wrap_database_errors:
-        cursor = sql.send(statement, rows, {"items": [*lines], "number": len(rows)})
+        cursor = sql.send(statement, rows, {"items": [*lines], "number": len(tickets)})
         items = {item: found for item, *found in cursor}
         cursor.nextset()
         known, used = known_and_used(cursor)
@@ -277,6 +291,10 @@ def taking(
                 "allowed": each.limit,
                 "hold": each.hold.total_seconds(),
                 "state": CONFIRMED if grant.final else HELD,
+                "quotas": [
+                    {"scope": scope, "subject": subject, "allowed": limit}
+                    for scope, subject, limit in each.quotas
+                ],
             }
         )
     take = guard.to_take(units, StockMovement.Reason.SALE, token)

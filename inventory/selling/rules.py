@@ -76,7 +76,8 @@ def decide(
         tickets: purchases of one item, in order of arrival; refusals and replays are filled in.
         available: units of the item that may be reserved.
         known: earlier grants by (buyer, key).
-        used: units that a buyer already holds by (scope, buyer); absent means none. Changed.
+        used: units that a subject already holds by (scope, subject), for a buyer's limit and for
+            further quotas; absent means none. Changed.
 
     Returns:
         The decision; its `units` never exceed `available`.
@@ -102,17 +103,18 @@ def decide(
             else:
                 ticket.answer = KeyReused()
             continue
-        allowance = (purchase.scope, purchase.buyer)
-        held = used.get(allowance, 0)
-        if held + purchase.quantity > purchase.limit:
-            ticket.answer = LimitReached(max(purchase.limit - held, 0))
+        quotas = purchase.counted_in()
+        left = min(limit - used.get((scope, subject), 0) for scope, subject, limit in quotas)
+        if purchase.quantity > left:
+            ticket.answer = LimitReached(max(left, 0))
             decision.refuses = True
         elif purchase.quantity > available:
             ticket.answer = SoldOut(available)
             decision.refuses = True
         else:
             available -= purchase.quantity
-            used[allowance] = held + purchase.quantity
+            for scope, subject, _ in quotas:
+                used[scope, subject] = used.get((scope, subject), 0) + purchase.quantity
             first_of_key[identity] = ticket
             decision.granted.append(ticket)
             decision.units += purchase.quantity

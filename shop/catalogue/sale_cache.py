@@ -36,12 +36,13 @@ MAX_WAIT = 5.0
 """Seconds that a request waits for the query before its own, like for a connection."""
 
 FIELDS = (
-    *("now", "pk", "item_id", "price", "currency", "limit", "starts_at", "ends_at"),
+    *("now", "pk", "product_id", "item_id", "price", "currency", "limit", "starts_at", "ends_at"),
     *("paused", "hold", "kind", "item__available", "held"),
 )
 
 READ = """
-SELECT now(), id, item_id, price, currency, "limit", starts_at, ends_at, paused, hold, kind
+SELECT now(), id, product_id, item_id, price, currency, "limit", starts_at, ends_at, paused, hold,
+       kind
 FROM shop_sale WHERE id = ANY(%s)
 """
 
@@ -68,6 +69,7 @@ class CachedSale:
     """
 
     sale: int
+    product: int
     item: int
     price: int
     currency: str

@@ -11,8 +11,9 @@ from django.db import OperationalError, connection
 
 from inventory import services
 from inventory.models import Item, Reservation
-from inventory.outcomes import Busy, OutcomeUnknown
+from inventory.outcomes import Busy, OutcomeUnknown, Quota
 from inventory.tests.helpers import at_once
+from shop import checkout
 from shop.accounts import tokens
 from shop.api import views
 from shop.catalogue.models import Sale
@@ -266,3 +267,20 @@ def test_a_call_sent_thirty_times_at_once_is_done_once_and_answered_alike(
     assert len(fake_provider.refunds[order]) == (back > 0)
     assert fake_provider.captures[order] == ([] if change == "cancel" else [199_800])
     check(sale, fake_provider)
+
+
+@pytest.mark.parametrize("cart", [False, True])
+def test_further_quota_of_the_shop_refuses_other_buyers(cart, ann, bob, sale, monkeypatch):
+    def of_all_sizes(cached, buyer, details):
+        return (Quota.named("product", cached.product, 0, limit=1),)
+
+    monkeypatch.setattr(checkout, "further_quotas", of_all_sizes)
+    other_size = Sale.objects.get(pk=a_sale(product=sale.product).pk)
+    ann.order(sale)
+    if cart:
+        body = {"lines": [{"sale": other_size.pk, "quantity": 1}]}
+        answer = bob.call("POST", "orders", body, idempotency_key=str(uuid4()))
+    else:
+        answer = bob.buy(other_size)
+    refused(answer, 409, "limit_reached")
+    assert Reservation.objects.count() == 1
