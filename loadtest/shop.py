@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 from msgspec import Meta
 
@@ -71,6 +71,16 @@ class Unknown:
 Outcome = Sold | Refused | Unknown
 
 
+@dataclass(frozen=True)
+class Accepted:
+    """The shop took the request, and will say later what came of it; see `Later`.
+
+    `ticket` is what `follow` needs to ask: an address, a number in a queue.
+    """
+
+    ticket: str
+
+
 class Level(StrEnum):
     """What a shop can be judged on; an adapter declares the levels that it offers."""
 
@@ -101,7 +111,34 @@ class Books:
 
 
 class Declined(Exception):
-    """Raised by `prepare` where the shop turns a buyer away before the last step; says why."""
+    """Raised where the shop turns a buyer away before the last step, by `prepare` or `added`.
+
+    It says why: `SOLD_OUT` where the shop reserves units at the cart or at the checkout, and says
+    that no unit is left.
+    """
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large a rush on this shop should be, unless whoever starts it says otherwise."""
+
+    stock: int = 20
+    buyers: int = 120
+    rounds: int = 5
+
+
+@dataclass(frozen=True)
+class Hold:
+    """How long units are held for a buyer who does not go on.
+
+    Attributes:
+        seconds: until they come back.
+        orders: whether they are held by an order that is not paid, by which they count as sold
+            until then; otherwise they are held by a cart or a checkout.
+    """
+
+    seconds: float
+    orders: bool
 
 
 @dataclass(frozen=True)
@@ -147,13 +184,47 @@ class Shop(Protocol):
         """Return the last step's request, the second meeting point."""
         ...
 
-    def outcome(self, sale: Sale, buyer: Buyer, response: Response) -> Outcome:
+    def outcome(self, sale: Sale, buyer: Buyer, response: Response) -> Outcome | Accepted:
         """Say what the answer to `buy` means, in the shop's own words."""
         ...
 
     def books(self, sale: Sale) -> Books:
         """Read the shop's own books of this sale, with nothing under way."""
         ...
+
+
+@runtime_checkable
+class Added(Protocol):
+    """For shops whose answer to "add to cart" matters; any adapter may have this method as well."""
+
+    def added(self, sale: Sale, buyer: Buyer, response: Response) -> None:
+        """Take in the answer to `add_to_cart`: keep its cookie or the cart's id with the buyer.
+
+        Raises:
+            Declined: the shop refused; the buyer does not go on.
+        """
+        ...
+
+
+@runtime_checkable
+class Later(Protocol):
+    """For shops whose answer to `buy` comes before the order's number, so `outcome` may return
+    `Accepted`; any adapter may have this method as well.
+    """
+
+    def follow(self, sale: Sale, buyer: Buyer, ticket: str, send: Send) -> Outcome | Accepted:
+        """Ask what came of the purchase; `Accepted` if that is not known yet.
+
+        It is called again, every fraction of a second, until it is known or a minute is over.
+        """
+        ...
+
+
+@runtime_checkable
+class Sized(Protocol):
+    """For adapters that propose the size of a rush; any adapter may have this attribute as well."""
+
+    sizes: Sizes
 
 
 class Vouchers(Protocol):
@@ -177,6 +248,21 @@ class Cancels(Protocol):
 
     def cancel(self, sale: Sale, buyer: Buyer, order: str) -> Request:
         """Return the request that cancels an order; it is sent twice at one moment."""
+        ...
+
+
+class Expires(Protocol):
+    """What `Level.EXPIRY` asks for as well: what is held comes back when its time is over."""
+
+    def hold(self, sale: Sale) -> Hold:
+        """Say how long units of this sale are held; a rush waits for two minutes at most."""
+        ...
+
+    def expire(self, sale: Sale) -> Request | None:
+        """Return the owner's request that ends what is out of time; it is sent twice at a moment.
+
+        None where the shop does it by itself.
+        """
         ...
 
 

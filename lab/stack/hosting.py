@@ -10,8 +10,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -31,6 +32,10 @@ FIRST_PORT = 8300
 STEP_SECONDS = 1200
 """A step's time limit: npm installs and builds a large shop within it on two slow cores."""
 READY_SECONDS = 180
+TELL_EVERY = 10
+"""Seconds between two messages about a step that goes on."""
+SHOWN = 90
+"""Characters that are shown of a step's command."""
 NODE = 20
 """The oldest version of Node.js that all shops here support."""
 
@@ -197,24 +202,44 @@ class _Shop:
     def _run(self, doing: str, steps: Sequence[Sequence[str]], where: Path) -> None:
         log = self._folder / "install.log"
         for number, step in enumerate(steps, 1):
-            self._tell(f"{doing}, step {number} of {len(steps)}")
             command = self._command(step)
-            with log.open("ab") as file:
-                try:
-                    result = subprocess.run(
-                        command,
-                        cwd=where,
-                        env=self._variables,
-                        stdin=subprocess.DEVNULL,
-                        stdout=file,
-                        stderr=file,
-                        timeout=STEP_SECONDS,
-                        check=False,
-                    )
-                except subprocess.TimeoutExpired as error:
-                    raise StackError(
-                        f"{step[0]} took more than {STEP_SECONDS} s; see {log}"
-                    ) from error
-            if result.returncode:
+            what = f"{doing}, step {number} of {len(steps)}: {_shown(command)}"
+            self._tell(what)
+            with (
+                log.open("ab") as file,
+                subprocess.Popen(
+                    command,
+                    cwd=where,
+                    env=self._variables,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                ) as running,
+            ):
+                self._wait_for(running, what, log)
+            if running.returncode:
                 last = log.read_text(errors="replace").strip().splitlines()[-5:]
                 raise StackError(f"{' '.join(command[:4])} failed ({log}):\n" + "\n".join(last))
+
+    def _wait_for(self, running: subprocess.Popen[bytes], what: str, log: Path) -> None:
+        """Wait for a step, and say every few seconds for how long it has been going on.
+
+        Raises:
+            StackError: it took too long, and was killed.
+        """
+        began = time.monotonic()
+        while (seconds := time.monotonic() - began) < STEP_SECONDS:
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(min(TELL_EVERY, STEP_SECONDS - seconds))
+                return
+            written = log.read_text(errors="replace").strip().splitlines()
+            last = f"; {written[-1][:80]}" if written else ""
+            self._tell(f"{what}: {time.monotonic() - began:.0f} s so far{last}")
+        running.kill()
+        raise StackError(f"{what} took more than {STEP_SECONDS} s; see {log}")
+
+
+def _shown(command: Sequence[str]) -> str:
+    """Return a command as it is shown: the program's name, and as many words as fit in a line."""
+    text = " ".join([Path(command[0]).name, *command[1:]])
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

@@ -15,9 +15,11 @@ from pathlib import Path
 from loadtest.address import RunImpossible
 from loadtest.checker import EXIT_CODES, UNKNOWN
 from loadtest.files import new_file
+from loadtest.rush.plan import SCENES, size_of
 from loadtest.rush.release import Release
 from loadtest.rush.result import Terminal
 from loadtest.rush.run import measure, rush_shop
+from loadtest.shop import Level, Sizes
 from loadtest.shops import load
 
 DESCRIPTION = (
@@ -40,19 +42,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=prog, description=DESCRIPTION)
     parser.add_argument("--shop", required=True, help="the adapter, as path.to:Adapter")
     parser.add_argument("--host", required=True, help="the shop's address")
-    parser.add_argument("--stock", type=int, default=20, help="units (default: 20)")
-    parser.add_argument("--buyers", type=int, default=120, help="per round (default: 120)")
-    parser.add_argument("--rounds", type=int, default=5, help="of each level (default: 5)")
+    proposed = "default: as the adapter proposes, or"
+    parser.add_argument("--stock", type=int, help=f"units ({proposed} {Sizes.stock})")
+    parser.add_argument("--buyers", type=int, help=f"per round ({proposed} {Sizes.buyers})")
+    parser.add_argument("--rounds", type=int, help=f"of each level ({proposed} {Sizes.rounds})")
+    parser.add_argument(
+        "--level",
+        action="append",
+        choices=[scene.value for scene in SCENES],
+        help="what to try, of what the adapter offers; repeatable (default: all)",
+    )
     parser.add_argument("--release", choices=[*map(str, Release)], default=Release.LAST_BYTE)
     parser.add_argument("--folder", type=Path, help="keeps the histories and the books")
     parser.add_argument("--json", type=new_file, help="writes the result")
     parser.add_argument("--measure", action="store_true", help="compare the ways of sending")
     parser.add_argument("--i-own-this-host", action="store_true", help="load another machine")
     options = parser.parse_args(arguments)
-    size = (options.stock, options.buyers, options.rounds)
     owned = options.i_own_this_host
     try:
         shop = load(options.shop, options.host)
+        size = size_of(shop, options.stock, options.buyers, options.rounds)
         if options.measure:
             print(*measure(shop, *size, host=options.host, owned=owned), sep="\n")
             return 0
@@ -66,6 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
         release=Release(options.release),
         folder=options.folder,
         owned=owned,
+        levels=[Level(each) for each in options.level or SCENES],
         repeat=f"{prog} {shlex.join(arguments if arguments is not None else sys.argv[1:])}",
         observer=terminal.observer,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from loadtest.finished import Report
 from loadtest.rush.release import Address, Release
-from loadtest.shop import Level
+from loadtest.shop import Level, Shop, Sized, Sizes
 
 if TYPE_CHECKING:
     from loadtest.rush.result import RushResult
@@ -16,8 +16,21 @@ if TYPE_CHECKING:
 OFFERING = (Level.STOCK, Level.CANCEL)
 """Scenes that are also played with a unit for every buyer."""
 
-SCENES = (Level.STOCK, Level.VOUCHERS, Level.CARTS, Level.CANCEL)
-"""What the buyers of a round may fight for, or give back twice."""
+SCENES = (Level.STOCK, Level.VOUCHERS, Level.CARTS, Level.CANCEL, Level.EXPIRY)
+"""What the buyers of a round may fight for, give back twice, or lose when its time is over."""
+
+FEW = (Level.STOCK, Level.CANCEL, Level.EXPIRY)
+"""Scenes in which units are few."""
+
+
+def size_of(
+    shop: Shop, stock: int | None, buyers: int | None, rounds: int | None
+) -> tuple[int, int, int]:
+    """Return units, buyers and rounds of a rush: as asked for, else as the adapter proposes."""
+    proposed = shop.sizes if isinstance(shop, Sized) else Sizes()
+    asked = (stock, proposed.stock), (buyers, proposed.buyers), (rounds, proposed.rounds)
+    units, each, times = (size if wanted is None else wanted for wanted, size in asked)
+    return units, each, times
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +65,7 @@ class Plan:
         """The units of the sale; where they are not fought for, there are plenty."""
         if self.enough:
             return self.buyers
-        return self.units if self.scene in (Level.STOCK, Level.CANCEL) else 2 * self.buyers + 1
+        return self.units if self.scene in FEW else 2 * self.buyers + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TextIO
@@ -21,7 +22,7 @@ from loadtest.shop import Level, Refused, Sold, Unknown
 HOLDS = "HOLDS"
 """The word for a pass: a rush that finds nothing is no proof."""
 
-NOT_TRIED = "a rush takes last steps, and cancels at most"
+NOT_TRIED = "a rush takes last steps, cancels, and lets units expire at most"
 
 CALLS = 16
 """Lines of the smallest history, at most."""
@@ -81,6 +82,16 @@ class RushResult:
         return Verdict(findings, not_judged=reasons)
 
     @property
+    def unknown(self) -> Counter[str]:
+        """The answers to last steps that say neither sold nor refused, with how many there were."""
+        return sum((each.unknown for each in self.rounds), Counter[str]())
+
+    @property
+    def problems(self) -> Counter[str]:
+        """The steps of single buyers that failed, with how many did."""
+        return sum((each.problems for each in self.rounds), Counter[str]())
+
+    @property
     def not_seen(self) -> Iterator[str]:
         """Yield what these rounds could not have seen, although they judged it.
 
@@ -104,9 +115,12 @@ class RushResult:
                 f"whether {counted(unclear, 'refusal')} were true, although there was enough: they "
                 "do not say “sold out” and nothing else"
             )
-        cancelled = sum(len(each.bought.orders) for each in self.rounds if each.gives_back)
-        if cancelled:
+        if cancelled := sum(each.cancelled for each in self.rounds):
             yield f"a cancellation that goes wrong less often than once in {_rarest(cancelled)}"
+        if refused := sum(each.not_cancelled for each in self.rounds):
+            yield f"what cancelling does to {counted(refused, 'order')}: the shop refused it"
+        if expired := sum(each.expired for each in self.rounds):
+            yield f"an expiry that goes wrong less often than once in {_rarest(expired)}"
         if any(each.gives_back and each.final.available is None for each in self.rounds):
             yield "whether cancelled units came back: the shop keeps no figure of what is left"
         if any(each.waited_for_carts for each in self.rounds):
@@ -130,6 +144,8 @@ class RushResult:
             "not_judged": judged["not_judged"],
             "levels_not_tried": dict.fromkeys(self.untried, NOT_TRIED),
             "not_seen": list(self.not_seen),
+            "unknown_answers": dict(self.unknown),
+            "left_out": dict(self.problems),
             "smallest": list(history(self.smallest)) if self.smallest else [],
             "repeat": self.repeat,
         }
@@ -154,8 +170,10 @@ class RushResult:
         if self.untried:
             text = f"Levels not tried: {', '.join(self.untried)}: {NOT_TRIED}."
             yield from _wrapped(text, width, 2)
-        if unknown := next((each.unknown for each in self.rounds if each.unknown), ""):
-            yield from _wrapped(f"Answers that say neither: {unknown}.", width, 2)
+        for what, times in self.unknown.items():
+            yield from _wrapped(f"Answers that say neither: {times} × {what}.", width, 2)
+        for what, times in self.problems.items():
+            yield from _wrapped(f"Left out: {times} × {what}.", width, 2)
         for text in self.not_seen:
             yield from _wrapped(f"Not seen: {text}.", width, 2)
         if self.smallest is not None:
@@ -263,6 +281,11 @@ def _document(played: Round) -> dict[str, Any]:
         "answered_sold": played.count(Sold),
         "refused": played.count(Refused),
         "unknown": played.count(Unknown),
+        "unknown_answers": dict(played.unknown),
+        "left_out": dict(played.problems),
+        "given_back": played.cancelled,
+        "not_given_back": played.not_cancelled,
+        "out_of_time": played.expired,
         "left_though_refused": played.left,
         "repeats": played.asked_again,
         "violations": violations(played),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from loadtest.address import RunImpossible
 from loadtest.bounded import STEP, valid, within
-from loadtest.checker import FAIL, Need, Verdict, not_judged, snapshot
+from loadtest.checker import FAIL, UNKNOWN, Need, Verdict, not_judged, snapshot
+from loadtest.checker.evidence import ALLOWED
 from loadtest.conduct import Figures, at_rest
 from loadtest.files import RunFiles
 from loadtest.history import Operation, Recorder, operations
@@ -23,6 +27,9 @@ ENOUGH = {Level.STOCK: {"ok": 1, "contested": 1}}
 
 LOOK = 1.0
 """Seconds between two looks at the books: orders may be written after they were answered."""
+
+EXPIRES_WITHIN = ALLOWED["expiry_us"] / 1e6 + 1
+"""Seconds after its deadline until which an order may be kept."""
 
 
 class Round:
@@ -85,9 +92,9 @@ class Round:
         return max(0, self.bought.total - self.sold) if self.count(Refused) else 0
 
     @property
-    def unknown(self) -> str:
-        """The answers to the last step that say neither sold nor refused; empty if none."""
-        return ", ".join(f"{times} × {what}" for what, times in self._buyers.unknown.most_common(4))
+    def unknown(self) -> Counter[str]:
+        """The answers to the last step that say neither sold nor refused, with how often."""
+        return self._buyers.unknown
 
     @property
     def refused_otherwise(self) -> int:
@@ -95,9 +102,29 @@ class Round:
         return sum(isinstance(each, Refused) and each.reason != SOLD_OUT for each in self.last)
 
     @property
+    def problems(self) -> Counter[str]:
+        """The steps of single buyers that failed, with how often."""
+        return self._buyers.problems
+
+    @property
+    def cancelled(self) -> int:
+        """How many orders were given back by their buyers."""
+        return len(self._buyers.cancelled)
+
+    @property
+    def not_cancelled(self) -> int:
+        """How many orders the shop refused to cancel."""
+        return len(self._buyers.refused_back)
+
+    @property
+    def expired(self) -> int:
+        """How many orders ran out of time."""
+        return len(self._buyers.expired)
+
+    @property
     def gives_back(self) -> bool:
-        """Whether its orders are cancelled."""
-        return self.plan.scene is Level.CANCEL
+        """Whether its orders are cancelled, or expire."""
+        return self.plan.scene in (Level.CANCEL, Level.EXPIRY)
 
     @property
     def waited_for_carts(self) -> bool:
@@ -109,30 +136,42 @@ class Round:
         self._buyers = self._open()
         with closing(self._buyers.recorder):
             self._buyers.buy()
-            self.bought = self._books()
+            self.bought, self.final = self._books_when_bought()
             if self.gives_back:
-                # What was sold is judged before it is given back.
-                during = snapshot.Header(time.monotonic_ns())
-                path = self.files.path / "during-1.snapshot"
-                snapshot.write(path, during, [self._buyers.item(self.bought)])
-                self._buyers.cancel()
+                if self.plan.scene is Level.CANCEL or self._holds_orders:
+                    # What was sold is judged before it is given back.
+                    during = snapshot.Header(time.monotonic_ns())
+                    path = self.files.path / "during-1.snapshot"
+                    snapshot.write(path, during, [self._buyers.item(self.bought)])
+                if self.plan.scene is Level.CANCEL:
+                    self._buyers.cancel()
+                else:
+                    self._expire()
                 self.final = self._books()
-            else:
-                self.final = self.bought
         rows = list(self._buyers.rows(self.bought, self.final))
-        snapshot.write(self.files.final, snapshot.Header(time.monotonic_ns()), rows)
+        now = snapshot.Header(time.monotonic_ns(), clock=round(time.time() * 1e6))
+        snapshot.write(self.files.final, now, rows)
         self._observer.step("comparing every answer with the books")
         self.verdict = judge_run(
             *(self.files, self._not_judged()),
-            enough=ENOUGH.get(self.plan.scene, {"ok": 1}) if not self.plan.enough else {"ok": 1},
+            enough=self._enough(),
             allows_errors=True,
         )
         if self.outcome != FAIL and self.count(Unknown) == len(self.last):
+            found = ", ".join(f"{n} × {what}" for what, n in self.unknown.most_common(4))
             raise RunImpossible(
-                f"no answer to the last step says sold or refused: {self.unknown}; does the "
+                f"no answer to the last step says sold or refused: {found}; does the "
                 "adapter send what the shop expects, and understand what it answers?"
             )
+        if self.outcome == UNKNOWN and self.problems:
+            self.verdict = replace(self.verdict, reason="; ".join(self.problems))
         self.calls = list(operations(*self.files.histories()))
+
+    def _enough(self) -> Mapping[str, int]:
+        """What the round must have seen for its verdict to mean something."""
+        if self.plan.scene is Level.EXPIRY and not self._holds_orders:
+            return {}  # every cart may have expired before its last step
+        return {"ok": 1} if self.plan.enough else ENOUGH.get(self.plan.scene, {"ok": 1})
 
     def _open(self) -> Buyers:
         """Open a sale, and make its buyers."""
@@ -142,23 +181,80 @@ class Round:
         sale = within(STEP, "opening a sale", lambda: valid(str, shop.open(plan.stock)))
         seconds = STEP + EACH * plan.buyers
         buyers = within(seconds, "making buyers", lambda: list(shop.buyers(sale, plan.buyers)))
-        if len(buyers) < plan.buyers:
-            raise RunImpossible(f"the shop made {len(buyers)} of {plan.buyers} buyers")
+        short = f"the shop made {len(buyers)} of {plan.buyers} buyers"
+        if len(buyers) < 2:
+            raise RunImpossible(short)
         recorder = Recorder(self.files.path / "rush.jsonl")
-        return Buyers(shop, plan, sale, buyers, recorder, self._observer)
+        made = Buyers(shop, plan, sale, buyers, recorder, self._observer)
+        if len(buyers) < plan.buyers:
+            made.problems[short] += 1
+        return made
 
-    def _books(self) -> Books:
-        """Read the shop's own books until they do not change."""
+    @property
+    def _holds_orders(self) -> bool:
+        """Whether orders that are not paid hold units, for a time."""
+        hold = self._buyers.hold
+        return hold is not None and hold.orders
+
+    def _books_when_bought(self) -> tuple[Books, Books]:
+        """Read the books when every buyer has been answered: what was bought, and what is left.
+
+        Orders that are held so briefly that they expire meanwhile are those of the first look.
+        """
+        buyers, hold = self._buyers, self._buyers.hold
+        if hold is None or not hold.orders:
+            found = self._books()
+            return found, found
+        seen = self._look()
+        settles = buyers.first_answer + hold.seconds - time.monotonic()
+        if settles > 2 * LOOK:
+            seen = self._books(patience=min(STEP, settles))
+        if self.plan.scene is Level.EXPIRY:
+            return seen, seen
+        final = self._books()
+        if time.monotonic() > buyers.first_answer + hold.seconds:
+            buyers.expired |= seen.orders.keys() - final.orders.keys()
+        return Books(final.total, final.available, {**seen.orders, **final.orders}), final
+
+    def _expire(self) -> None:
+        """Let units come back; wait until all have, or should have for a while."""
+        buyers, hold = self._buyers, self._buyers.hold
+        assert hold is not None
+        since = time.monotonic()
+        if hold.orders:
+            buyers.expire()
+            since = max(time.monotonic(), buyers.last_answer + hold.seconds)
+        buyers.expire_again()
+        self._observer.step("waiting until what is held has expired")
+        while time.monotonic() < since + EXPIRES_WITHIN and self._is_held(self._look()):
+            time.sleep(LOOK)
+
+    def _is_held(self, books: Books) -> bool:
+        """Whether the books show units that should have come back."""
+        if self._holds_orders:
+            return bool(books.orders)
+        left = 0 if books.available is None else books.available
+        return books.available is not None and left + sum(books.orders.values()) < books.total
+
+    def _look(self) -> Books:
+        """Read the books once."""
+        sale, books = self._buyers.sale, self._shop.books
+        return within(STEP, "reading the books", lambda: valid(Books, books(sale)))
+
+    def _books(self, patience: float = 0.0) -> Books:
+        """Read the shop's own books until they do not change.
+
+        With a patience in seconds, the last look counts when that is over.
+        """
         self._observer.step("reading the shop's books until they do not change")
         found: list[Books] = []
 
         def look(since: float) -> Figures:
-            sale, books = self._buyers.sale, self._shop.books
-            now = within(STEP, "reading the books", lambda: valid(Books, books(sale)))
+            now = self._look()
             found.append(now)
             return now.total, now.available or 0, hash(frozenset(now.orders.items()))
 
-        if not at_rest(look, STEP, LOOK):
+        if not at_rest(look, patience or STEP, LOOK) and not (patience and found):
             raise RunImpossible(f"the books still change after {STEP:g} s")
         return found[-1]
 
@@ -171,6 +267,8 @@ class Round:
             has.append(Need.SOLD_OUT)
         others = dict.fromkeys(not_judged(levels & tried, list(Need)), "this round does not try it")
         reasons = others | not_judged(levels, has)
+        if self.plan.scene is Level.EXPIRY and not self._holds_orders:
+            reasons["P16"] = "carts are held here, and not orders"
         if self.final.available is None:
             # What is left is then only what the orders leave.
             reasons["P2"] = "the shop keeps no figure of what is left"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -63,7 +63,7 @@ def rush_shop(
         shop: the adapter.
         units: of the stock in each round; also how often a voucher may be used.
         buyers: of each round.
-        rounds: of each level that a rush can try: stock, vouchers, carts, cancel.
+        rounds: of each level that a rush can try: stock, vouchers, carts, cancel, expiry.
         host: the shop's address, such as `http://127.0.0.1:8000`.
         release: how requests are sent together.
         folder: keeps the histories and the books; None: they are deleted.
@@ -82,14 +82,9 @@ def rush_shop(
         try:
             plan = _plan(host, units, buyers, rounds, release, owned=owned)
             folders = _folders(folder or Path(temporary))
+            offers = min(MOST_OFFERING, ceil(OFFERS / buyers))
             scenes = [scene for scene in SCENES if scene in shop.levels & set(levels)]
-            planned = []
-            for scene in scenes:
-                played = replace(plan, scene=scene)
-                planned += [played] * rounds
-                if enough and scene in OFFERING:
-                    times = min(MOST_OFFERING, ceil(OFFERS / buyers))
-                    planned += [replace(played, enough=True)] * times
+            planned = _in_turn(plan, scenes, rounds, offers if enough else 0)
             began = time.monotonic()
             for number, each in enumerate(planned, start=1):
                 where = partial(_where, number, planned, began, time.monotonic())
@@ -137,6 +132,27 @@ def _plan(
     if problem := file_shortage(buyers, raise_file_limit()):
         raise RunImpossible(problem)
     return Plan(address_of(host, owned=owned), Level.STOCK, units, buyers, release)
+
+
+def _in_turn(plan: Plan, scenes: Sequence[Level], rounds: int, offers: int) -> list[Plan]:
+    """Return the rounds: one of each kind, then the next of each kind.
+
+    What is broken is found soon so, whichever scene shows it.
+
+    Args:
+        plan: what all of them share.
+        scenes: to be played.
+        rounds: of each.
+        offers: rounds with a unit for every buyer, of each scene that has such rounds.
+    """
+    planned = []
+    for number in range(max(rounds, offers)):
+        for scene in scenes:
+            if number < rounds:
+                planned.append(replace(plan, scene=scene))
+            if number < offers and scene in OFFERING:
+                planned.append(replace(plan, scene=scene, enough=True))
+    return planned
 
 
 def _where(number: int, planned: list[Plan], first: float, this: float) -> str:

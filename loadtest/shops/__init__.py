@@ -7,7 +7,7 @@ import sys
 
 from loadtest.address import RunImpossible
 from loadtest.bounded import STEP, within
-from loadtest.shop import Cancels, Carts, Level, Shop, Vouchers
+from loadtest.shop import Cancels, Carts, Expires, Level, Shop, Vouchers
 from loadtest.shops.setup import names
 
 OURS = "flash_sale"
@@ -18,6 +18,7 @@ _ASKED: dict[Level, type] = {
     Level.VOUCHERS: Vouchers,
     Level.CARTS: Carts,
     Level.CANCEL: Cancels,
+    Level.EXPIRY: Expires,
 }
 
 

@@ -52,8 +52,19 @@ class WithoutSteps:
         """Nothing comes between the cart and the last step."""
 
 
+class _NoRedirects(urllib.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Return nothing, so that the redirect is the answer."""
+
+
+_OPENER = urllib.build_opener(_NoRedirects)
+
+
 class Api:
-    """The shop's HTTP interface, for its owner's steps."""
+    """The shop's HTTP interface, for its owner's steps.
+
+    A redirect is an answer like another, as it is for the requests that buyers race with.
+    """
 
     def __init__(self, host: str) -> None:
         self._host = host.rstrip("/")
@@ -69,7 +80,7 @@ class Api:
             self._host + asked.path, body, dict(asked.headers), method=asked.method
         )
         try:
-            with urllib.urlopen(sent, timeout=TIMEOUT) as answer:
+            with _OPENER.open(sent, timeout=TIMEOUT) as answer:
                 return _response(answer)
         except HTTPError as error:
             with error:
@@ -81,11 +92,12 @@ class Api:
         """Send JSON and return the answer's.
 
         Raises:
-            ShopError: no answer came, or an error.
+            ShopError: no answer came, or an error or a redirect.
         """
         response = self.send(call(method, path, body, **headers))
-        if response.status >= 400:
-            text = response.body[:300].decode(errors="replace")
+        if response.status >= 300:
+            text = response.headers.get("location", "")
+            text = text or response.body[:300].decode(errors="replace")
             raise ShopError(f"{method} {self._host}{path}: {response.status} {text}")
         return said(response)
 

@@ -32,6 +32,7 @@ from loadtest.shop import (
     Bill,
     Books,
     Declined,
+    Hold,
     Level,
     Outcome,
     Refused,
@@ -49,9 +50,10 @@ SCHEMA = """
     PRAGMA journal_mode = WAL;
     CREATE TABLE sale (id INTEGER PRIMARY KEY, total INTEGER, left INTEGER, uses INTEGER);
     CREATE TABLE cart (buyer TEXT PRIMARY KEY, sale INTEGER, units INTEGER DEFAULT 0,
-        held INTEGER DEFAULT 0, voucher INTEGER DEFAULT 0);
-    CREATE TABLE bought
-        (id INTEGER PRIMARY KEY, sale INTEGER, units INTEGER, paid INTEGER, voucher INTEGER);
+        held INTEGER DEFAULT 0, voucher INTEGER DEFAULT 0, since REAL DEFAULT 0);
+    CREATE TABLE bought (id INTEGER PRIMARY KEY, sale INTEGER, units INTEGER, paid INTEGER,
+        voucher INTEGER, since REAL);
+    CREATE TABLE request (key TEXT PRIMARY KEY, bought INTEGER, units INTEGER);
 """
 
 
@@ -83,6 +85,14 @@ class Fault(StrEnum):
     """Every thirtieth buyer is told “sold out”, whatever is left."""
     REFUSES_AND_SELLS = "refuses-and-sells"
     """Every eighth order is written and refused."""
+    KEYS_AFTER_SALE = "keys-after-sale"
+    """The key of a purchase is written when the sale is over, in a transaction of its own."""
+    COUNTER_DRIFTS = "counter-drifts"
+    """What is left is read before the transaction that sells and writes it back, less one."""
+    EXPIRES_TWICE = "expires-twice"
+    """Orders to expire are looked up in one transaction, and their units given back in the next."""
+    NEVER_EXPIRES = "never-expires"
+    """Nothing expires."""
 
 
 class Server(ThreadingHTTPServer):
@@ -99,11 +109,15 @@ class Server(ThreadingHTTPServer):
         guarded: bool = False,
         reserve: Reserve = Reserve.PAYMENT,
         fault: Fault = Fault.NONE,
+        hold: float = 900.0,
     ) -> None:
-        """Serve on this port of this machine, 0 for any; the database is in the folder."""
+        """Serve on this port of this machine, 0 for any; the database is in the folder.
+
+        Units are held for `hold` seconds, by carts or by orders, and come back when asked.
+        """
         super().__init__(("127.0.0.1", port), _Handler)
         self.path, self.guarded = folder / "shop.sqlite", guarded
-        self.reserve, self.fault = reserve, fault
+        self.reserve, self.fault, self.hold = reserve, fault, hold
         self.asked = count(1)
         with closing(self.connect()) as database:
             database.executescript(SCHEMA)
@@ -169,7 +183,8 @@ def _add(server: Server, database: sqlite3.Connection, asked: Asked) -> tuple[in
     if server.reserve is Reserve.CART:
         if not _take(server, database, asked["sale"], 1):
             return 409, {"error": SOLD_OUT}
-        database.execute("UPDATE cart SET held = held + 1 WHERE buyer = ?", buyer)
+        hold = "UPDATE cart SET held = held + 1, since = ? WHERE buyer = ?"
+        database.execute(hold, (time.time(), *buyer))
     database.execute("UPDATE cart SET units = units + 1 WHERE buyer = ?", buyer)
     return 200, {}
 
@@ -177,11 +192,28 @@ def _add(server: Server, database: sqlite3.Connection, asked: Asked) -> tuple[in
 def _take(server: Server, database: sqlite3.Connection, sale: int, units: int) -> bool:
     """Take units out of the stock; return whether there were enough."""
     (left,) = database.execute("SELECT left FROM sale WHERE id = ?", (sale,)).fetchone()
+    if server.fault is Fault.COUNTER_DRIFTS:
+        return _take_by_count(database, sale, units, left)
     time.sleep(ROUND_TRIP)
     if left < units and server.fault is not Fault.SELLS_TOO_MANY:
         return False
     database.execute("UPDATE sale SET left = ? WHERE id = ?", (left - units, sale))
     return True
+
+
+def _take_by_count(database: sqlite3.Connection, sale: int, units: int, left: int) -> bool:
+    """Take units if the orders leave enough; the counter is only for show, and was read before."""
+    database.execute("COMMIT")
+    time.sleep(ROUND_TRIP)
+    database.execute("BEGIN IMMEDIATE")
+    (enough,) = database.execute(
+        """SELECT total - ? >= (SELECT coalesce(sum(units), 0) FROM bought WHERE sale = sale.id)
+        FROM sale WHERE id = ?""",
+        (units, sale),
+    ).fetchone()
+    if enough:
+        database.execute("UPDATE sale SET left = ? WHERE id = ?", (left - units, sale))
+    return bool(enough)
 
 
 def _redeem(_: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
@@ -204,12 +236,19 @@ def _checkout(server: Server, database: sqlite3.Connection, asked: Asked) -> tup
     found = database.execute(query, buyer).fetchone()
     if found is None or not _take(server, database, asked["sale"], found[0]):
         return 409, {"error": SOLD_OUT}
-    database.execute("UPDATE cart SET held = held + ? WHERE buyer = ?", (*found, *buyer))
+    hold = "UPDATE cart SET held = held + ?, since = ? WHERE buyer = ?"
+    database.execute(hold, (*found, time.time(), *buyer))
     return 200, {}
 
 
 def _buy(server: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
     buyer, number = (asked["buyer"],), next(server.asked)
+    key, known = asked.get("key"), None
+    if key is not None:
+        query = "SELECT bought, units FROM request WHERE key = ?"
+        known = database.execute(query, (key,)).fetchone()
+    if known is not None:
+        return 201, {"order": known[0], "units": known[1]}
     of_cart = "SELECT units, held, voucher FROM cart WHERE buyer = ?"
     units, held, voucher = database.execute(of_cart, buyer).fetchone()
     if server.fault is Fault.REFUSES_SOME and number % 30 == 0:
@@ -227,9 +266,16 @@ def _buy(server: Server, database: sqlite3.Connection, asked: Asked) -> tuple[in
     if server.fault is Fault.LOSES_ORDERS and number % 8 == 0:
         return 201, {"order": 1_000_000 + number, "units": in_order}
     row = database.execute(
-        "INSERT INTO bought (sale, units, paid, voucher) VALUES (?, ?, ?, ?)",
-        (asked["sale"], in_order, units * PRICE, voucher),
+        "INSERT INTO bought (sale, units, paid, voucher, since) VALUES (?, ?, ?, ?, ?)",
+        (asked["sale"], in_order, units * PRICE, voucher, time.time()),
     )
+    if key is not None:
+        if server.fault is Fault.KEYS_AFTER_SALE:
+            database.execute("COMMIT")
+            time.sleep(ROUND_TRIP)
+            database.execute("BEGIN IMMEDIATE")
+        write = "INSERT OR REPLACE INTO request (key, bought, units) VALUES (?, ?, ?)"
+        database.execute(write, (key, row.lastrowid, in_order))
     if server.fault is Fault.REFUSES_AND_SELLS and number % 8 == 0:
         return 409, {"error": "payment_declined"}
     return 201, {"order": row.lastrowid, "units": in_order}
@@ -253,11 +299,38 @@ def _cancel(server: Server, database: sqlite3.Connection, asked: Asked) -> tuple
     return 200, {}
 
 
-def _books(_: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
+def _expire(server: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
+    """Give back what has been held for too long: by carts, or by orders that nobody has paid."""
+    if server.fault is Fault.NEVER_EXPIRES:
+        return 200, {}
+    late = (asked["sale"], time.time() - server.hold)
+    if server.reserve is not Reserve.PAYMENT:
+        query = "SELECT coalesce(sum(held), 0) FROM cart WHERE sale = ? AND since < ?"
+        (units,) = database.execute(query, late).fetchone()
+        empty = "UPDATE cart SET held = 0, units = 0 WHERE sale = ? AND since < ?"
+        database.execute(empty, late)
+        give_back = "UPDATE sale SET left = left + ? WHERE id = ?"
+        database.execute(give_back, (units, asked["sale"]))
+        return 200, {}
+    query = "SELECT units, sale, id FROM bought WHERE sale = ? AND since < ?"
+    due = database.execute(query, late).fetchall()
+    if server.fault is Fault.EXPIRES_TWICE:
+        database.execute("COMMIT")
+        time.sleep(ROUND_TRIP)
+        database.execute("BEGIN IMMEDIATE")
+    for units, sale, order in due:
+        database.execute("DELETE FROM bought WHERE id = ?", (order,))
+        database.execute("UPDATE sale SET left = left + ? WHERE id = ?", (units, sale))
+    return 200, {}
+
+
+def _books(server: Server, database: sqlite3.Connection, asked: Asked) -> tuple[int, Any]:
     sale = (asked["sale"],)
     total, left = database.execute("SELECT total, left FROM sale WHERE id = ?", sale).fetchone()
     rows = database.execute("SELECT id, units, paid, voucher FROM bought WHERE sale = ?", sale)
-    return 200, {"total": total, "left": left, "orders": rows.fetchall()}
+    said = {"total": total, "left": left, "orders": rows.fetchall()}
+    of_orders = server.reserve is Reserve.PAYMENT
+    return 200, said | {"hold": server.hold, "orders_hold": of_orders}
 
 
 _ACTIONS = {
@@ -268,6 +341,7 @@ _ACTIONS = {
     "/checkout": _checkout,
     "/buy": _buy,
     "/cancel": _cancel,
+    "/expire": _expire,
     "/books": _books,
 }
 
@@ -316,6 +390,15 @@ class Adapter:
         said = self._ask("/books", sale=sale)
         return Books(said["total"], said["left"], {str(row[0]): row[1] for row in said["orders"]})
 
+    def hold(self, sale: str) -> Hold:
+        """Read for how long units are held."""
+        said = self._ask("/books", sale=sale)
+        return Hold(said["hold"], orders=said["orders_hold"])
+
+    def expire(self, sale: str) -> Request:
+        """End what is out of time."""
+        return _request("/expire", sale=sale)
+
     def voucher(self, sale: str, uses: int) -> str:
         """Let the sale's one voucher be used so often."""
         self._ask("/voucher", sale=sale, uses=uses)
@@ -342,6 +425,31 @@ class Adapter:
         return json.loads(send(self._address, _request(path, **asked)).body)
 
 
+class Expiring(Adapter):
+    """The shop with a short time to pay."""
+
+    levels = frozenset({Level.STOCK, Level.CANCEL, Level.EXPIRY})
+
+
+class Keyed(Adapter):
+    """The shop that is sent a key with each purchase."""
+
+    levels = frozenset({Level.STOCK, Level.REPEATS})
+
+    def buy(self, sale: str, buyer: str) -> Request:
+        """Buy what is in the cart, once, however often it is asked."""
+        return _request("/buy", sale=sale, buyer=buyer, key=buyer)
+
+
+class AtCart(Adapter):
+    """The shop that reserves at the cart: who gets no unit there does not go on."""
+
+    def added(self, sale: str, buyer: str, response: Response) -> None:
+        """Turn away whoever got nothing."""
+        if response.status == 409:
+            raise Declined(SOLD_OUT)
+
+
 class AtCheckout(Adapter):
     """The shop whose checkout comes before the last step."""
 
@@ -362,6 +470,7 @@ if __name__ == "__main__":
         parser.add_argument("port", type=int)
         parser.add_argument("--guarded", action="store_true", help="one transaction a request")
         parser.add_argument("--reserve", type=Reserve, choices=[*Reserve], default=Reserve.PAYMENT)
+        parser.add_argument("--hold", type=float, default=900.0, help="seconds (900)")
         parser.add_argument("--fault", type=Fault, choices=[*Fault], default=Fault.NONE)
         said = vars(parser.parse_args())
         with Server(said.pop("port"), Path(folder), **said) as server:

@@ -6,13 +6,17 @@ import io
 import json
 import re
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from loadtest.checker.evidence import ALLOWED
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush import buyers as rush_buyers
 from loadtest.rush import round as rush_round
@@ -21,6 +25,7 @@ from loadtest.rush.result import CLEAR, Terminal
 from loadtest.rush.run import MOST_OFFERING
 from loadtest.shop import (
     SOLD_OUT,
+    Accepted,
     Books,
     Declined,
     Level,
@@ -30,10 +35,21 @@ from loadtest.shop import (
     Response,
     Send,
     Shop,
+    Sizes,
     Sold,
     Unknown,
 )
-from loadtest.shops.unguarded import Adapter, AtCheckout, Fault, Reserve, Server
+from loadtest.shops.api import Api, ShopError
+from loadtest.shops.unguarded import (
+    Adapter,
+    AtCart,
+    AtCheckout,
+    Expiring,
+    Fault,
+    Keyed,
+    Reserve,
+    Server,
+)
 from loadtest.tests.trivial_server import OVERLAP, ROUND_TRIP, answering, in_thread, response
 
 OFFERED = "loadtest.shops.unguarded:Adapter"
@@ -120,7 +136,7 @@ class WithPayments(StockOnly):
 def test_a_level_that_no_rush_tries_is_named_with_the_reason(guarded: str) -> None:
     result = rush(WithPayments(guarded), guarded)
     [line] = [each for each in result.lines() if each.startswith("Levels not tried: ")]
-    assert line.startswith("Levels not tried: pay, refund: a rush takes last steps, and cancels")
+    assert line.startswith("Levels not tried: pay, refund: a rush takes last steps, cancels")
     assert set(result.to_json()["levels_not_tried"]) == {"pay", "refund"}
     assert result.judged.not_judged["P11"] == "this round does not try it"
 
@@ -154,7 +170,8 @@ def test_the_command_prints_the_result_and_its_exit_code_says_it(
     rounds = [(each["scene"], each["enough"]) for each in document["rounds"]]
     few = [("stock", False), ("vouchers", False), ("carts", False), ("cancel", False)]
     offering = [[(scene, True)] * MOST_OFFERING for scene in ("stock", "cancel")]
-    assert rounds == [few[0], *offering[0], *few[1:], *offering[1]]
+    first = [few[0], offering[0][0], *few[1:], offering[1][0]]
+    assert rounds == [*first, *([offering[0][0], offering[1][0]] * (MOST_OFFERING - 1))]
     assert main([*arguments, "--measure", "--rounds", "0"]) == 2, "nothing is no measurement"
     assert main([*arguments, "--measure"]) == 0
     assert "| last-byte |" in capsys.readouterr().out
@@ -248,7 +265,7 @@ def cancel_another(self: Adapter, sale: str, buyer: str, _: str) -> Request:
         ),
         ("outcome", never, "understanding an answer took longer than 0.2 s"),
         ("outcome", leaves, "understanding an answer failed: SystemExit: two lines"),
-        ("outcome", lambda *_: None, "TypeError: None is none of Sold, Refused and Unknown"),
+        ("outcome", lambda *_: None, "TypeError: None is none of Sold, Refused, Unknown and"),
         ("outcome", lambda *_: Sold(7), "ValidationError: Expected `str`, got `int` - at `$.order"),  # type: ignore[arg-type]
         ("books", lambda *_: None, "reading the books failed: ValidationError: Expected `object`"),
         ("books", numbers, "Expected `str`, got `int` - at `key` in `$.orders`"),
@@ -398,9 +415,12 @@ def fails_in(result: RushResult) -> dict[str, set[str]]:
     return {each.plan.tried: {*each.broken} for each in result.rounds if each.broken}
 
 
+OF_KIND = {Reserve.CART: AtCart, Reserve.CHECKOUT: AtCheckout, Reserve.PAYMENT: Adapter}
+
+
 @pytest.mark.parametrize("reserve", list(Reserve))
 def test_rush_holds_a_shop_that_reserves_early_or_late(reserve: Reserve, tmp_path: Path) -> None:
-    adapter = AtCheckout if reserve is Reserve.CHECKOUT else Adapter
+    adapter = OF_KIND[reserve]
     with in_thread(Server(0, tmp_path, guarded=True, reserve=reserve)) as server:
         result = rush(adapter(server.url), server.url, enough=True)
     assert (result.verdict, fails_in(result)) == ("pass", {})
@@ -421,9 +441,8 @@ class TurnsAwayWhoHasACart(Adapter):
 def test_rush_allows_units_in_carts_of_no_order(has_figure: bool, tmp_path: Path) -> None:
     adapter = TurnsAwayWhoHasACart if has_figure else WithoutFigure
     with in_thread(Server(0, tmp_path, guarded=True, reserve=Reserve.CART)) as server:
-        result = rush(adapter(server.url), server.url)
+        result = rush(adapter(server.url), server.url, rounds=3)
     assert result.verdict == "pass", result.judged
-    assert result.rounds[0].sold < 5
 
 
 class WithoutFigure(TurnsAwayWhoHasACart):
@@ -534,3 +553,163 @@ def test_rush_says_why_no_answer_was_understood(monkeypatch: pytest.MonkeyPatch)
     why = "120 × status 302, redirect to /login?next=/buy (status 302)"
     assert f"no answer to the last step says sold or refused: {why}" in result.reason
     assert "too few" not in "\n".join(result.lines())
+
+
+@pytest.mark.parametrize("reserve", list(Reserve))
+def test_rush_holds_a_shop_whose_holds_expire(reserve: Reserve, tmp_path: Path) -> None:
+    adapter = type("Kind", (OF_KIND[reserve],), {"levels": Expiring.levels})
+    with in_thread(Server(0, tmp_path, guarded=True, reserve=reserve, hold=2.0)) as server:
+        result = rush(adapter(server.url), server.url, levels=[Level.EXPIRY])
+    assert (result.verdict, fails_in(result)) == ("pass", {}), "\n".join(result.lines())
+    [played] = result.rounds
+    assert played.final.available is not None
+    assert played.final.available + sum(played.final.orders.values()) == 5
+    if reserve is Reserve.PAYMENT:
+        assert (played.expired, played.final.orders) == (5, {})
+
+
+def test_rush_allows_orders_that_expire_while_the_books_are_read(tmp_path: Path) -> None:
+    server = Server(0, tmp_path, guarded=True, hold=0.1)
+    with in_thread(server):
+        adapter = Expiring(server.url)
+        adapter.books = partial(read_when_expired, adapter)  # type: ignore[method-assign]
+        result = rush(adapter, server.url, levels=[Level.STOCK])
+    assert result.verdict == "pass", "\n".join(result.lines())
+    assert result.rounds[0].expired == result.rounds[0].sold == 5
+
+
+def read_when_expired(adapter: Expiring, sale: str) -> Books:
+    """Read the books, and let expire what is over time before they are read again."""
+    books = Adapter.books(adapter, sale)
+    time.sleep(0.2)
+    adapter._ask("/expire", sale=sale)
+    return books
+
+
+SUBTLE = [
+    ("check-then-act", Adapter, {"guarded": False}, {"P1"}),
+    ("released twice", Expiring, {"fault": Fault.EXPIRES_TWICE, "hold": 2.0}, {"P2"}),
+    ("never expires", Expiring, {"fault": Fault.NEVER_EXPIRES, "hold": 0.5}, {"P16"}),
+    ("key after the sale", Keyed, {"fault": Fault.KEYS_AFTER_SALE}, {"P5"}),
+    ("voucher by count", Adapter, {"guarded": False}, {"P22"}),
+    ("cart changed", Adapter, {"guarded": False}, {"P23"}),
+    ("drifting counter", StockOnly, {"fault": Fault.COUNTER_DRIFTS}, {"P2"}),
+    ("untrue refusal", StockOnly, {"fault": Fault.REFUSES_SOME}, {"P7"}),
+    ("refused after commit", StockOnly, {"fault": Fault.REFUSES_AND_SELLS}, {"P4"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("adapter", "shop", "broken"), [each[1:] for each in SUBTLE], ids=[each[0] for each in SUBTLE]
+)
+def test_rush_finds_what_is_subtly_broken_within_8_rounds(
+    adapter: type[Adapter],
+    shop: dict[str, Any],
+    broken: set[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ROUND_TRIP, 0.001)
+    monkeypatch.setattr(rush_round, "EXPIRES_WITHIN", 0.5)
+    monkeypatch.setitem(ALLOWED, "expiry_us", 100_000)
+    with in_thread(Server(0, tmp_path, **{"guarded": True} | shop)) as server:
+        result = rush(adapter(server.url), server.url, enough=True, shrink=False)
+    found = [set(each.broken) for each in result.rounds[:8]]
+    assert broken <= set().union(*found), found
+
+
+class HearsTheCart(StockOnly):
+    """A shop whose cart's id is in the answer to "add to cart"."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.carts: dict[str, int] = {}
+
+    def added(self, sale: str, buyer: str, response: Response) -> None:
+        self.carts[buyer] = response.status
+
+    def buy(self, sale: str, buyer: str) -> Request:
+        assert self.carts[buyer] == 200
+        return super().buy(sale, buyer)
+
+
+def test_rush_gives_the_answer_of_add_to_cart_to_the_adapter(guarded: str) -> None:
+    shop = HearsTheCart(guarded)
+    assert rush(shop, guarded).verdict == "pass"
+    assert len(shop.carts) == 30
+
+
+class NamesItsOrdersLater(StockOnly):
+    """A shop that answers with a ticket, and with the order when it is asked again."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.asked: Counter[str] = Counter()
+
+    def outcome(  # type: ignore[override]
+        self, sale: str, buyer: str, response: Response
+    ) -> Outcome | Accepted:
+        outcome = super().outcome(sale, buyer, response)
+        return Accepted(outcome.order) if isinstance(outcome, Sold) else outcome
+
+    def follow(self, sale: str, buyer: str, ticket: str, send: Send) -> Outcome | Accepted:
+        self.asked[buyer] += 1
+        return Accepted(ticket) if self.asked[buyer] == 1 else Sold(ticket)
+
+
+def test_rush_waits_for_orders_whose_number_comes_later(guarded: str) -> None:
+    shop = NamesItsOrdersLater(guarded)
+    result = rush(shop, guarded)
+    assert result.verdict == "pass", "\n".join(result.lines())
+    assert result.rounds[0].count(Sold) == 5
+    assert [*shop.asked.values()] == [2] * 5
+
+
+class FailsForTwoBuyers(StockOnly):
+    """An adapter in which one buyer's step fails, and another's never ends."""
+
+    def prepare(self, sale: str, buyer: str, send: Send) -> None:
+        if buyer.endswith("/1"):
+            raise KeyError("address")
+        if buyer.endswith("/2"):
+            threading.Event().wait()
+
+
+def test_rush_leaves_out_buyers_whose_step_fails_or_never_ends(
+    guarded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rush_buyers, "STEP", 0.5)
+    result = rush(FailsForTwoBuyers(guarded), guarded)
+    assert result.verdict == "pass", "\n".join(result.lines())
+    text = "\n".join(result.lines(200))
+    assert "Left out: 1 × preparing the buyers failed: KeyError: 'address'." in text
+    assert "Left out: 1 × preparing the buyers took longer than 0.5 s." in text
+    assert result.to_json()["rounds"][0]["unknown"] == 2
+
+
+def test_rush_names_the_answers_that_say_neither(guarded: str) -> None:
+    result = rush(SellsAndAnswersTheFirstClicksWithErrors(guarded), guarded)
+    assert result.to_json()["unknown_answers"] == {"status 201 (error 500)": 5} | {
+        "status 409 (error 500)": 25
+    }
+
+
+class Small(StockOnly):
+    sizes = Sizes(stock=2, buyers=6, rounds=1)
+
+
+def test_rush_takes_the_sizes_that_the_adapter_proposes(
+    guarded: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--shop", f"{__name__}:Small", "--host", guarded, "--level", "stock"]
+    assert main(words) == 0
+    assert re.search(r"^ +1 stock +2 +2 ", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_owner_calls_take_a_redirect_for_an_answer() -> None:
+    leads = response("302 Found", b"", "Location: /login\r\nConnection: close\r\n")
+    with answering(lambda *_: leads) as port:
+        api = Api(f"http://127.0.0.1:{port}")
+        assert api.send(Request("GET", "/")).status == 302
+        with pytest.raises(ShopError, match="302 /login"):
+            api.ask("GET", "/")

@@ -20,9 +20,9 @@ from loadtest.address import RunImpossible
 from loadtest.files import new_file
 from loadtest.history import OK
 from loadtest.rush import RushResult, rush_shop
-from loadtest.rush.plan import SCENES
+from loadtest.rush.plan import SCENES, size_of
 from loadtest.rush.result import Terminal
-from loadtest.shop import Level
+from loadtest.shop import Level, Sizes
 from loadtest.shops import load
 from loadtest.shops.setup import names, setup_of
 
@@ -39,9 +39,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
         parser.add_argument("shop", choices=names())
-        parser.add_argument("--stock", type=at_least_one, default=20, help="units (20)")
-        parser.add_argument("--buyers", type=at_least_one, default=120, help="of each round (120)")
-        parser.add_argument("--rounds", type=at_least_one, default=5, help="(5)")
+        proposed = "as the adapter proposes, or"
+        parser.add_argument("--stock", type=at_least_one, help=f"units ({proposed} {Sizes.stock})")
+        parser.add_argument(
+            "--buyers", type=at_least_one, help=f"of each round ({proposed} {Sizes.buyers})"
+        )
+        parser.add_argument("--rounds", type=at_least_one, help=f"({proposed} {Sizes.rounds})")
         parser.add_argument(
             "--workers", type=at_least_one, default=WORKERS, help=f"web processes ({WORKERS})"
         )
@@ -80,9 +83,14 @@ class Command(BaseCommand):
         with hosted(name, workers=options["workers"], row=row, tell=doing.step) as served:
             url, variables = served
             os.environ.update(variables)
+            shop = load(name, url)
+            stock, buyers, rounds = size_of(
+                shop, options["stock"], options["buyers"], options["rounds"]
+            )
+            options |= {"stock": stock, "buyers": buyers, "rounds": rounds}
             result = rush_shop(
-                load(name, url),
-                *(options["stock"], options["buyers"], options["rounds"]),
+                shop,
+                *(stock, buyers, rounds),
                 host=url,
                 folder=options["folder"],
                 levels=[Level(each) for each in options["level"] or SCENES],

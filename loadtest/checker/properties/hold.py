@@ -89,7 +89,9 @@ class Hold(Property):
     planted = "expired too early"
     counts = """
         SELECT (SELECT count(*) FROM opened) AS orders,
-               (SELECT count(*) FROM happened WHERE op = 'expire') AS expired
+               (SELECT count(*) FROM happened WHERE op = 'expire') + (
+                   SELECT count(*) FROM reservation WHERE snapshot = 0 AND state = 'released'
+                   AND deadline > 0 AND NOT EXISTS (SELECT 1 FROM status)) AS expired
     """
     good = "{orders} orders, {expired} expired in time"
     checks = (
@@ -129,6 +131,19 @@ class Hold(Property):
                     coalesce((SELECT max("end") / 1000 + skew.high FROM fault, skew), 0)) AS late
                 FROM opened JOIN snapshot ON number = 0 WHERE stock = 'held'
             ) WHERE late > :expiry_us
+            """,
+        ),
+        # A shop whose statuses are not known, where orders only hold units or do not.
+        Check(
+            "order {order}, to be paid before {deadline!t}, still holds {units} of item {item} "
+            "{seconds:.1f} s after that",
+            """
+            SELECT o.id AS "order", deadline, r.item, r.quantity - r.returned AS units,
+                   (clock - deadline) / 1e6 AS seconds
+            FROM reservation AS r JOIN snapshot ON number = 0
+            JOIN "order" AS o ON o.snapshot = 0 AND o.reservation = r.id
+            WHERE r.snapshot = 0 AND r.state <> 'released' AND deadline > 0
+                AND clock - deadline > :expiry_us AND NOT EXISTS (SELECT 1 FROM status)
             """,
         ),
         Check(
@@ -175,7 +190,7 @@ class Hold(Property):
             FROM "order" AS o JOIN opened ON opened.id = o.id
             JOIN reservation AS r ON r.snapshot = 0 AND r.id = o.reservation
             LEFT JOIN parts ON parts.order_id = o.id AND parts.sale = o.sale
-            WHERE o.snapshot = 0 AND (
+            WHERE o.snapshot = 0 AND stock IS NOT NULL AND (
                 coalesce(parts.units, 0) > r.quantity
                 OR CASE WHEN stock = 'released' THEN r.state <> 'released'
                 WHEN r.state = 'released' THEN coalesce(parts.units, 0) <> r.quantity
@@ -187,6 +202,10 @@ class Hold(Property):
     def missing(self, evidence: Evidence) -> str:
         """Ask for what orders went through, and for the database's time."""
         clocks = "SELECT coalesce(max(clock), 0) FROM snapshot WHERE number = 0"
+        known = evidence.value("SELECT count(*) FROM status")
+        timed = evidence.value("SELECT count(*) FROM opened WHERE pay_before > 0")
+        if not known and timed:
+            return ""
         if not evidence.untold() and not evidence.value(clocks):
             return "the final snapshot does not tell the database's time"
         return evidence.untold()
