@@ -78,6 +78,7 @@ VARIABLES = (
     Variable("SHOP_PAYMENTS", "1", "0: orders need no payment, the shop no `PSP_*`"),
     Variable("SHOP_LANGUAGES", "en,zh-hans", "of pages, mails and refusals, the default first"),
     Variable("SHOP_CURRENCY", "CNY", "currency (ISO 4217) of products and sales that name none"),
+    Variable("SHOP_INVOICES", "1", "0: paid orders and refunds get no gapless numbers"),
     Variable("SHOP_FEES", "", "function that says an order's fees, such as `acme.fees.shipping`"),
     Variable("RATE_LIMIT", "20", "purchases per second per buyer and process; demo: no limit"),
     Variable("INVENTORY_MAX_BATCH", "256", "most purchases in one transaction"),

@@ -138,6 +138,9 @@ TRUSTED_PROXIES = environment.number("TRUSTED_PROXIES")
 
 CURRENCY = environment.text("SHOP_CURRENCY")
 
+# Whether paid orders and refunds get numbers without gaps (shop/orders/invoices.py).
+INVOICES = environment.switch("SHOP_INVOICES")
+
 # The function that says an order's fees (shop/orders/totals.py); none: orders have no fees.
 FEES = environment.text("SHOP_FEES")
 

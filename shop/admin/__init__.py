@@ -32,7 +32,7 @@ from shop.audit.report import Alert
 from shop.catalogue.models import Product, ProductText, Sale
 from shop.catalogue.sale_cache import why_closed
 from shop.money import MAX_AMOUNT, plain, to_major, to_minor
-from shop.orders.models import Order, OrderEvent, OrderFee, OrderLine
+from shop.orders.models import Invoice, Order, OrderEvent, OrderFee, OrderLine
 from shop.pages.labels import label
 from shop.payments.models import Discrepancy, Payment, Refund
 
@@ -384,6 +384,19 @@ class FeesInline(RowsInline):
         return rows.select_related("order")
 
 
+class InvoicesInline(RowsInline):
+    """The invoice and the credit notes of an order."""
+
+    model = Invoice
+    fields = ("created", "series", "number", "money")
+    readonly_fields = ("money",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Invoice]:
+        """Load the order, whose currency each row is in, in the same query."""
+        rows: QuerySet[Invoice] = super().get_queryset(request)
+        return rows.select_related("order")
+
+
 class EventsInline(RowsInline):
     """The events of an order."""
 
@@ -427,7 +440,7 @@ class OrderAdmin(OrderActs):
     ordering = ("-id",)
     fields = ("buyer", *Order.DETAILS, "money", "back", "status", "pay_before", "created")
     readonly_fields = ("money", "back")
-    inlines = (LinesInline, FeesInline, EventsInline, PaymentsInline)
+    inlines = (LinesInline, FeesInline, InvoicesInline, EventsInline, PaymentsInline)
     actions = ("fulfil",)
     money = amount("amount", _("amount"))
     back = amount("refunded", _("refunded"))

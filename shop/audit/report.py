@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from inventory.audit import Book, audit
 from inventory.models import OutboxMessage, Reservation
-from shop.audit import money
+from shop.audit import invoices, money
 from shop.mails import sending
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import PaymentUnknown
@@ -82,6 +82,7 @@ def examine(items: list[int] | None = None) -> Report:
     report = Report(books.items, [*books.problems, *mismatches(items), *money.wrong_fees(items)])
     report.overdue = [*overdue(items), *money.discrepancies(items, contradictions=False)]
     report.problems += money.discrepancies(items, contradictions=True)
+    report.problems += invoices.wrong_invoices(items)
     if not settings.PAYMENT_PROVIDER:
         return report
     report.problems += money.unpaid(items)

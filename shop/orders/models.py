@@ -228,6 +228,60 @@ class OrderFee(models.Model):
         return included_tax(self.amount, self.tax_rate)
 
 
+class InvoiceSeries(models.Model):
+    """The last number of a series; the transaction that draws the next one updates it."""
+
+    name = models.CharField(max_length=11, primary_key=True)
+    last = models.BigIntegerField()
+
+    class Meta:
+        verbose_name_plural = "invoice series"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.last}"
+
+
+class Invoice(models.Model):
+    """An invoice or a credit note. Rows are only added (see `shop.orders.invoices`)."""
+
+    class Series(models.TextChoices):
+        """Each has numbers of its own, from 1 on and without gaps."""
+
+        INVOICE = "invoice", "invoice"
+        CREDIT_NOTE = "credit_note", "credit note"
+
+    series = models.CharField(max_length=11, choices=Series.choices)
+    number = models.BigIntegerField()
+    order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="invoices")
+    amount = models.BigIntegerField(help_text="in minor units of the order's currency")
+    reference = models.CharField(
+        max_length=120, blank=True, help_text="of a credit note: the refund that it is for"
+    )
+    created = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ("pk",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["series", "number"], name="shop_invoice_one_per_number"
+            ),
+            models.UniqueConstraint(
+                fields=["order"], condition=Q(series="invoice"), name="shop_invoice_one_per_order"
+            ),
+            models.UniqueConstraint(
+                fields=["reference"],
+                condition=Q(series="credit_note"),
+                name="shop_credit_note_one_per_refund",
+            ),
+            models.CheckConstraint(condition=Q(amount__gt=0), name="shop_invoice_of_something"),
+        ]
+
+    def __str__(self) -> str:
+        if self.series == self.Series.CREDIT_NOTE:
+            return gettext("Credit note %(number)s") % {"number": self.number}
+        return gettext("Invoice %(number)s") % {"number": self.number}
+
+
 class OrderEvent(models.Model):
     """An event in an order's timeline. Rows are only added.
 

@@ -8,8 +8,10 @@
 
 What was handed over goes to refund_pending, too, once staff have taken it back.
 
-All transactions lock in this order: payment, reservations, order, refund, items. This rules out
-deadlocks, and buyers of an item wait for no round trip of a transaction that returns its units.
+All transactions lock in this order: payment, reservations, order, refund, invoice series, items.
+Nobody who has locked an item draws a number, since what is sold in a batch is not paid then. This
+rules out deadlocks, and buyers of an item wait for no round trip of a transaction that returns its
+units.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from inventory.metrics import metrics
 from inventory.models import Reservation
 from inventory.redis import DegradableLock
 from inventory.services import Released
+from shop.orders.invoices import credit_what_is_left, issue_invoices
 from shop.orders.models import Order, OrderEvent, OrderLine, Status, lines_for_change
 from shop.refusals import Refusal
 
@@ -150,6 +153,11 @@ def take(step: Step, orders: Sequence[int]) -> None:
         raise WrongState(_elsewhere(step, orders))
     OrderEvent.objects.bulk_create([_event(pk, step.event) for pk in orders])
     _announce(step.event, orders)
+    # Last: the series' row is locked until this transaction ends.
+    if step in {Step.PAY, Step.PAY_LATE}:
+        issue_invoices(orders)
+    elif step is Step.REFUND:
+        credit_what_is_left(orders)
 
 
 def fulfil(orders: Sequence[int]) -> dict[int, str]:

@@ -63,6 +63,7 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
     context = {
         "order": found,
         "details": labelled(found),
+        "invoices": found.invoices.all(),
         "status": status,
         "now": now,
         "under_way": status == Order.Status.AWAITING_PAYMENT and under_way,

@@ -21,6 +21,7 @@ from django.db.models.functions import Coalesce, Now
 from inventory import services
 from inventory.models import Reservation
 from shop.money import plain
+from shop.orders.invoices import issue_credit_note
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.orders.transitions import Step, note, take
 from shop.payments.keys import key_of
@@ -220,9 +221,17 @@ def arrived(refund: Refund) -> None:
     order = Order.objects.select_for_update(no_key=True).get(pk=refund.payment.order_id)
     if not _settle(refund, Refund.State.DONE):
         return
-    Order.objects.filter(pk=order.pk).update(refunded=F("refunded") + refund.amount)
+    count_refund(refund)
     note(order.pk, Kind.MONEY_BACK, amount=refund.amount)
     finish(order)
+
+
+def count_refund(refund: Refund) -> None:
+    """Count a refund that is done, and number its credit note; the order's row must be locked."""
+    order = refund.payment.order_id
+    Order.objects.filter(pk=order).update(refunded=F("refunded") + refund.amount)
+    if refund.reason not in {Reason.TOO_LATE, Reason.TOO_MUCH}:  # which no invoice is about
+        issue_credit_note(order, refund.amount, refund.key)
 
 
 def finish(order: Order) -> None:

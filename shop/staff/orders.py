@@ -27,7 +27,7 @@ from shop.orders.transitions import ORDER_LOCK, Act, Step, WrongState, acting, l
 from shop.payments.keys import key_of
 from shop.payments.models import Discrepancy, Payment, Refund
 from shop.payments.refunding import pay_out_all
-from shop.payments.settlement import finish, record_refund, wanted_to_the_end
+from shop.payments.settlement import count_refund, finish, record_refund, wanted_to_the_end
 from shop.refusals import Refusal
 
 Kind = OrderEvent.Kind
@@ -116,7 +116,7 @@ def record_refund_by_hand(order: Order, act: Act, amount: int, number: str, key:
         settled = Refund.objects.filter(pk=failed.pk, state=Refund.State.FAILED)
         if not settled.update(state=Refund.State.DONE, number=number, settled=Now()):
             raise Refusal("number_reused")  # it was asked for again just now
-        Order.objects.filter(pk=order.pk).update(refunded=F("refunded") + amount)
+        count_refund(failed)
         finish(Order.objects.get(pk=order.pk))
 
 
@@ -236,7 +236,7 @@ def _record_gone(
 ) -> None:
     """Record money that has gone back already."""
     Payment.objects.filter(pk=payment.pk).update(owed_back=F("owed_back") + amount)
-    Refund.objects.create(
+    refund = Refund.objects.create(
         payment=payment,
         key=key_of(order, str(key)),
         number=number,
@@ -246,7 +246,7 @@ def _record_gone(
         settled=Now(),
         not_before=Now(),
     )
-    Order.objects.filter(pk=order.pk).update(refunded=F("refunded") + amount)
+    count_refund(refund)
 
 
 def _require_new(number: str) -> None:
