@@ -47,7 +47,7 @@ def sources(app: Path) -> Iterator[str]:
     for path in app.rglob("*.py"):
         if "tests" not in path.parts:
             yield path.read_text(encoding="utf-8")
-    for path in (app / "templates").rglob("*.*"):
+    for path in app.rglob("templates/**/*.*"):
         calls = templatize(path.read_text(encoding="utf-8"))
         yield "\n".join(line.strip() for line in calls.splitlines())
 
