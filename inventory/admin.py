@@ -28,12 +28,16 @@ from inventory import outbox, services
 from inventory.checked_admin import CheckedAdmin
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
 from inventory.redis import ITEM_LOCK, circuit
+from inventory.selling.guard import OutOfStock
 from locking.redis_lock import LockStatus
 
 NO_ANSWER = _("Redis does not answer")
 
 MAX_UNITS = 1_000_000_000
-"""Units per restock; stops a typing error from overflowing the column."""
+"""Units per correction; stops a typing error from overflowing the column."""
+
+MAX_TAKERS = 50
+"""Rows that a refused correction names."""
 
 
 def note(request: Any, rows: Iterable[Any], text: str) -> None:
@@ -70,11 +74,29 @@ class NewItemForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = ("name",)
 
 
-class RestockForm(forms.Form):
-    """How many units to add, and the total that the page showed."""
+class CorrectForm(forms.Form):
+    """How many units more or less there are, why, and the total that the page showed."""
 
-    units = forms.IntegerField(min_value=1, max_value=MAX_UNITS, label=_("Units to add"))
+    units = forms.IntegerField(
+        min_value=-MAX_UNITS,
+        max_value=MAX_UNITS,
+        label=_("Units more"),
+        help_text=_("-3 if three units are missing"),
+    )
+    reason = forms.CharField(
+        max_length=500,
+        label=_("Reason"),
+        help_text=_("The ledger keeps it with your name."),
+        widget=forms.TextInput(attrs={"size": 60}),
+    )
     total = forms.IntegerField(widget=forms.HiddenInput)
+
+    def clean_units(self) -> int:
+        """Refuse a correction by nothing."""
+        units: int = self.cleaned_data["units"]
+        if not units:
+            raise forms.ValidationError(gettext("Enter how many units more, or less than 0."))
+        return units
 
 
 class BreakForm(forms.Form):
@@ -87,7 +109,7 @@ class BreakForm(forms.Form):
 
 @admin.register(Item)
 class ItemAdmin(CheckedAdmin):
-    """Items: created with their stock, restocked by a separate form, and otherwise only renamed."""
+    """Items: created with their stock, corrected by a form, and otherwise only renamed."""
 
     list_display = (
         "name",
@@ -97,11 +119,11 @@ class ItemAdmin(CheckedAdmin):
         "total",
         "balanced",
         "lock",
-        "restock_link",
+        "correct_link",
     )
     search_fields = ("name", "=id")
     ordering = ("-id",)
-    actions = ("restock_selected",)
+    actions = ("correct_selected",)
     readonly_fields = (
         *("total", "available", "reserved", "ledger", "balanced", "fence", "version", "lock"),
     )
@@ -118,17 +140,19 @@ class ItemAdmin(CheckedAdmin):
         return format_html('<a href="{}">{}</a>', _lock_page(item.pk), _summary(_status(item)))
 
     @admin.display(description="")
-    def restock_link(self, item: Item) -> SafeString:
-        """Return a link to the restock form."""
-        return format_html('<a href="{}">{}</a>', _restock_page(item.pk), _("Restock …"))
+    def correct_link(self, item: Item) -> SafeString:
+        """Return a link to the form that corrects the stock."""
+        return format_html('<a href="{}">{}</a>', _correct_page(item.pk), _("Correct the stock …"))
 
-    @admin.action(description=_("Restock the selected item …"), permissions=["change"])
-    def restock_selected(self, request: HttpRequest, items: QuerySet[Item]) -> HttpResponse | None:
+    @admin.action(
+        description=_("Correct the stock of the selected item …"), permissions=["correct"]
+    )
+    def correct_selected(self, request: HttpRequest, items: QuerySet[Item]) -> HttpResponse | None:
         """Open the form, for one item at a time: amounts rarely agree between items."""
         if items.count() != 1:
-            self.message_user(request, gettext("Select one item to restock."), messages.WARNING)
+            self.message_user(request, gettext("Select one item."), messages.WARNING)
             return None
-        return redirect(_restock_page(items.get().pk))
+        return redirect(_correct_page(items.get().pk))
 
     def get_form(self, request: Any, obj: Any = None, change: bool = False, **more: Any) -> Any:
         """Ask for the stock of a new item."""
@@ -158,8 +182,8 @@ class ItemAdmin(CheckedAdmin):
         return False
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the restock form and the page of an item's lock."""
-        own = {"restock": self.restock, "lock": self.lock_page}
+        """Add the form that corrects the stock, and the page of an item's lock."""
+        own = {"correct": self.correct, "lock": self.lock_page}
         urls = [
             path(
                 f"<int:pk>/{name}/", self.admin_site.admin_view(view), name=f"inventory_item_{name}"
@@ -168,49 +192,77 @@ class ItemAdmin(CheckedAdmin):
         ]
         return [*urls, *super().get_urls()]
 
-    def restock(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Ask for the units, then add them.
+    def has_correct_permission(self, request: HttpRequest) -> bool:
+        """Whether the user may correct stock."""
+        return request.user.has_perm("inventory.correct_stock")
+
+    def takers(self, item: Item) -> list[tuple[str, str]]:
+        """Return what holds or has sold the newest units of an item, each with a link.
+
+        A project may name its own rows, such as orders.
+        """
+        taken = Reservation.objects.filter(item=item).exclude(state=Reservation.State.RELEASED)
+        return [
+            (str(row), reverse("admin:inventory_reservation_change", args=[row.pk]))
+            for row in taken.order_by("-pk")[:MAX_TAKERS]
+        ]
+
+    def correct(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Ask for the units and the reason, then correct the stock.
 
         Runs outside a transaction, unlike the admin's own forms: when the service returns, the
         units are committed.
         """
         item = self.get_object(request, str(pk))
-        if item is None or not self.has_change_permission(request, item):
+        if item is None or not self.has_correct_permission(request):
             raise PermissionDenied
-        form = RestockForm(request.POST or None, initial={"total": item.total})
+        form = CorrectForm(request.POST or None, initial={"total": item.total})
+        takers: list[tuple[str, str]] = []
+        status = 200
         if request.method == "POST" and form.is_valid():
-            return self._add(request, item, form.cleaned_data)
-        return self._page(
-            request,
-            "restock",
-            gettext("Restock %(item)s") % {"item": item.name},
-            item=item,
-            form=form,
-        )
+            short = self._correct(request, item, form.cleaned_data)
+            if not short:
+                may_view = self.has_view_permission(request, item)
+                if may_view:
+                    return redirect("admin:inventory_item_change", item.pk)
+                return redirect("admin:index")
+            form.add_error("units", short)
+            takers, status = self.takers(item), 409
+        title = gettext("Correct the stock of %(item)s") % {"item": item.name}
+        answer = self._page(request, "correct", title, item=item, form=form, takers=takers)
+        answer.status_code = status
+        return answer
 
     def _page(self, request: HttpRequest, name: str, title: str, **more: Any) -> HttpResponse:
         site = self.admin_site.each_context(request)
         context = {**site, "opts": self.opts, "title": title, **more}
         return TemplateResponse(request, f"admin/inventory/item/{name}.html", context)
 
-    def _add(self, request: HttpRequest, item: Item, form: dict[str, int]) -> HttpResponse:
-        if item.total != form["total"]:
-            # A double click or a colleague changed the total first: ask again.
-            self.message_user(
-                request,
-                gettext(
-                    "Nothing was added: the total has changed to %(total)s. Please check again."
-                )
-                % {"total": item.total},
-                messages.WARNING,
+    def _correct(self, request: HttpRequest, item: Item, form: dict[str, Any]) -> str:
+        """Correct the stock; return how many units too many were to be removed, or nothing."""
+        units, reason = form["units"], form["reason"]
+        note = f"{request.user.get_username()}: {reason}"
+        try:
+            level = services.correct(item.pk, units, note, seen=form["total"])
+        except services.TotalChanged as changed:
+            # A double click or a colleague was first: ask again.
+            text = gettext(
+                "Nothing was changed: the total is %(total)s by now. Please check again."
             )
-        else:
-            level = services.restock(item.pk, form["units"])
-            values = {"units": form["units"], "available": level.available}
-            text = gettext("Added %(units)s units: %(available)s are available.") % values
-            self.log_change(request, item, text)
-            self.message_user(request, text, messages.SUCCESS)
-        return redirect("admin:inventory_item_change", item.pk)
+            self.message_user(request, text % {"total": changed.total}, messages.WARNING)
+            return ""
+        except OutOfStock as short:
+            return gettext(
+                "Only %(available)s units are neither sold nor held: %(excess)s too many. "
+                "Cancel or refund orders first."
+            ) % {"available": short.available, "excess": -units - short.available}
+        text = gettext("%(units)s units: %(available)s are available.") % {
+            "units": f"{units:+}",
+            "available": level.available,
+        }
+        self.log_change(request, item, f"{text} {reason}")
+        self.message_user(request, text, messages.SUCCESS)
+        return ""
 
     def lock_page(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Show who holds and who waits for an item's lock; break it on a POST with a reason."""
@@ -267,7 +319,7 @@ class ReservationAdmin(ReadOnly):
 class StockMovementAdmin(ReadOnly):
     """The ledger."""
 
-    list_display = ("id", "item", "delta", "reason", "token", "created")
+    list_display = ("id", "item", "delta", "reason", "note", "token", "created")
     list_filter = ("reason", "created")
     list_select_related = ("item",)
     search_fields = ("=id", "=item__id", "item__name")
@@ -347,8 +399,8 @@ class OutboxMessageAdmin(ReadOnly):
         self.message_user(request, gettext("%(count)s will be retried at once.") % {"count": count})
 
 
-def _restock_page(item: int) -> str:
-    return reverse("admin:inventory_item_restock", args=[item])
+def _correct_page(item: int) -> str:
+    return reverse("admin:inventory_item_correct", args=[item])
 
 
 def _status(item: Item) -> LockStatus | None:

@@ -6,7 +6,8 @@ with the id `x`, an offered choice `NaN`. Here, what cannot be read selects noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from django.contrib import admin
@@ -16,7 +17,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import AutocompleteSelect
 from django.core.exceptions import ValidationError
 from django.db import DataError
-from django.db.models import Field
+from django.db.models import Field, QuerySet
 from django.http import HttpRequest, HttpResponse
 
 
@@ -39,12 +40,23 @@ class CheckedList(ChangeList):
     filters, as Django does for a filter that does not exist.
     """
 
+    def get_queryset(self, request: HttpRequest, *others: Any, **more: Any) -> QuerySet[Any]:
+        """Return the rows that the filters and the search leave."""
+        with _readable_only():
+            return super().get_queryset(request, *others, **more)
+
     def get_results(self, request: HttpRequest) -> None:
         """Read the rows of the page."""
-        try:
+        with _readable_only():
             super().get_results(request)
-        except (ValueError, OverflowError, DataError) as error:
-            raise IncorrectLookupParameters(error) from error
+
+
+@contextmanager
+def _readable_only() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, OverflowError, DataError) as error:
+        raise IncorrectLookupParameters(error) from error
 
 
 class CheckedSelect(AutocompleteSelect):

@@ -41,6 +41,7 @@ class Item(models.Model):
                 condition=Q(available__lte=F("total")), name="inventory_item_available_within_total"
             ),
         ]
+        permissions = [("correct_stock", "Can correct the stock of items")]
 
     def __str__(self) -> str:
         values = {"item": self.name, "available": self.available, "total": self.total}
@@ -167,6 +168,9 @@ class StockMovement(models.Model):
     reason = models.CharField(max_length=10, choices=Reason.choices)
     token = models.BigIntegerField(
         null=True, help_text="fencing token of the writer, if it had one"
+    )
+    note = models.CharField(
+        max_length=700, blank=True, db_default="", help_text="who corrected the stock, and why"
     )
     created = models.DateTimeField(db_default=Now())
 

@@ -42,28 +42,74 @@ def stock(name: str, units: int) -> Item:
     return item
 
 
-def restock(item: int, units: int) -> Level:
+def restock(item: int, units: int, note: str = "") -> Level:
     """Add units to an item. Once they can be seen, no process refuses by an older hint.
+
+    Args:
+        item: its id.
+        units: how many.
+        note: kept in the ledger.
 
     Raises:
         NoSuchItem: no such item.
     """
     with transaction.atomic():
-        level = guard.restock(item, units)
+        level = guard.restock(item, units, note)
         if level.available <= units:
             end_hints([item])
     return level
 
 
-def write_off(item: int, units: int) -> Level:
+def write_off(item: int, units: int, note: str = "") -> Level:
     """Remove unsold units from an item.
+
+    Args:
+        item: its id.
+        units: how many.
+        note: kept in the ledger.
 
     Raises:
         guard.OutOfStock: fewer are available.
         NoSuchItem: no such item.
     """
     with transaction.atomic():
-        return guard.remove(item, units)
+        return guard.remove(item, units, note)
+
+
+class TotalChanged(Exception):
+    """An item has another total than whoever corrects it has seen.
+
+    Attributes:
+        total: the present one.
+    """
+
+    def __init__(self, total: int) -> None:
+        super().__init__(f"the total is {total}")
+        self.total = total
+
+
+def correct(item: int, units: int, note: str, *, seen: int) -> Level:
+    """Add units to an item or remove unsold ones, if its total is still the one that was seen.
+
+    So a correction that is sent twice, or by two people, happens once.
+
+    Args:
+        item: its id.
+        units: how many more, or less than 0.
+        note: who corrects it and why; kept in the ledger.
+        seen: the total that the correction starts from.
+
+    Raises:
+        TotalChanged: it has another total by now.
+        guard.OutOfStock: fewer are available than are to be removed.
+        NoSuchItem: no such item.
+    """
+    with transaction.atomic():
+        rows = Item.objects.select_for_update(no_key=True).filter(pk=item)
+        total = rows.values_list("total", flat=True).first()
+        if total is not None and total != seen:
+            raise TotalChanged(total)
+        return restock(item, units, note) if units > 0 else write_off(item, -units, note)
 
 
 def confirm(reservation: int, *, late: bool = False) -> bool:
@@ -173,7 +219,9 @@ __all__ = [
     "NotReclaimable",
     "NotReserved",
     "Released",
+    "TotalChanged",
     "confirm",
+    "correct",
     "due",
     "due_of",
     "find",

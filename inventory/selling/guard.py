@@ -112,8 +112,8 @@ WITH changed AS (
     WHERE id = %(item)s
     RETURNING id, available, version
 ), moved AS (
-    INSERT INTO inventory_stockmovement (item_id, delta, reason)
-    SELECT id, %(units)s::bigint, 'restock' FROM changed
+    INSERT INTO inventory_stockmovement (item_id, delta, reason, note)
+    SELECT id, %(units)s::bigint, 'restock', %(note)s FROM changed
 )
 SELECT available, version FROM changed
 """
@@ -127,8 +127,8 @@ WITH changed AS (
     WHERE id = %(item)s AND available >= %(units)s::bigint
     RETURNING id, available, version
 ), moved AS (
-    INSERT INTO inventory_stockmovement (item_id, delta, reason)
-    SELECT id, -%(units)s::bigint, 'write_off' FROM changed
+    INSERT INTO inventory_stockmovement (item_id, delta, reason, note)
+    SELECT id, -%(units)s::bigint, 'write_off', %(note)s FROM changed
 )
 SELECT available, version FROM changed
 """
@@ -155,18 +155,18 @@ def take(item: int, units: int, reason: Reason = Reason.SALE) -> Level:
     return _change(TAKE, item, units, reason=reason)
 
 
-def restock(item: int, units: int) -> Level:
-    """Add new units, which raises the total too."""
-    return _change(RESTOCK, item, units)
+def restock(item: int, units: int, note: str = "") -> Level:
+    """Add new units, which raises the total too; the ledger keeps the note."""
+    return _change(RESTOCK, item, units, note=note)
 
 
-def remove(item: int, units: int) -> Level:
-    """Remove unsold units, which lowers the total too.
+def remove(item: int, units: int, note: str = "") -> Level:
+    """Remove unsold units, which lowers the total too; the ledger keeps the note.
 
     Raises:
         OutOfStock: fewer are available.
     """
-    return _change(REMOVE, item, units)
+    return _change(REMOVE, item, units, note=note)
 
 
 def _require(units: int) -> None:

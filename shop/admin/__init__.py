@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -9,25 +10,31 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.forms import UserChangeForm
 from django.contrib.auth.models import Group
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from django.http import HttpRequest
+from django.http import HttpRequest, StreamingHttpResponse
+from django.urls import URLPattern, path, reverse
 from django.utils.formats import date_format
 from django.utils.text import format_lazy
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from inventory.admin import ReadOnly, WrittenByServices, note
+from inventory.admin import MAX_TAKERS, ItemAdmin, ReadOnly, WrittenByServices, note
 from inventory.checked_admin import CheckedAdmin
+from inventory.models import Item, Reservation
 from shop import orders, payments
 from shop.accounts.addresses import validate_mailable
 from shop.accounts.models import User
 from shop.admin.acts import OrderActs
+from shop.admin.export import rows
+from shop.admin.search import find_orders
 from shop.audit.report import Alert
 from shop.catalogue.models import Product, ProductText, Sale
 from shop.catalogue.sale_cache import why_closed
@@ -35,6 +42,8 @@ from shop.money import MAX_AMOUNT, plain, to_major, to_minor
 from shop.orders.models import Invoice, Order, OrderEvent, OrderFee, OrderLine
 from shop.pages.labels import label
 from shop.payments.models import Discrepancy, Payment, Refund
+
+log = logging.getLogger(__name__)
 
 admin.site.site_header = format_lazy(_("{name} administration"), name=settings.SHOP_NAME)
 admin.site.site_title = settings.SHOP_NAME
@@ -349,6 +358,34 @@ class SaleAdmin(PricedAdmin):
         self.message_user(request, f"{done} {others.update(paused=paused)}")
 
 
+admin.site.unregister(Item)
+
+
+@admin.register(Item)
+class StockAdmin(ItemAdmin):
+    """Items, whose units are in orders."""
+
+    def takers(self, item: Item) -> list[tuple[str, str]]:
+        """Return the newest orders that hold or have units of an item."""
+        taken = OrderLine.objects.filter(reservation__item=item).exclude(
+            reservation__state=Reservation.State.RELEASED
+        )
+        lines = taken.select_related("order__buyer", "reservation").order_by("-pk")[:MAX_TAKERS]
+        return [
+            (
+                gettext("%(order)s of %(buyer)s: %(units)s, %(status)s")
+                % {
+                    "order": line.order,
+                    "buyer": line.order.buyer,
+                    "units": line.live,
+                    "status": line.order.get_status_display(),
+                },
+                reverse("admin:shop_order_change", args=[line.order_id]),
+            )
+            for line in lines
+        ]
+
+
 class RowsInline(WrittenByServices, admin.TabularInline):  # type: ignore[type-arg]
     """Rows of an order that only services write."""
 
@@ -433,9 +470,10 @@ class OrderAdmin(OrderActs):
     list_filter = ("status", "created")
     list_select_related = ("buyer",)
     view_on_site = False  # only the buyer sees that page
-    search_fields = (
-        *("=id", "=buyer__username", "=lines__sale__id"),
-        "=lines__reservation__key",
+    search_fields = ("=id",)  # that there is a search; see `get_search_results`
+    search_help_text = _(
+        "number of the order or sale, name or email address of the buyer, product, "
+        "the provider's number of a payment, refund or dispute"
     )
     ordering = ("-id",)
     fields = ("buyer", *Order.DETAILS, "money", "back", "status", "pay_before", "created")
@@ -448,6 +486,31 @@ class OrderAdmin(OrderActs):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Order]:
         """Load the lines in one query per page."""
         return Order.objects.with_lines()
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Find orders by everything that somebody may know of one."""
+        term = search_term.strip()
+        return (find_orders(queryset, term) if term else queryset), False
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the export."""
+        view = self.admin_site.admin_view(self.export)
+        return [path("export/", view, name="shop_order_export"), *super().get_urls()]
+
+    def export(self, request: HttpRequest) -> StreamingHttpResponse:
+        """Send the orders that the list's filters and search leave as CSV."""
+        if not request.user.has_perm("shop.export_order"):
+            raise PermissionDenied
+        try:
+            chosen = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters as error:
+            raise BadRequest("no such filter") from error
+        chosen = chosen.prefetch_related(None)
+        log.info("%s exports orders: %s", request.user, request.GET.urlencode() or "all")
+        headers = {"Content-Disposition": 'attachment; filename="orders.csv"'}
+        return StreamingHttpResponse(rows(chosen), "text/csv; charset=utf-8", headers=headers)
 
     @admin.display(description=_("contents"))
     def what(self, order: Order) -> str:

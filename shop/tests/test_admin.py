@@ -6,6 +6,7 @@ import os
 import re
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from io import StringIO
@@ -19,6 +20,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.models import Model
 from django.db.models.functions import Now
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
@@ -98,12 +100,12 @@ def test_renaming_an_item_writes_its_name_and_nothing_else(admin_client, rows):
     assert "available" not in update
 
 
-def test_the_restock_action_leads_to_the_form_of_the_one_item(admin_client, rows):
-    answer = run(admin_client, Item, "restock_selected", rows[Item])
-    assert answer.redirect_chain[-1][0] == url(Item, "restock", rows[Item].pk)
+def test_correct_action_leads_to_the_form_of_the_one_item(admin_client, rows):
+    answer = run(admin_client, Item, "correct_selected", rows[Item])
+    assert answer.redirect_chain[-1][0] == url(Item, "correct", rows[Item].pk)
     assert "2 of 3 units are available" in answer.content.decode()
     other = a_sale().item
-    answer = run(admin_client, Item, "restock_selected", rows[Item], other)
+    answer = run(admin_client, Item, "correct_selected", rows[Item], other)
     assert "Select one item" in answer.content.decode()
 
 
@@ -334,13 +336,50 @@ def test_pause_and_resume_actions_change_the_chosen_sales(admin_client):
     assert list(noted) == ["Paused.", "Resumed."]
 
 
-def test_restock_form_sent_twice_adds_once(admin_client):
+def test_correction_sent_twice_at_once_is_done_once_and_kept_in_the_ledger(admin_client):
     item = a_sale(stock=3).item
-    form = {"units": "5", "total": "3"}
-    for _ in range(2):
-        admin_client.post(url(Item, "restock", item.pk), form)
+    form = {"units": "5", "total": "3", "reason": "found in the cellar"}
+
+    def send() -> None:
+        browser = Client()
+        browser.cookies = admin_client.cookies
+        try:
+            browser.post(url(Item, "correct", item.pk), form)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        for sent in [pool.submit(send) for _ in range(2)]:
+            sent.result()
     item.refresh_from_db()
     assert (item.total, item.available) == (8, 8)
+    [movement] = StockMovement.objects.filter(item=item).exclude(note="")
+    assert (movement.delta, movement.note) == (5, "admin: found in the cellar")
+
+
+def test_correction_below_what_is_sold_names_the_orders_and_changes_nothing(admin_client):
+    sale = a_sale(stock=3)
+    order = an_order(sale)
+    form = {"units": "-3", "total": "3", "reason": "lost"}
+    answer = admin_client.post(url(Item, "correct", sale.item_id), form)
+    assert answer.status_code == 409
+    assert "Only 2 units are neither sold nor held: 1 too many." in answer.text
+    assert url(Order, "change", order.pk) in answer.text
+    admin_client.post(url(Item, "correct", sale.item_id), {**form, "units": "-2"})
+    item = Item.objects.get(pk=sale.item_id)
+    assert (item.total, item.available, item.ledger) == (1, 0, 0)
+
+
+def test_who_may_not_correct_stock_is_refused(client):
+    item = a_sale(stock=3).item
+    form = {"units": "5", "total": "3", "reason": "found"}
+    a_clerk(client, "change_item", "view_item")
+    assert client.post(url(Item, "correct", item.pk), form).status_code == 403
+    client.logout()
+    User.objects.filter(username="clerk").delete()
+    a_clerk(client, "correct_stock")
+    assert client.post(url(Item, "correct", item.pk), form).status_code == 302
+    assert Item.objects.get(pk=item.pk).total == 8
 
 
 def test_price_without_minor_units_is_saved_as_shown(admin_client):
