@@ -41,7 +41,7 @@ MIDDLEWARE = [
     "shop.operating.headers.security_headers",
     "serving.bodies.whole_bodies",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    # For pages: calls of the API pass them by (shop/api/handler.py).
+    # For pages: calls of the API pass these by (shop/api/handler.py), but not what you add.
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -4,7 +4,8 @@ A purchase spends more CPU time in sessions, cookies, languages, signals and URL
 which it uses, than in the database. So calls of the API go past Django's handler and its
 middleware. What they do need of it is here: the route, the host names that are served, the
 security headers, and the database connection's return to the pool. Errors are answered and logged
-by the operation itself.
+by the operation itself. Middleware that a team adds runs for them too
+(`shop/operating/added_middleware.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.security import SecurityMiddleware
-from django.urls import Resolver404, resolve
+from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.functional import cached_property
 
 from inventory.metrics import metrics
@@ -30,7 +31,7 @@ from inventory.postgresql.base import lend_connections
 from inventory.postgresql.shares import Share, borrowing_from
 from shop import shares
 from shop.api.problems import Reply, problem
-from shop.operating import headers, logs
+from shop.operating import added_middleware, headers, logs
 from shop.shares import OPERATORS, PURCHASES, READERS
 
 API = "/api/v1/"
@@ -82,6 +83,8 @@ class ApiHandler:
         self._headers_but_cache = [
             header for header in self._headers if header[0] != "Cache-Control"
         ]
+        added = added_middleware.added()
+        self._added = added_middleware.Chain(added) if added else None
         self._https_only = settings.SECURE_SSL_REDIRECT
         forwarded = settings.USE_X_FORWARDED_HOST
         self._host_header = "HTTP_X_FORWARDED_HOST" if forwarded else "HTTP_HOST"
@@ -115,9 +118,17 @@ class ApiHandler:
             more = self._headers_but_cache if reply.cached else self._headers
             start_response(_STATUS_LINES[reply.status], [*of_body, *reply.headers, *more])
             return (reply.body,)
-        start_response(_STATUS_LINES[reply.status_code], [*reply.items(), *self._headers])
+        start_response(f"{reply.status_code} {reply.reason_phrase}", self._headers_of(reply))
         # The server closes what is streamed, by which Django gives its connection back.
         return reply
+
+    def _headers_of(self, response: HttpResponseBase) -> list[tuple[str, str]]:
+        """Return a Django response's headers, and ours that it does not set itself."""
+        of_response = [*response.items()]
+        if isinstance(response, HttpResponse) and "Content-Length" not in response.headers:
+            of_response.append(("Content-Length", str(len(response.content))))
+        of_response += [("Set-Cookie", each.OutputString()) for each in response.cookies.values()]
+        return of_response + [each for each in self._headers if each[0] not in response.headers]
 
     def _page(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         share = shares.of_page(environ)
@@ -138,10 +149,17 @@ class ApiHandler:
         match = self._route(request.path_info)
         if match is None or (self._https_only and not request.is_secure()):
             return None
-        view, ids, serving = match
+        found, serving = match
+        view = found.func
         start = time.perf_counter()
         with serving:
-            reply: Reply | HttpResponseBase = view.call(request, **ids)
+            reply: Reply | HttpResponseBase
+            if self._added:
+                whole = WSGIRequest(request.environ)
+                whole.resolver_match = found
+                reply = self._added(whole)
+            else:
+                reply = view.call(request, **found.kwargs)
         seconds = time.perf_counter() - start
         status = reply.status if isinstance(reply, Reply) else reply.status_code
         metrics.observe("api_seconds", seconds, view.__name__, str(status))
@@ -156,14 +174,14 @@ def _elsewhere(start_response: Callable[..., Any]) -> Iterable[bytes]:
     return (body,)
 
 
-def _route(path: str) -> tuple[Any, dict[str, Any], Serving] | None:
-    """Return a path's view, the numbers in it, and its share; None if no operation has it."""
+def _route(path: str) -> tuple[ResolverMatch, Serving] | None:
+    """Return what a path leads to, and its share; None if no operation has it."""
     try:
         match = resolve(path)
     except Resolver404:
         return None
     operation = getattr(match.func, "operation", None)
-    return (match.func, match.kwargs, Serving(operation.share)) if operation else None
+    return (match, Serving(operation.share)) if operation else None
 
 
 def _serves(request: HttpRequest) -> bool:

@@ -11,7 +11,8 @@ from uuid import uuid4
 import pytest
 from django.core.handlers.wsgi import WSGIHandler
 from django.db import connection, connections
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.test import Client
 from django.urls import path
 
@@ -20,6 +21,7 @@ from shop.api.handler import ApiHandler, Application
 from shop.api.operations import Operation, Result
 from shop.catalogue.models import Sale
 from shop.conftest import Buyer
+from shop.operating.checks import check_middleware
 
 
 def call(handler: Application, method: str, path: str, body: bytes = b"", **headers: str) -> Any:
@@ -196,3 +198,51 @@ def test_a_purchase_gives_its_connection_back_also_when_its_greenlet_is_ended(
     with pytest.raises(SystemExit):
         purchase(handler, ann, sale)
     assert connections["default"].connection is None
+
+
+SEEN: list[str] = []
+
+
+class Note:
+    """Middleware of a team: notes calls, refuses some, and adds a header and a cookie."""
+
+    def __init__(self, get_response: Any) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        SEEN.append(request.path)
+        if "HTTP_X_BOT" in request.META:
+            return HttpResponse("no bots", status=429)
+        response: HttpResponseBase = self._get_response(request)
+        response.headers["X-Noted"] = "yes"
+        response.set_cookie("noted", "1")
+        return response
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> None:
+        SEEN.append(view.__name__)
+
+
+def test_added_middleware_runs_for_api_and_pages_alike(
+    settings: Any, ann: Buyer, sale: Sale
+) -> None:
+    settings.MIDDLEWARE = [f"{__name__}.Note", *settings.MIDDLEWARE]
+    SEEN.clear()
+    handler = ApiHandler(WSGIHandler())
+    status, headers, content = purchase(handler, ann, sale)
+    assert (status, json.loads(content)["quantity"]) == ("201 Created", 1)
+    assert (headers["X-Noted"], headers["Cache-Control"]) == ("yes", "no-store")
+    assert headers["Set-Cookie"].startswith("noted=1")
+    assert headers["Content-Length"] == str(len(content))
+    status, headers, content = purchase(handler, ann, sale, HTTP_X_BOT="1")
+    assert (status, content) == ("429 Too Many Requests", b"no bots")
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    call(handler, "GET", "/healthz")
+    path = f"/api/v1/sales/{sale.pk}/orders"
+    assert [path, "place_order", path, "/healthz", "live"] == SEEN
+
+
+def test_added_middleware_is_named_by_the_check(settings: Any) -> None:
+    assert not [*check_middleware()]
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.Note"]
+    [found] = check_middleware()
+    assert f"{__name__}.Note" in found.msg
