@@ -204,7 +204,7 @@ def test_interrupt_of_the_start_of_the_thread_is_raised_as_itself(
         try:
             raise KeyboardInterrupt
         except KeyboardInterrupt:
-            del {}[thread]
+            del dict[Any, Any]()[thread]
 
     lock = RedisLock(store, "phone", lease=0.6)
     lock.renewer = Renewer()
