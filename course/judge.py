@@ -1,36 +1,34 @@
-"""A learner's lock, judged in a process of its own that is bounded and stopped in time.
+"""A learner's lock, judged in a process of its own: confined, bounded and stopped in time.
 
-`run` starts that process, `python -m course.judge LESSON FILENAME LANGUAGE`, with an empty
-environment.  It reads a secret and the file from stdin.  It loads everything that it needs, bounds
-its memory and processor time, and from then on opens nothing, so that the file can neither write
-nor connect to anything.  Then it writes `READY`, runs the file, and writes the secret and its
-verdict, as JSON, to stdout: what the file writes there is no verdict.
+`run` starts `python -m course.judge LESSON FILENAME LANGUAGE` with an empty environment and hands
+it the file. That process loads everything that is needed, writes `READY`, and lets a child of its
+own, in the sandbox, run the file and search for a failure (`course/sandbox.py`). The child's
+standard output is closed: its verdict comes through a pipe, after the file has ended.
+
+What the file may name is checked before it runs (`course/allowed.py`), so that it reaches neither
+the search nor its verdict. What it prints is shown to the learner.
 
 A process that ends before it is ready has failed by itself, because nothing of the file has run
-yet.  So has a search that ends with an error which no line of the file has a part in.  Both are
+yet. So has a search that ends with an error which no line of the file has a part in. Both are
 reported as failures of the judge, never as faults of the file.
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
 import errno
 import importlib
-import importlib.util
 import json
 import os
-import resource
-import secrets
 import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from gettext import translation
 from pathlib import Path
@@ -39,16 +37,25 @@ from typing import Any
 
 import redis.lock
 
+from course.allowed import (
+    MODULES,
+    Unusable,
+    builtins_with,
+    changed,
+    fingerprint,
+    is_allowed,
+    refuse,
+)
 from course.lesson import Lesson, find, modules
 from course.plan import TTL, Plan, lease_argument
 from course.report import in_words
+from course.sandbox import Outcome, confine
 from course.simulator.history import Kind, Say, Wrong, _, said
 from course.simulator.monitor import Rules
 from course.simulator.redis_client import name_scripts
 from course.simulator.search import NotFound, search
 from course.simulator.simulation import Experiment, run_schedule
 from course.simulator.timeline import Row, rows
-from course.simulator.virtual import VIRTUAL
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -72,6 +79,9 @@ OWN_FAILURE = _("the judge itself failed, and your file was not judged: %s")
 
 MAX_FILE = 64 * 1024
 
+MAX_OUTPUT = 2_000
+"""Characters of what a file prints: the search calls the lock thousands of times."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -79,7 +89,9 @@ class Verdict:
 
     `error`: why the file could not be judged, in one line: a fault of the file if the line begins
     with its name, else a failure of the judge.  `wrong`: what failed, `how`: by which schedule,
-    `rows`: the history.  All are empty if no schedule of `tried` broke the lock.
+    `rows`: the history.  All are empty if no schedule of `tried` broke the lock.  `output`: what
+    the file printed at first, and where its error came from.  `isolated`: whether the file ran in
+    namespaces of its own; without them its bounds are weaker.
     """
 
     error: str = ""
@@ -87,6 +99,8 @@ class Verdict:
     how: str = ""
     rows: tuple[Row, ...] = ()
     tried: int = 0
+    output: str = ""
+    isolated: bool = True
 
     @property
     def passed(self) -> bool:
@@ -102,20 +116,21 @@ def says(language: str) -> Say:
 
 def run(lesson: Lesson, source: str, filename: str, language: str = "en") -> Verdict:
     """Judge a file in a process of its own; the verdict is in a language of the lessons' texts."""
-    say, secret = says(language), secrets.token_hex()
+    say = says(language)
     if len(source.encode()) > MAX_FILE:
         return Verdict(error=f"{filename}: " + say(_("larger than %s KB")) % (MAX_FILE >> 10))
     with tempfile.TemporaryDirectory() as folder:
         try:
             done = subprocess.run(
                 [sys.executable, "-B", "-m", "course.judge", lesson.slug, filename, language],
-                input=f"{secret}\n{source}",
+                input=source,
                 capture_output=True,
                 cwd=folder,
                 env={"PYTHONPATH": os.pathsep.join(PATHS), "PYTHONUTF8": "1"},
                 encoding="utf-8",
                 timeout=PATIENCE,
                 check=False,
+                start_new_session=True,
             )
             out, error, code = done.stdout, done.stderr, done.returncode
         except subprocess.TimeoutExpired as problem:
@@ -126,16 +141,18 @@ def run(lesson: Lesson, source: str, filename: str, language: str = "en") -> Ver
     if ready != READY:
         last = error.strip().splitlines()[-1:] or [f"exit code {code}"]
         return Verdict(error=say(OWN_FAILURE) % last[0])
-    if -code in (signal.SIGKILL, signal.SIGXCPU, signal.SIGPROF):
+    with suppress(ValueError):
+        values = json.loads(told)
+        return Verdict(**values | {"rows": tuple(Row(**line) for line in values["rows"])})
+    return _ended(Outcome(b"", code, isolated=True), filename, say)
+
+
+def _ended(outcome: Outcome, filename: str, say: Say) -> Verdict:
+    """Return the verdict of a search that ended without one."""
+    why = say(_("it ended its process (exit code %s), or wrote to its output")) % outcome.code
+    if -outcome.code in (signal.SIGKILL, signal.SIGXCPU, signal.SIGPROF):
         why = say(_("it took too long; is there a loop that never ends?"))
-        return Verdict(error=f"{filename}: {why}")
-    key, _separator, answer = told.partition("\n")
-    if key == secret and not code:
-        with suppress(ValueError):
-            values = json.loads(answer)
-            return Verdict(**values | {"rows": tuple(Row(**line) for line in values["rows"])})
-    why = say(_("it ended its process (exit code %s), or wrote to its output")) % code
-    return Verdict(error=f"{filename}: {why}")
+    return Verdict(error=f"{filename}: {why}", isolated=outcome.isolated)
 
 
 # -- in the process
@@ -145,8 +162,18 @@ MEMORY = 1 << 30
 
 def judge(lesson: Lesson, source: str, filename: str, say: Say = str) -> Verdict:
     """Search the lock for a failure."""
+    printed = Printed()
+    found = _judge(lesson, source, filename, say, printed)
+    return replace(found, output=found.output + printed.text)
+
+
+def _judge(lesson: Lesson, source: str, filename: str, say: Say, printed: Printed) -> Verdict:
+    before = fingerprint()
     try:
-        return _search(lesson, OwnLock(source, filename, lesson.plan), say)
+        found = _search(lesson, OwnLock(source, filename, lesson.plan, printed), say)
+        if patched := changed(before):
+            raise Unusable(_("it changes %s, which all clients would have in common"), patched)
+        return found
     except Unusable as problem:
         text, *values = problem.args
         return Verdict(error=f"{filename}: {say(text) % tuple(values)}")
@@ -155,16 +182,38 @@ def judge(lesson: Lesson, source: str, filename: str, say: Say = str) -> Verdict
         return Verdict(error=f"{filename}: {why}")
     except OSError as problem:
         if problem.errno != errno.EMFILE:
-            return Verdict(error=_where(problem, filename, say))
+            return _failed(problem, filename, say)
         why = say(_("it opens a file or a connection; it may use only what it is given"))
         return Verdict(error=f"{filename}: {why}")
     except RecursionError:
         why = say(_("it calls itself without an end"))
         return Verdict(error=f"{filename}: {why}")
     except Exception as problem:  # noqa: BLE001 - any error of the learner's code
-        return Verdict(error=_where(problem, filename, say))
+        return _failed(problem, filename, say)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+class Printed:
+    """Keeps the beginning of what a file prints."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def __call__(self, *values: object, sep: str = " ", end: str = "\n", **_more: object) -> None:
+        """Stand in for `print`."""
+        if len(self.text) < MAX_OUTPUT:
+            told = (sep or " ").join(map(str, values)) + end
+            self.text = (self.text + told)[:MAX_OUTPUT]
+
+
+def _failed(problem: Exception, filename: str, say: Say) -> Verdict:
+    """Return the verdict for a file that raises, with the way through its lines."""
+    error = _where(problem, filename, say)
+    frames = traceback.extract_tb(problem.__traceback__)
+    own = [frame for frame in frames if frame.filename == filename]
+    trace = "".join(f"{filename}, line {frame.lineno}, in {frame.name}\n" for frame in own)
+    return Verdict(error=error, output=trace)
 
 
 def _search(lesson: Lesson, kind: OwnLock, say: Say) -> Verdict:
@@ -233,7 +282,7 @@ def load(source: str) -> None:
     with suppress(SyntaxError, ValueError):  # which `OwnLock` tells the learner
         for node in ast.walk(ast.parse(source)):
             for name in _imported(node):
-                if _is_allowed(name):
+                if is_allowed(name):
                     with suppress(ImportError):  # which the import itself tells the learner
                         importlib.import_module(name)
 
@@ -247,56 +296,41 @@ def _imported(node: ast.AST) -> list[str]:
     return []
 
 
-def bound() -> None:
-    """Bound this process for the rest of its life."""
-    first = find("token-lua").setup({})  # loads what is loaded at first use
-    run_schedule(Experiment(first, modules()))
-    # A system that cannot bound the one bounds the other.
-    for limit, most in (
-        (resource.RLIMIT_AS, MEMORY),
-        (resource.RLIMIT_CPU, SECONDS),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, 0),
-    ):
-        with suppress(ValueError, OSError):
-            resource.setrlimit(limit, (most, most))
-
-
 def main() -> None:
     """Judge the file on stdin."""
     slug, filename, language = sys.argv[1:]
-    secret, source = sys.stdin.read().split("\n", 1)
+    source = sys.stdin.read()
     lesson, say = find(slug), says(language)
     lesson.plan  # noqa: B018 - loads it, while files can be opened
     load(source)
-    bound()
+    run_schedule(Experiment(find("token-lua").setup({}), modules()))  # loads what is used first
     print(READY, flush=True)
-    verdict = judge(lesson, source, filename, say)
-    sys.stdout.write(f"{secret}\n{json.dumps(asdict(verdict))}")
+
+    def work(pipe: int) -> None:
+        verdict = judge(lesson, source, filename, say)
+        for part in _parts(json.dumps(asdict(verdict)).encode()):
+            os.write(pipe, part)
+
+    outcome = confine(work, memory=MEMORY, seconds=SECONDS)
+    verdict = _ended(outcome, filename, say)
+    if not outcome.code:
+        with suppress(ValueError):
+            values = json.loads(outcome.written) | {"isolated": outcome.isolated}
+            sys.stdout.write(json.dumps(values))
+            return
+    sys.stdout.write(json.dumps(asdict(verdict)))
 
 
-REQUIRED = (
-    "__future__", "collections", "contextlib", "course", "dataclasses", "enum", "functools",
-    "hashlib", "itertools", "math", "psycopg", "random", "redis", "string", "threading", "time",
-    "typing", "uuid",
-)  # fmt: skip
+def _parts(text: bytes, size: int = 1 << 16) -> Iterator[bytes]:
+    """Yield a text in parts that a pipe takes whole."""
+    for at in range(0, len(text), size):
+        yield text[at : at + size]
 
-OPTIONAL = ("pymemcache",)
-"""For the names of its classes only: `make demo` does not install it, and no lock needs it, because
-a lock is given its client."""
-
-MODULES = (*REQUIRED, *(name for name in OPTIONAL if importlib.util.find_spec(name)))
-"""What a lock may import, with the modules inside of them."""
 
 LOADED_LATE = ("encodings.ascii", "encodings.latin_1", "encodings.idna")
-
-FORBIDDEN = ("breakpoint", "compile", "eval", "exec", "exit", "help", "input", "open", "quit")
+"""Modules that Python loads when a function of theirs is called."""
 
 NAME = "my_lock"
-
-
-class Unusable(Exception):
-    """The file cannot be judged; a text says why, in one line, with the values that follow it."""
 
 
 class OwnLock:
@@ -306,14 +340,17 @@ class OwnLock:
     processes of their own: what the file keeps in its globals and classes, only one client has.
     """
 
-    def __init__(self, source: str, filename: str, plan: Plan) -> None:
+    def __init__(self, source: str, filename: str, plan: Plan, printed: Printed) -> None:
         try:
-            self._code = compile(source, filename, "exec", dont_inherit=True)
+            tree = ast.parse(source, filename)
+            refuse(tree)
+            self._code = compile(tree, filename, "exec", dont_inherit=True)
         except SyntaxError as problem:
             raise Unusable("line %s: %s", problem.lineno or 1, problem.msg) from None
         except ValueError as problem:  # a null byte, before Python 3.11.4
             raise Unusable("line 1: %s", problem) from None
         self._plan = plan
+        self._builtins = builtins_with(printed)
         self._kind = self._load()
 
     def __call__(self, *args: Any, **options: Any) -> Any:
@@ -329,7 +366,7 @@ class OwnLock:
         signal.setitimer(signal.ITIMER_PROF, SECONDS_PER_CLIENT)  # then SIGPROF ends the process
         module = ModuleType(NAME)
         sys.modules[NAME] = module  # dataclasses look there
-        module.__dict__["__builtins__"] = dict(BUILTINS)
+        module.__dict__["__builtins__"] = dict(self._builtins)
         exec(self._code, module.__dict__)
         name_scripts(module)
         found = self._plan.lock_in(module)
@@ -337,35 +374,6 @@ class OwnLock:
             wanted = ", ".join(self._plan.methods)
             raise Unusable(_("no class in it has the methods %s, without async"), wanted)
         return found
-
-
-def _is_allowed(name: str) -> bool:
-    return any(name == one or name.startswith(f"{one}.") for one in MODULES)
-
-
-def _import(
-    name: str, _globals: Any = None, _locals: Any = None, names: Any = (), level: int = 0
-) -> Any:
-    if level or not _is_allowed(name):
-        raise Unusable(_("it may not import %s, only %s"), name or "relatively", ", ".join(MODULES))
-    found = importlib.import_module(name)
-    if not names:
-        found = sys.modules[name.partition(".")[0]]
-    if found in VIRTUAL:
-        return VIRTUAL[found].copy()
-    copy = ModuleType(found.__name__)  # what one client sets in a module, no other sees
-    copy.__dict__.update(vars(found))
-    return copy
-
-
-def _print(*_: object, **__: object) -> None:
-    """Print nothing: the search calls the lock thousands of times."""
-
-
-BUILTINS = {name: value for name, value in vars(builtins).items() if name not in FORBIDDEN} | {
-    "__import__": _import,
-    "print": _print,
-}
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ schedule tree computed ahead would be larger than all lessons and end where the 
 
 import re
 import threading
+from collections.abc import Mapping
 from dataclasses import asdict
 from html import escape
 from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -19,14 +21,15 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.cache import cache_control
+from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_cookie
 
-from course.judge import run
+from course.judge import run, says
 from course.lesson import Lesson, Scenario, find, lessons, scenarios
+from course.models import OWN_LOCK, Progress
 from course.position import Impossible, parse, position, short_path, write
-from course.report import Report, cure_title, report
+from course.report import Report, cure_title, in_words, report
 from course.simulator.history import Wrong
 from course.simulator.timeline import as_text
 
@@ -45,7 +48,8 @@ def index(request: HttpRequest) -> HttpResponse:
             (lesson.text[_language()].title, [_challenge(report(one)) for one in lesson.scenarios])
             for lesson in lessons()
         ]
-    context = {"lessons": listed, "script_texts": {"texts": SCRIPT}}
+    script = {"texts": SCRIPT, "done": Progress.of(request.user)}
+    context = {"lessons": listed, "script_texts": script}
     return render(request, "course/lessons.html", context)
 
 
@@ -63,6 +67,8 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
     script = {
         "id": chosen.id,
         "at": reverse("lock-position", args=[lesson, scenario]),
+        "broken": reverse("lock-broken", args=[lesson, scenario]),
+        "done": Progress.of(request.user),
         "wrong": chosen.flaw.wrong.value if chosen.flaw.wrong else None,
         "moves": {"broken": write(played.broken.moves), "mended": write(played.mended.moves)},
         "acts": sorted(acts & SCRIPT.keys()),
@@ -74,6 +80,7 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
         },
     }
     text = chosen.lesson.text[_language()]
+    changes = dict.fromkeys(text.flaws[one.flaw.slug].change for one in chosen.lesson.scenarios)
     context = {
         "lesson": chosen.lesson,
         "text": text,
@@ -84,6 +91,10 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
         "challenge": _challenge(played),
         "others": others,
         "next": following,
+        "hints": _hints(chosen, played),
+        "changes": list(changes),
+        "solution": chosen.lesson.solution.read_text(encoding="utf-8"),
+        "may_search": may_search(request),
         "start": chosen.lesson.start.read_text(encoding="utf-8"),
         "command": chosen.lesson.command("--mine my_lock.py"),
         "script": script,
@@ -108,11 +119,28 @@ def at(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
     return JsonResponse(asdict(found))
 
 
+LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+def may_search(request: HttpRequest) -> bool:
+    """Whether this visitor may have a lock of their own searched: it runs code on this machine.
+
+    Staff may. Whoever is signed in may where `COURSE_OPEN` is set, as in the demo, and the visitor
+    is on this machine.
+    """
+    if getattr(request.user, "is_staff", False):
+        return True
+    host = request.get_host().rpartition(":")[0].strip("[]") or request.get_host()
+    local = host in LOCAL and request.META.get("REMOTE_ADDR") in LOCAL
+    return local and request.user.is_authenticated and getattr(settings, "COURSE_OPEN", False)
+
+
 @require_POST
 def mine(request: HttpRequest, lesson: str) -> HttpResponse:
-    """Search the lock in `code`; for staff only, because it runs their code on this machine."""
-    if not getattr(request.user, "is_staff", False):
-        return JsonResponse({"error": gettext("Only staff can search a lock here.")}, status=403)
+    """Search the lock in `code`, for those who may; note it if nothing breaks it."""
+    if not may_search(request):
+        refused = gettext("Sign in on the machine of the demo to have a lock searched.")
+        return JsonResponse({"error": refused}, status=403)
     found = _lesson(lesson)
     if not SEARCHES.acquire(blocking=False):
         busy = gettext("Another lock is being searched. Please try again in a few seconds.")
@@ -121,6 +149,9 @@ def mine(request: HttpRequest, lesson: str) -> HttpResponse:
         verdict = run(found, request.POST.get("code", ""), "my_lock.py", _language())
     finally:
         SEARCHES.release()
+    if verdict.passed:
+        Progress.note(request.user, f"{found.slug}/{OWN_LOCK}")
+    weaker = gettext("This system has no namespaces for it: your lock ran within weaker bounds.")
     return JsonResponse(
         {
             "error": verdict.error,
@@ -128,8 +159,60 @@ def mine(request: HttpRequest, lesson: str) -> HttpResponse:
             "how": verdict.how,
             "timeline": as_text(list(verdict.rows), gettext) if verdict.rows else "",
             "tried": verdict.tried,
+            "output": verdict.output,
+            "weaker": "" if verdict.isolated else weaker,
         }
     )
+
+
+@require_POST
+def broken(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
+    """Note for whoever is signed in that these moves break the lock, if they do."""
+    chosen = _scenario(lesson, scenario)
+    try:
+        moves = parse(request.POST.get("moves", ""))
+        with SIMULATOR:
+            found = position(chosen, moves)
+    except Impossible as problem:
+        return JsonResponse({"error": str(problem)}, status=HTTPStatus.BAD_REQUEST)
+    if chosen.flaw.wrong not in {one["wrong"] for one in found.violations}:
+        unbroken = gettext("These moves do not break the lock.")
+        return JsonResponse({"error": unbroken}, status=HTTPStatus.BAD_REQUEST)
+    Progress.note(request.user, chosen.id, moves=len(moves))
+    return JsonResponse({})
+
+
+@require_safe
+@never_cache
+def classroom(request: HttpRequest) -> HttpResponse:
+    """Show the teacher who has broken what, and whose own locks hold."""
+    if not getattr(request.user, "has_perm", lambda _: False)("course.view_progress"):
+        raise Http404
+    columns = [(one, one.text[_language()].title) for one in lessons()]
+    learners = [
+        {
+            "name": name,
+            "broken": len([what for what in done if not what.endswith(f"/{OWN_LOCK}")]),
+            "cells": [_cell(one, done) for one, _title in columns],
+        }
+        for name, done in Progress.by_learner().items()
+    ]
+    context = {"columns": columns, "learners": learners, "total": len(breakable())}
+    return render(request, "course/classroom.html", context)
+
+
+def _cell(lesson: Lesson, done: Mapping[str, int]) -> dict[str, Any]:
+    flaws = [one.id for one in lesson.scenarios if one.flaw.wrong]
+    return {
+        "broken": len([one for one in flaws if one in done]),
+        "flaws": len(flaws),
+        "own": f"{lesson.slug}/{OWN_LOCK}" in done,
+    }
+
+
+def breakable() -> list[Scenario]:
+    """Return the scenarios that can be broken."""
+    return [one for one in scenarios() if one.flaw.wrong]
 
 
 def _lesson(slug: str) -> Lesson:
@@ -146,6 +229,23 @@ def _scenario(lesson: str, slug: str) -> Scenario:
     raise Http404
 
 
+HINTS = {
+    1: _("Just let the clients run: it breaks by itself."),
+    2: _("No fault is needed: choose who runs next, at the right moment."),
+    3: _("It needs a fault: look at what you can do to a client besides stepping it."),
+}
+"""By level: what kind of schedule breaks the lock."""
+
+
+def _hints(chosen: Scenario, played: Report) -> list[str]:
+    """Return two hints for breaking a lock; the third is to be shown it."""
+    if chosen.flaw.wrong is None:
+        return []
+    language = _language()
+    in_order = in_words(played.schedule, played.broken, says(language))
+    return [str(HINTS[played.level]), in_order]
+
+
 def _challenge(played: Report) -> dict[str, Any]:
     """Return what templates show of a scenario."""
     scenario = played.scenario
@@ -156,6 +256,8 @@ def _challenge(played: Report) -> dict[str, Any]:
         "title": scenario.text(_language()).title,
         "wrong": gettext(wrong) if wrong else None,
         "level": played.level,
+        "lesson": scenario.lesson.text[_language()].title,
+        "number": scenario.lesson.number,
     }
 
 
@@ -174,10 +276,44 @@ def _as_html(prose: str) -> SafeString:
         (r"\[([^\]]+)\]\(([^)]+)\)", r'<a href="\2">\1</a>'),
     ):
         text = re.sub(pattern, replacement, text, flags=re.DOTALL)
+    text = _explained(text)
     return mark_safe("".join(f"<p>{paragraph}</p>" for paragraph in text.split("\n\n")))
 
 
 # -- texts
+
+WORDS: tuple[tuple[str, Promise], ...] = (
+    (r"leases?|租约", _("a lock with an end: it is free again when its time is over")),
+    (r"fencing tokens?|栅栏令牌", _("a number that grows with every grant; old ones are refused")),
+    (r"SETNX", _("Redis: set the key if it does not exist")),
+    (r"EXPIRE", _("Redis: delete the key after so many seconds")),
+    (r"GETSET", _("Redis: set the key and return its old value")),
+    (r"Lua", _("a script that Redis runs as one command")),
+    (r"watchdog|看门狗", _("a thread that renews the lease while its holder works")),
+    (r"quorum|majority|多数派?", _("more than half of the servers")),
+    (r"outbox|发件箱", _("a table of messages, written in the same transaction as what they tell")),
+    (
+        r"idempotency keys?|幂等键",
+        _("an id of the request: sent again with it, it is not done twice"),
+    ),
+    (r"unique index|唯一索引", _("the database refuses a second row with the same value")),
+)
+"""Words of the lessons as patterns, with what each means; explained at their first use."""
+
+
+def _explained(html: str) -> str:
+    """Explain the words of the lessons where they stand first, outside of tags."""
+    for pattern, meaning in WORDS:
+        parts = re.split(r"(<[^>]+>)", html)
+        for at, part in enumerate(parts):
+            found = None if part.startswith("<") else re.search(rf"\b(?:{pattern})\b", part)
+            if found:
+                word = f'<abbr tabindex="0" title="{escape(str(meaning))}">{found[0]}</abbr>'
+                parts[at] = part[: found.start()] + word + part[found.end() :]
+                break
+        html = "".join(parts)
+    return html
+
 
 SCRIPT: dict[str, Promise] = {
     "ready": _("about to run"),
@@ -216,6 +352,7 @@ SCRIPT: dict[str, Promise] = {
     "play": _("Play"),
     "stop": _("Stop"),
     "progress": _("%(done)s of %(total)s broken"),
+    "output": _("What your file printed, and where it failed:"),
     "fail-over": _("Fail the server over"),
     "evict": _("Evict the key"),
     "clock-jump": _("Set a server's clock ahead"),

@@ -1,12 +1,10 @@
 """Own locks: what is to be fixed is broken, its solution is not, and no file does harm."""
 
-import json
 import resource
-from dataclasses import asdict
 
 import pytest
 
-from course.judge import MAX_FILE, PATHS, ROOT, SECONDS, Verdict, judge, run
+from course.judge import MAX_FILE, MAX_OUTPUT, PATHS, ROOT, SECONDS, judge, run
 from course.lesson import find, lessons
 from course.management.commands.lesson import praise
 from course.tests.conftest import lesson_command as command
@@ -120,31 +118,25 @@ def test_a_lock_that_does_no_work_or_shares_more_than_the_server_is_caught(lesso
     assert why in judge(find(lesson), source, "f.py").wrong
 
 
-FORGED = f"""
-from redis import connection
-connection.os.write(1, {json.dumps(asdict(Verdict(tried=7))).encode()!r})
-connection.os._exit(0)
-"""
-OUTPUT = "it ended its process (exit code 0), or wrote to its output"
-
-
 @pytest.mark.parametrize(
     ("source", "error"),
     [
         ("while True: pass", "it took too long; is there a loop that never ends?"),
         ("kept = bytearray(1 << 34)", "it needs more than 1024 MB of memory"),
         ("#" * (MAX_FILE + 1), "larger than 64 KB"),
-        ("from redis import connection\nconnection.sys.stdout.write('seen')", OUTPUT),
-        ("from redis import connection\nconnection.os.fork()", OUTPUT),
-        (
-            "from redis import connection\nconnection.os.write(1, b'7')\nconnection.os._exit(0)",
-            OUTPUT,
-        ),
-        (FORGED, OUTPUT),
     ],
 )
-def test_a_file_that_eats_time_or_memory_or_answers_itself_is_stopped(source, error):
+def test_a_file_that_eats_time_or_memory_is_stopped(source, error):
     assert run(FIRST, source, "f.py").error == f"f.py: {error}"
+
+
+def test_what_a_file_prints_and_where_it_fails_is_shown():
+    told = LOCK.format(acquire="print('asked', self.name); return 1 / 0", release="pass")
+    verdict = run(FIRST, told, "f.py")
+    assert verdict.error == "f.py, line 4: ZeroDivisionError: division by zero"
+    assert verdict.output == "f.py, line 4, in acquire\nasked stock\n"
+    endless = LOCK.format(acquire=f"print('x' * 9999); {SET}", release="print('left')")
+    assert len(run(FIRST, endless, "f.py").output) == MAX_OUTPUT
 
 
 WITHOUT_ADDED_PACKAGES = """
@@ -210,17 +202,6 @@ def test_a_loop_is_stopped_long_before_a_search_may_end():
     assert used < SECONDS
 
 
-def test_a_file_can_neither_write_nor_connect(tmp_path):
-    target = tmp_path / "written"
-    reaches_out = (
-        f"from redis import connection\nconnection.os.open({str(target)!r}, 65)\n",
-        "from redis import connection\nconnection.socket.socket()\n",
-    )
-    for source in reaches_out:
-        assert "it opens a file or a connection" in run(FIRST, source, "f.py").error
-    assert not target.exists()
-
-
 REDIS_PYS = """
 class Lock:
     def __init__(self, client, name): self.lock = client.lock(name, timeout=10)
@@ -240,7 +221,7 @@ def test_the_command_writes_the_start_shows_its_counterexample_and_praises_what_
     mine = tmp_path / "my_lock.py"
     assert command("1", "--start", str(mine)) == 0
     assert command("1", "--start", str(mine)) == 2, "it must not overwrite"
-    capsys.readouterr()
+    assert "--mine" in "".join(capsys.readouterr()), "what to do instead"
     assert command("1", "--mine", str(mine)) == 1
     out = capsys.readouterr().out
     assert "before command 2 of A's acquire: crash" in out

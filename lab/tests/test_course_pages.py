@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from course.lesson import find, scenarios
+from course.models import Progress
 from course.position import LONGEST, Impossible, parse, position, write
 from course.report import report
 from course.simulator.schedule import Act
@@ -130,20 +131,81 @@ def test_the_pages_and_positions_need_no_account(client):
     assert client.get("/locks/no-such/crash/at/").status_code == 404
 
 
+MINE = "/locks/setnx-expire/mine/"
+
+
 @pytest.mark.django_db
-def test_only_staff_may_run_their_own_lock(client):
-    mine = "/locks/setnx-expire/mine/"
+def test_own_lock_is_searched_for_whoever_is_signed_in_on_this_machine(client, settings):
+    here, elsewhere = {"HTTP_HOST": "127.0.0.1"}, {"REMOTE_ADDR": "192.0.2.7"}
+    code = {"code": "import os"}
+    assert client.post(MINE, code, **here).status_code == 403
     client.force_login(User.objects.create_user("ann"))
-    assert client.post(mine, {"code": "x"}).status_code == 403
+    assert client.post(MINE, code, **here).status_code == 200
+    assert client.post(MINE, code, **here, **elsewhere).status_code == 403
+    settings.ALLOWED_HOSTS = ["*"]
+    assert client.post(MINE, code, HTTP_HOST="shop.example").status_code == 403
+    settings.COURSE_OPEN = False
+    assert client.post(MINE, code, **here).status_code == 403
     client.force_login(User.objects.create_user("staff", is_staff=True))
-    assert client.post(mine, {"code": "import os"}).json()["error"].startswith("my_lock.py: it may")
+    assert client.post(MINE, code, **elsewhere).status_code == 200
+
+
+@pytest.mark.django_db
+def test_own_lock_is_answered_with_what_breaks_it(client):
+    client.force_login(User.objects.create_user("staff", is_staff=True))
+    assert client.post(MINE, {"code": "import os"}).json()["error"].startswith("my_lock.py: it may")
     broken = find("1").start.read_text()
-    assert "✗ nobody can ever enter" in client.post(mine, {"code": broken}).json()["timeline"]
+    found = client.post(MINE, {"code": f"print('seen')\n{broken}"}).json()
+    assert "✗ nobody can ever enter" in found["timeline"]
+    assert found["output"].startswith("seen\n")
     client.cookies["django_language"] = "zh-hans"
-    assert "它不能导入 os" in client.post(mine, {"code": "import os"}).json()["error"]
-    found = client.post(mine, {"code": broken}).json()
+    assert "它不能导入 os" in client.post(MINE, {"code": "import os"}).json()["error"]
+    found = client.post(MINE, {"code": broken}).json()
     assert found["wrong"].startswith("再也没有客户端能进入")
     assert "崩溃" in found["how"]
+
+
+@pytest.mark.django_db
+def test_progress_is_kept_per_learner_and_only_of_moves_that_break(client):
+    ann = User.objects.create_user("ann")
+    broken = "/locks/setnx-expire/crash/broken/"
+    moves = write(report(FIRST).broken.moves)
+    assert client.post(broken, {"moves": moves}).status_code == 200
+    client.force_login(ann)
+    assert client.post(broken, {"moves": "A.A"}).status_code == 400
+    assert client.post(broken, {"moves": "A.Z"}).status_code == 400
+    assert Progress.of(ann) == {}, "neither a visitor's nor what breaks nothing"
+    for _ in range(2):
+        assert client.post(broken, {"moves": moves}).status_code == 200
+    assert Progress.of(ann) == {"setnx-expire/crash": len(parse(moves))}
+    client.post(MINE, {"code": find("1").solution.read_text()}, HTTP_HOST="127.0.0.1")
+    assert Progress.of(ann)["setnx-expire/own"] == 0
+
+
+@pytest.mark.django_db
+def test_teacher_sees_who_has_broken_what_and_learners_do_not(client):
+    ann = User.objects.create_user("ann")
+    Progress.note(ann, FIRST.id, moves=4)
+    client.force_login(ann)
+    assert client.get("/locks/class/").status_code == 404
+    client.force_login(User.objects.create_superuser("teacher"))
+    page = client.get("/locks/class/").text
+    assert 'data-learner="ann"' in page
+    assert "<td>1 / 28</td><td>1/1</td>" in page
+    assert "/locks/class/" in client.get("/locks/").text
+
+
+@pytest.mark.django_db
+def test_task_does_not_name_its_solution_and_hints_come_in_steps(client):
+    page = client.get("/locks/setnx-expire/crash/").text
+    task = page[: page.index("data-lab hidden")]
+    assert "The holder crashes" not in task
+    hints = ("It needs a fault", "The scheduler, before command 2", "Show me")
+    places = [page.index(hint) for hint in hints]
+    assert places == sorted(places)
+    own = ("NX and EX", "A second hint: what a lock that holds does", "A solution")
+    places = [page.index(hint) for hint in own]
+    assert places == sorted(places)
 
 
 @pytest.mark.django_db
@@ -177,6 +239,43 @@ def buyer():
 @pytest.mark.browser
 @pytest.mark.long
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("number", ["1", "3", "7"])
+def test_lesson_is_broken_by_its_buttons_and_explains_itself(open_page, number):
+    scenario = find(number).scenarios[0]
+    page = open_page(f"/locks/{scenario.id}/")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    lab = page.locator("[data-lab]")
+    expect(lab).to_have_attribute("data-shown", "broken/")
+    made: list[str] = []
+    for move in report(scenario).broken.moves:
+        page.locator(f"[data-move='{move}']:enabled").click()
+        made.append(move)
+        expect(lab).to_have_attribute("data-shown", f"broken/{write(made)}")
+    expect(page.locator("[data-verdict]")).to_contain_text(f"Broken: {scenario.flaw.wrong}")
+    expect(page.locator("[data-verdict]")).to_contain_text("You broke it.")
+    expect(page.locator("[data-why]")).to_contain_text(scenario.text().title)
+    expect(page.locator("[data-why] a.button")).to_contain_text("Next: ")
+
+
+@pytest.mark.browser
+@pytest.mark.long
+@pytest.mark.django_db(transaction=True)
+def test_code_and_buttons_of_both_clients_are_on_one_screen(open_page):
+    page = open_page("/locks/setnx-expire/crash/#A.+")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    for name, line in (("A", "self._client.expire"), ("B", "while not self._client.setnx")):
+        lane = page.locator(f".lane[data-client={name}]")
+        expect(lane.locator(".at")).to_contain_text(line)
+        for part in (lane.locator("[data-move]").first, lane.locator(".at")):
+            found = part.bounding_box()
+            assert found is not None
+            assert found["y"] + found["height"] <= 800
+            assert found["x"] + 100 <= 1280
+
+
+@pytest.mark.browser
+@pytest.mark.long
+@pytest.mark.django_db(transaction=True)
 def test_a_visitor_breaks_a_lock_by_keyboard_and_sees_it_mended(open_page):
     page = open_page("/locks/setnx-expire/crash/")
     shown = page.locator("[data-lab]")
@@ -194,6 +293,8 @@ def test_a_visitor_breaks_a_lock_by_keyboard_and_sees_it_mended(open_page):
     page.goto(page.url + ".B*16.Visitor")
     expect(verdict).to_contain_text("Broken: nobody can ever enter")
     expect(verdict).to_contain_text("You broke it.")
+    expect(page.locator("[data-why]")).to_have_attribute("open", "")
+    expect(page.get_by_role("link", name="Next: 2. SETNX, then EXPIRE")).to_be_visible()
     page.get_by_role("button", name="The fixed lock").click()
     for moves in ("A", "A.A!", "A.A!.B*4", "A.A!.B*4.Visitor*3"):
         page.keyboard.press("n")

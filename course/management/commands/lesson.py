@@ -138,6 +138,11 @@ def _start(lesson: Lesson, path: Path, console: Console) -> None:
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(lesson.start.read_text(encoding="utf-8"))
+    except FileExistsError:
+        raise _refusal(
+            f"{path} is there already, and is left as it is. To have it searched: "
+            f"{lesson.command(f'--mine {path}')}\nTo begin anew, name another file, or delete it."
+        ) from None
     except OSError as problem:
         raise _refusal(f"{path}: {problem.strerror}") from None
     print_prose(console, lesson.text["en"].task)
@@ -148,11 +153,18 @@ def _judge(lesson: Lesson, path: Path, console: Console) -> bool:
     """Judge the learner's lock; return whether no schedule broke it."""
     try:
         source = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        start = lesson.command(f"--start {path}")
+        raise _refusal(f"{path}: there is no such file. To write the one to fix: {start}") from None
     except OSError as problem:
         raise _refusal(f"{path}: {problem.strerror}") from None
     except UnicodeDecodeError:
         raise _refusal(f"{path}: not a text file") from None
     verdict = run(lesson, source, path.name)
+    if verdict.output:
+        console.out(f"What your file printed, and where it failed:\n{verdict.output}")
+    if not verdict.isolated:
+        console.out("This system has no namespaces for it: your lock ran within weaker bounds.")
     if verdict.error:
         raise _refusal(verdict.error)
     if verdict.passed:

@@ -13,19 +13,29 @@ function element(tag, { dataset = {}, ...properties } = {}, ...children) {
   return made;
 }
 
-// Progress, kept in this browser
+// Progress: of whoever is signed in on the server, else in this browser
 
 let all = {};
 try {
   all = JSON.parse(localStorage.getItem("lock-lab")) ?? {};
 } catch {} // storage is off or holds something else
+Object.assign(all, data.done ?? {});
 
-function solve(id, moves) {
-  all[id] = Math.min(moves, all[id] ?? Infinity);
+function solve(id, count, moves) {
+  const known = id in all;
+  all[id] = Math.min(count, all[id] ?? Infinity);
   try {
     localStorage.setItem("lock-lab", JSON.stringify(all));
   } catch {} // the challenge is won all the same
   showProgress();
+  if (!known || !(id in (data.done ?? {}))) tell(moves);
+}
+
+// The server plays the moves itself before it notes them; for a visitor it notes nothing.
+function tell(moves) {
+  const body = new FormData(part("token"));
+  body.set("moves", moves);
+  fetch(data.broken, { method: "POST", body }).catch(() => {}); // kept in this browser
 }
 
 function showProgress() {
@@ -82,7 +92,7 @@ async function show() {
   if (position.error) return verdict("error", say("impossible", { why: position.error }));
   for (const one of document.querySelectorAll(".which")) one.hidden = one.dataset.lock !== lock;
   showVerdict(position, lock, moves);
-  for (const view of [showLanes, showKeys, showBars, showCode, showHistory, showFilm]) view(position);
+  for (const view of [showLanes, showKeys, showBars, showHistory, showFilm]) view(position);
   part("lab").dataset.shown = `${lock}/${moves}`;
   return undefined;
 }
@@ -102,7 +112,8 @@ function showVerdict(position, lock, moves) {
   if (fatal) {
     told.unshift(say("broken", { why: `${data.wrongs[fatal.wrong]}: ${fatal.why}` }));
     if (lock === "broken") told.push(say(helped ? "shown" : "solved", { count: count(moves) }));
-    if (lock === "broken" && !helped) solve(data.id, count(moves));
+    if (lock === "broken" && !helped) solve(data.id, count(moves), moves);
+    if (lock === "broken") part("why").open = true;
   } else if (position.over) {
     told.unshift(say(lock === "mended" ? "held" : "unbroken"));
   }
@@ -119,24 +130,36 @@ function state({ inside, state, until }) {
 const button = (move, label, enabled, className = "button quiet") => element("button",
   { type: "button", disabled: !enabled, textContent: label, className, dataset: { move } });
 
+const FRAMES = { "lose-message": "?", "lose-request": "<", "lose-reply": ">" };
+
+// Each client has its own copy of the code, with the line marked that it runs next.
+function copyOfCode({ name, file, line, code }) {
+  const source = data.sources[file];
+  if (!source) return element("code", { className: "python", textContent: code });
+  const lines = source.map((text, i) => element("span",
+    { className: i + 1 === line ? "line at" : "line", textContent: `${text || " "}\n` }));
+  return element("pre", { className: "code", tabIndex: 0, ariaLabel: name }, ...lines);
+}
+
+function lane(client, over) {
+  const living = !["dead", "done", "new"].includes(client.state) && !over;
+  const able = client.state === "ready" && living, values = { client: client.name };
+  const actions = element("div", { className: "actions" },
+    button(client.name, say("step", values), able, "button"),
+    button(`${client.name}~`, say("pause", values), living && client.state !== "paused"),
+    button(`${client.name}!`, say("kill", values), living));
+  for (const [act, mark] of Object.entries(FRAMES)) {
+    if (data.acts.includes(act)) actions.append(button(client.name + mark, say(act, values), able));
+  }
+  const shown = ["dead", "new", "done"].includes(client.state) ? [] : [copyOfCode(client)];
+  return element("article", { className: "lane", dataset: { client: client.name, state: client.state } },
+    element("h3", {}, client.name, element("span", { className: "state", textContent: state(client) })),
+    actions,
+    element("code", { className: "command", textContent: client.command }),
+    ...shown);
+}
+
 function showLanes(position) {
-  const lane = (client) => {
-    const living = !["dead", "done", "new"].includes(client.state) && !position.over;
-    const able = client.state === "ready" && living, values = { client: client.name };
-    const actions = element("div", { className: "actions" },
-      button(client.name, say("step", values), able, "button"),
-      button(`${client.name}~`, say("pause", values), living && client.state !== "paused"),
-      button(`${client.name}!`, say("kill", values), living));
-    for (const [act, mark] of Object.entries({ "lose-message": "?", "lose-request": "<", "lose-reply": ">" })) {
-      if (data.acts.includes(act)) actions.append(button(client.name + mark, say(act, values), able));
-    }
-    const at = client.line ? `${client.file.split("/").at(-1)}:${client.line}` : "";
-    return element("article", { className: "lane", dataset: { client: client.name, state: client.state } },
-      element("h3", {}, client.name, element("span", { className: "state", textContent: state(client) })),
-      element("code", { className: "python", textContent: client.code, title: at }),
-      element("code", { className: "command", textContent: client.command }),
-      ...(living ? [actions] : []));
-  };
   const until = position.next_event?.toFixed(3);
   const world = [button("+", until ? say("until", { until }) : say("no_event"), Boolean(until))];
   for (const act of ["fail-over", "evict", "clock-jump"]) {
@@ -145,10 +168,14 @@ function showLanes(position) {
   }
   // The buttons are made anew, so the focus moves to the same one, or to the first that is enabled.
   const { move } = document.activeElement.dataset;
-  part("lanes").replaceChildren(...position.clients.map(lane));
+  part("lanes").replaceChildren(...position.clients.map((client) => lane(client, position.over)));
   part("world").replaceChildren(...world);
   const enabled = [...document.querySelectorAll("[data-move]:enabled")];
   if (move) (enabled.find((one) => one.dataset.move === move) ?? enabled[0])?.focus();
+  for (const code of document.querySelectorAll(".lane .code")) {
+    const line = code.querySelector(".at") ?? [...code.children].find((one) => /^class /.test(one.textContent));
+    if (line) code.scrollTop = line.offsetTop - code.clientHeight / 3;
+  }
 }
 
 function showKeys(position) {
@@ -218,23 +245,7 @@ function showBars(position) {
   part("bars").replaceChildren(picture);
 }
 
-// Code and history
-
-function showCode(position) {
-  const { lock } = place();
-  const here = position.clients.find((client) => client.file in data.sources)?.file;
-  const path = here ?? Object.keys(data.sources).at(lock === "mended" ? -1 : 0);
-  const lines = data.sources[path].map((text, i) => {
-    const at = position.clients.filter((one) => one.file === path && one.line === i + 1);
-    const marks = at.map((one) => element("b", { textContent: one.name, dataset: { client: one.name } }));
-    return element("span", { className: at.length ? "line at" : "line" }, ...marks, `${text}\n`);
-  });
-  const code = part("code");
-  code.replaceChildren(...lines);
-  const first = code.querySelector(".at")
-    ?? lines.find((line) => /^class /.test(line.textContent));
-  code.scrollTop = first.offsetTop - code.clientHeight / 3;
-}
+// History
 
 const MARKS = { enter: "→ ", leave: "← ", fault: "! ", violation: "✗ ", given: "• " };
 
@@ -331,8 +342,11 @@ async function search(event) {
     result.replaceChildren(
       element("p", { className: problem ? "notice error" : "notice",
         textContent: problem || say("passed", { tried: found.tried }) }),
+      ...(found.output ? [element("p", { textContent: say("output") }),
+        element("pre", { textContent: found.output, className: "output" })] : []),
       ...(found.timeline ? [element("p", { textContent: found.how }),
-        element("pre", { textContent: found.timeline })] : []));
+        element("pre", { textContent: found.timeline })] : []),
+      ...(found.weaker ? [element("p", { className: "hint", textContent: found.weaker })] : []));
   } catch {
     result.textContent = say("offline");
   }
