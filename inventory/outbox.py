@@ -57,6 +57,7 @@ class Later(Exception):
         self.pause = pause
 
 
+NO_PAUSE = timedelta(0)
 FIRST_PAUSE = timedelta(seconds=2)
 MAX_PAUSE = timedelta(minutes=10)
 JITTER = 0.25
@@ -72,14 +73,28 @@ def emit(topic: str, payload: Any, *, queue: str = "") -> None:
     transaction.on_commit(hooks.written)
 
 
-def emit_once(topic: str, payloads: Mapping[str, Any], *, queue: str = "") -> None:
+def emit_once(
+    topic: str, payloads: Mapping[str, Any], *, queue: str = "", pause: timedelta = NO_PAUSE
+) -> None:
     """Write a message per key, except for keys that have one of this topic.
 
     It is for handlers: the hook `written` is not called, as the worker that delivers goes on by
     itself.
+
+    Args:
+        topic: selects the handler.
+        payloads: by key.
+        queue: whose workers deliver them.
+        pause: until they are due.
     """
     _write(
-        OutboxMessage(topic=topic, key=key, queue=queue, payload=_with_parent(payload))
+        OutboxMessage(
+            topic=topic,
+            key=key,
+            queue=queue,
+            payload=_with_parent(payload),
+            not_before=Now() + pause,
+        )
         for key, payload in payloads.items()
     )
 

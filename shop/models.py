@@ -4,4 +4,5 @@ import shop.audit.report
 import shop.catalogue.models
 import shop.identity
 import shop.orders.models
-import shop.payments.models  # noqa: F401
+import shop.payments.models
+import shop.staff.models  # noqa: F401

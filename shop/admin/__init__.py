@@ -34,6 +34,7 @@ from shop.accounts.addresses import validate_mailable
 from shop.accounts.models import User
 from shop.admin.acts import OrderActs
 from shop.admin.export import rows
+from shop.admin.sales import SaleStops
 from shop.admin.search import find_orders
 from shop.audit.report import Alert
 from shop.catalogue.models import Product, ProductText, Sale
@@ -42,12 +43,14 @@ from shop.money import MAX_AMOUNT, plain, to_major, to_minor
 from shop.orders.models import Invoice, Order, OrderEvent, OrderFee, OrderLine
 from shop.pages.labels import label
 from shop.payments.models import Discrepancy, Payment, Refund
+from shop.staff.models import SaleStop
 
 log = logging.getLogger(__name__)
 
 admin.site.site_header = format_lazy(_("{name} administration"), name=settings.SHOP_NAME)
 admin.site.site_title = settings.SHOP_NAME
 admin.site.index_title = _("Catalogue, stock and orders")
+admin.site.index_template = "admin/shop/index.html"
 
 
 SHOWN = 20
@@ -217,6 +220,9 @@ class SaleForm(PriceForm):
                 )
                 % {"seconds": f"{hold.total_seconds():g}"},
             )
+        stops = SaleStop.objects.filter(sale=self.instance.pk, finished=None)
+        if "paused" in self.changed_data and not cleaned.get("paused") and stops.exists():
+            self.add_error("paused", gettext("The sale's orders are being cancelled and refunded."))
         price = cleaned.get("price", self.instance.price)
         limit = cleaned.get("limit", self.instance.limit)
         if "price" not in self.errors and price and limit and price * limit > MAX_AMOUNT:
@@ -290,7 +296,7 @@ class ProductAdmin(PricedAdmin):
 
 
 @admin.register(Sale)
-class SaleAdmin(PricedAdmin):
+class SaleAdmin(SaleStops, PricedAdmin):
     """Sales. Pausing is safe at any time: each purchase's transaction checks the sale."""
 
     form = SaleForm
@@ -354,6 +360,8 @@ class SaleAdmin(PricedAdmin):
         self, request: HttpRequest, chosen: QuerySet[Sale], done: Any, *, paused: bool
     ) -> None:
         others = chosen.filter(paused=not paused)
+        if not paused:
+            others = others.exclude(stops__in=SaleStop.objects.filter(finished=None))
         note(request, others, str(done))
         self.message_user(request, f"{done} {others.update(paused=paused)}")
 

@@ -38,6 +38,7 @@ TASKS: tuple[tuple[str, str, float], ...] = (
     ("shop.settle_payments", "payments", 2.0),
     ("shop.follow_up", "followup", 2.0),
     ("shop.send_mails", "mail", 5.0),
+    ("shop.stop_sales", "followup", 5.0),
     ("shop.audit", "books", 120.0),
     ("shop.clean_up", "books", 86_400.0),
 )

@@ -29,6 +29,7 @@ from shop.operating import logs, telemetry
 from shop.operating.clock import clock
 from shop.operating.metrics import files
 from shop.payments import recovery
+from shop.staff import stopping
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +98,12 @@ def expire_due() -> int:
 def expire_orders() -> int:
     """Expire all orders past their deadline; return their number."""
     return _go_on(expire_orders, orders.expire(SLICE))
+
+
+@app.task(name="shop.stop_sales")
+def stop_sales() -> int:
+    """Cancel and refund orders of stopped sales; return the number of messages done."""
+    return _go_on(stop_sales, stopping.work(SLICE))
 
 
 @app.task(name="shop.audit")

@@ -160,6 +160,7 @@ class Sale(models.Model):
                 violation_error_message="The time to pay (hold) must be longer than zero.",
             ),
         ]
+        permissions = [("stop_sale", "Can stop sales and refund all their orders")]
         indexes = [
             # The home page reads from its ends: what is not over yet, and what ended last.
             models.Index(
