@@ -1,5 +1,5 @@
-# Three images: `shop` serves (web, Celery, beat, migrations), `demo` adds the lab, `load` is Locust.
-# docker-compose.yml builds `load` and one of the other two.
+# Two images: `shop` serves (web, Celery, beat, migrations), and `development` has the whole repository.
+# docker-compose.yml builds the one that SHOP_TARGET names.
 ARG PYTHON_IMAGE=python:3.13-slim
 
 FROM ${PYTHON_IMAGE} AS base
@@ -40,6 +40,7 @@ COPY docker/healthcheck.py docker/
 COPY locking locking
 COPY inventory inventory
 COPY serving serving
+COPY own own
 COPY shop shop
 ENV SHOP_DATA=/var/lib/shop \
     SHOP_BIND=0.0.0.0
@@ -47,29 +48,15 @@ USER shop
 EXPOSE 8000
 CMD ["gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"]
 
-# The lab beside the shop: demo logins, synthetic buyers, a payment provider that moves no money.
-# SHOP_DEMO=1 switches it on; with 0 this image serves as the other does.
-FROM shop-packages AS demo-packages
+# Everything else of this repository, with its packages. SHOP_DEMO=1 switches development/ on; with 0
+# this image serves as the other does.
+FROM shop-packages AS development-packages
 COPY requirements.txt .
-RUN python -m pip --python /venv/bin/python install --no-cache-dir -c requirements.txt aiosmtpd 'fakeredis[lua]'
+RUN python -m pip --python /venv/bin/python install --no-cache-dir -r requirements.txt
 
-FROM shop AS demo
-COPY --from=demo-packages /venv /venv
-COPY loadtest loadtest
-COPY course course
-COPY development development
-COPY lab lab
-
-FROM ${PYTHON_IMAGE} AS load-packages
-COPY requirements/load.txt requirements/
-RUN python -m venv --without-pip /venv \
-    && python -m pip --python /venv/bin/python install --no-cache-dir -r requirements/load.txt
-
-FROM base AS load
-COPY --from=load-packages /venv /venv
-COPY loadtest loadtest
-USER shop
-CMD ["locust", "-f", "loadtest/locustfile.py"]
+FROM shop AS development
+COPY --from=development-packages /venv /venv
+COPY . .
 
 # `docker build .` without a target builds what serves.
 FROM shop

@@ -14,7 +14,7 @@ help:  ## list the targets
 		'make prove ARGS="--buyers 2000 --stock 100"' \
 		'make duel ARGS="--first naive --second combining"'
 
-TEMPLATES := find course inventory lab shop -path '*/templates/*' -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2
+TEMPLATES := find course inventory lab own shop -path '*/templates/*' -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2
 
 # The stamp files let a second run skip pip.
 $(VENV)/.run: requirements.txt
@@ -85,7 +85,7 @@ site: $(VENV)/.ci  ## build the documentation's site, which the demo serves
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 take-home:  ## copy the shop into its own repository (docs/take-home.md)
-	@$(or $(wildcard $(BIN)/python),$(PYTHON)) -m lab.take_home.repository "$$DEST" "$$NAME" $${PAGES:+"--pages=$$PAGES"} $${PAYMENTS:+"--payments=$$PAYMENTS"} $${LANGUAGES:+"--languages=$$LANGUAGES"}
+	@$(or $(wildcard $(BIN)/python),$(PYTHON)) -m lab.take_home.repository "$$DEST" "$$NAME" $${PAGES:+"--pages=$$PAGES"} $${PAYMENTS:+"--payments=$$PAYMENTS"} $${LANGUAGES:+"--languages=$$LANGUAGES"} $${CURRENCY:+"--currency=$$CURRENCY"}
 
 packages: $(VENV)/.dev  ## build the three packages into dist/
 	@rm -rf dist
@@ -98,11 +98,14 @@ reset: $(VENV)/.run  ## delete the demo's data
 	@$(BIN)/python manage.py reset
 
 lock: COMPILE = pip compile -q --universal --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url
+lock: HOME_FILES = lab/take_home/files
 lock: $(VENV)/.dev  ## compile requirements/*.in into the pinned requirements
 	@$(BIN)/uv $(COMPILE) requirements/run.in -o requirements.txt
 	@for name in dev production load telemetry ci mutation; do \
 		$(BIN)/uv --directory requirements $(COMPILE) $$name.in -o $$name.txt || exit; \
 	done
+	@$(BIN)/uv $(COMPILE) -c requirements.txt requirements/development.in -o $(HOME_FILES)/requirements.txt
+	@$(BIN)/uv --directory requirements $(COMPILE) -c dev.txt test.in -o ../$(HOME_FILES)/requirements/dev.txt
 
 clean:  ## remove the virtual environment and the data
 	@rm -rf $(VENV) .data

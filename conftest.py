@@ -12,14 +12,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from importlib.util import find_spec
 from typing import Any
 
 import django
 import pytest
 
-OF_TESTS = ("lab.settings", "shop.tests.settings")
-SETTINGS = next(name for name in OF_TESTS if find_spec(name.partition(".")[0]))
+from shop import environment
+
+SETTINGS = environment.own("development")["test_settings"]
 pytest_plugins = ["shop.tests.selection"]
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
@@ -65,7 +65,7 @@ def _hear_ctrl_c() -> None:
 _hear_ctrl_c()
 _give_servers()
 _separate_parallel_workers()
-os.environ["SHOP_DEMO"] = str(int(OF_TESTS[-1] != SETTINGS))
+os.environ["SHOP_DEMO"] = str(int(SETTINGS == environment.DEMO_SETTINGS))
 os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
 django.setup()
 

@@ -8,9 +8,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-ENTRIES = {"lab": "lab.stack.entry", "development": "development.entry"}
-"""What starts servers, by package; the first that is installed does. Production has neither."""
-
 
 def enter_virtual_environment() -> None:
     """Continue in the project's virtual environment, so that any `python3` may call this file.
@@ -28,7 +25,7 @@ def enter_virtual_environment() -> None:
     if find_spec("django") is None:
         sys.exit(
             "error: Django is not installed. "
-            f"Run `make demo` or `make test` once, which install it into {folder.name}."
+            f"Run `make test` once, which installs it into {folder.name}."
         )
 
 
@@ -40,10 +37,9 @@ def main() -> None:
     from shop.operating import safe_start
 
     preparation: AbstractContextManager[None] = nullcontext()
-    for package, entry in ENTRIES.items():
-        if find_spec(package):
-            preparation = import_module(entry).prepared(sys.argv)
-            break
+    entry = environment.own("development")["entry"]
+    if find_spec(entry.partition(".")[0]):  # production has none
+        preparation = import_module(entry).prepared(sys.argv)
     with preparation:
         environment.choose_settings()
         safe_start.refuse_unsafe_command(sys.argv)

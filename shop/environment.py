@@ -8,10 +8,12 @@ into `docs/settings.md`.
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from django.conf.locale import LANG_INFO
 from django.core.exceptions import ImproperlyConfigured
@@ -21,8 +23,16 @@ PROJECT: Path = Path(__file__).resolve().parent.parent
 SETTINGS = "shop.settings"
 """The production settings, with no default for what only the operator knows."""
 
-DEMO_SETTINGS = ("lab.settings", "development.settings")
-"""The same settings with an overlay for `SHOP_DEMO=1`: the first of these that is installed."""
+_OWN: dict[str, Any] = tomllib.loads((PROJECT / "own/shop.toml").read_text(encoding="utf-8"))
+
+
+def own(name: str) -> Any:
+    """Return an entry of `own/shop.toml`, which says what differs between shops of this code."""
+    return _OWN[name]
+
+
+DEMO_SETTINGS: str = own("development")["settings"]
+"""The same settings with an overlay for `SHOP_DEMO=1`."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,8 @@ class Variable:
     secret: bool = False
 
 
+_OURS: dict[str, str] = own("defaults")
+
 VARIABLES = (
     Variable("DATABASE_URL", "", "PostgreSQL; unset: an embedded one", secret=True),
     Variable(
@@ -56,7 +68,7 @@ VARIABLES = (
     Variable("PSP_KEY", "", "the shop's API key at the provider; required", secret=True),
     Variable("PSP_WEBHOOK_SECRET", "", "verifies provider webhooks; required", secret=True),
     Variable("PSP_HTTPS", "1", "0: allow a PSP_URL with plain HTTP to another machine"),
-    Variable("SHOP_DEMO", "0", "1: demo mode; unsafe strategies are allowed"),
+    Variable("SHOP_DEMO", "0", "1: the settings of development, with calls for load tests"),
     Variable("SHOP_PORT", "8000", "the shop's port; if unset and taken, the next free one"),
     Variable("PUBLIC_URL", "", "the shop's public address, for links in mails"),
     Variable("SHOP_BIND", "127.0.0.1", "address to listen on"),
@@ -71,13 +83,21 @@ VARIABLES = (
     Variable("DB_POOL_MIN", "1", "database connections kept open per process"),
     Variable("DB_COMMIT_SECONDS", "5", "seconds until an unconfirmed commit is unknown; 0: never"),
     Variable("PGOPTIONS", "", "further settings of database sessions, such as -c lock_timeout=5s"),
-    Variable("SHOP_NAME", "Flash sale", "the shop's name"),
-    Variable("SHOP_PAGES", "1", "0: the API and the admin only"),
+    Variable("SHOP_NAME", _OURS["SHOP_NAME"], "the shop's name"),
+    Variable("SHOP_PAGES", _OURS["SHOP_PAGES"], "0: the API and the admin only"),
     Variable("SHOP_DRAWS", "1", "0: no draws; `shop/draws` may be deleted"),
     Variable("DRAND_URL", "https://api.drand.sh", "beacon of draws by `drand quicknet`"),
-    Variable("SHOP_PAYMENTS", "1", "0: orders need no payment, the shop no `PSP_*`"),
-    Variable("SHOP_LANGUAGES", "en,zh-hans", "of pages, mails and refusals, the default first"),
-    Variable("SHOP_CURRENCY", "CNY", "currency (ISO 4217) of products and sales that name none"),
+    Variable(
+        "SHOP_PAYMENTS", _OURS["SHOP_PAYMENTS"], "0: orders need no payment, the shop no `PSP_*`"
+    ),
+    Variable(
+        "SHOP_LANGUAGES", _OURS["SHOP_LANGUAGES"], "of pages, mails and refusals, the default first"
+    ),
+    Variable(
+        "SHOP_CURRENCY",
+        _OURS["SHOP_CURRENCY"],
+        "currency (ISO 4217) of products and sales that name none",
+    ),
     Variable("SHOP_INVOICES", "1", "0: paid orders and refunds get no gapless numbers"),
     Variable("SHOP_FEES", "", "function that says an order's fees, such as `acme.fees.shipping`"),
     Variable("RATE_LIMIT", "20", "purchases per second per buyer and process; demo: no limit"),
@@ -225,11 +245,10 @@ def choose_settings() -> None:
     """
     chosen = SETTINGS
     if switch("SHOP_DEMO"):
-        installed = [name for name in DEMO_SETTINGS if find_spec(name.partition(".")[0])]
-        if not installed:
+        chosen = DEMO_SETTINGS
+        if find_spec(package := chosen.partition(".")[0]) is None:
             raise SystemExit(
-                "error: SHOP_DEMO=1 needs development/, which is not here. "
-                "Set SHOP_DEMO=0, or build the image with SHOP_TARGET=demo."
+                f"error: SHOP_DEMO=1 needs {package}/, which is not here. "
+                "Set SHOP_DEMO=0, or build the image with SHOP_TARGET=development."
             )
-        chosen = installed[0]
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", chosen)

@@ -28,6 +28,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "drf_spectacular_sidecar",  # only for its static files: the API documentation's page
     "inventory",
+    "own",  # before the shop, whose templates and texts it may replace
     "shop.accounts",
     "shop",
 ]

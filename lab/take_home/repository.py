@@ -12,11 +12,10 @@ import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from lab.take_home.copying import PROJECT, Wanted, copy
+from lab.take_home.copying import OWN, PROJECT, copy, defaults_of
 
 try:
     from django.conf.locale import LANG_INFO as LANGUAGES
@@ -43,51 +42,61 @@ class NotTaken(Exception):
     """The shop was not copied; the message says why."""
 
 
-def take(destination: Path, name: str, **options: Any) -> str:
+def take(destination: Path, name: str, **defaults: str) -> str:
     """Copy the shop into a new repository, or into the branch `upstream` of an earlier copy.
 
     Args:
         destination: a new or empty folder, or a shop that was taken home before.
         name: the shop's name.
-        options: those of `Wanted` that were given; an earlier copy keeps the others.
+        defaults: of environment variables, by name; an earlier copy keeps the others.
 
     Returns:
         What to do next.
 
     Raises:
-        NotTaken: the folder is neither or not named, code cannot quote the name, or Django does
-            not know a language.
+        NotTaken: the folder is neither or not named, or the shop could not start with a default.
     """
     if destination == Path():
         raise NotTaken("DEST is missing: make take-home DEST=../acme …")
     destination = destination.resolve()
-    if not NAME.fullmatch(name):
-        raise NotTaken(
-            'NAME needs 1 to 40 characters, no " and no \\: make take-home NAME="Acme Tickets" …'
-        )
-    for code in options.get("languages", "en").split(","):
-        if LANGUAGES and "name_local" not in LANGUAGES.get(code, {}):
-            raise NotTaken(f"Django knows no language {code!r}: LANGUAGES=en,zh-hans …")
+    given = {"SHOP_NAME": name, **defaults}
+    _check(given)
+    defaults = {**defaults_of((PROJECT / OWN).read_text(encoding="utf-8")), **given}
     version = _git(PROJECT, "rev-parse", "--short", "HEAD")
     if not destination.exists() or (destination.is_dir() and not any(destination.iterdir())):
         _git(PROJECT, "init", "--quiet", f"--initial-branch={UPSTREAM}", str(destination))
-        copy(destination, Wanted(name, **options))
+        copy(destination, defaults)
         _commit(destination, f"Take the shop home from {version}")
         _git(destination, "checkout", "--quiet", "-b", "main")
         return NEW.format(folder=destination, name=name)
     if not _has_upstream(destination):
         raise NotTaken(f"{destination} is not empty, and no shop was taken home there.")
-    before = Wanted.of(_git(destination, "show", f"{UPSTREAM}:shop/environment.py"))
+    if _git(destination, "ls-tree", UPSTREAM, OWN):
+        before = defaults_of(_git(destination, "show", f"{UPSTREAM}:{OWN}"))
+        defaults = {**defaults, **before, **given}
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / UPSTREAM
         _git(destination, "worktree", "add", "--quiet", str(tree), UPSTREAM)
         try:
             _git(tree, "rm", "-r", "--quiet", "--ignore-unmatch", ".")
-            copy(tree, replace(before, name=name, **options))
+            copy(tree, defaults)
             _commit(tree, f"Bring the copy up to {version}")
         finally:
             _git(destination, "worktree", "remove", "--force", str(tree))
     return AGAIN.format(folder=destination, branch=UPSTREAM)
+
+
+def _check(given: Mapping[str, str]) -> None:
+    """Refuse what the shop could not start with, as far as Python alone can tell."""
+    if not NAME.fullmatch(given["SHOP_NAME"]):
+        raise NotTaken(
+            'NAME needs 1 to 40 characters, no " and no \\: make take-home NAME="Acme Tickets" …'
+        )
+    for code in given.get("SHOP_LANGUAGES", "en").split(","):
+        if LANGUAGES and "name_local" not in LANGUAGES.get(code, {}):
+            raise NotTaken(f"Django knows no language {code!r}: LANGUAGES=en,zh-hans …")
+    if not re.fullmatch("[A-Z]{3}", given.get("SHOP_CURRENCY", "CNY")):
+        raise NotTaken("CURRENCY needs a code of ISO 4217: CURRENCY=EUR …")
 
 
 def _has_upstream(folder: Path) -> bool:
@@ -119,20 +128,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="take-home", description=take.__doc__)
     parser.add_argument("destination", type=Path)
     parser.add_argument("name", help="the shop's name")
-    for option in ("pages", "payments"):
-        parser.add_argument(f"--{option}", choices=["yes", "none"])
+    parser.add_argument("--pages", dest="SHOP_PAGES", choices=["yes", "none"])
+    parser.add_argument("--payments", dest="SHOP_PAYMENTS", choices=["yes", "none"])
     parser.add_argument(
-        "--languages", default="", help="codes such as en,zh-hans, the default first"
+        "--languages", dest="SHOP_LANGUAGES", help="codes such as en,zh-hans, the default first"
     )
-    given = parser.parse_args()
-    options: dict[str, bool | str] = {}
-    for option in ("pages", "payments"):
-        if chosen := getattr(given, option):
-            options[option] = chosen == "yes"
-    if languages := given.languages.replace(" ", ""):
-        options["languages"] = languages
+    parser.add_argument("--currency", dest="SHOP_CURRENCY", help="of ISO 4217, such as EUR")
+    given = vars(parser.parse_args())
+    destination, name = given.pop("destination"), given.pop("name").strip()
+    as_setting = {"yes": "1", "none": "0"}
+    defaults = {
+        variable: as_setting.get(value, value.replace(" ", ""))
+        for variable, value in given.items()
+        if value
+    }
     try:
-        print(take(given.destination, given.name.strip(), **options))
+        print(take(destination, name, **defaults))
     except NotTaken as refused:
         sys.exit(f"error: {refused}")
 

@@ -1,7 +1,7 @@
 """docs/adopting.md, followed literally: from an empty folder to a tested sale.
 
 The test reads the page's steps and executes them: in this environment, and, as a long test, from
-the wheels in a fresh virtual environment. docs/changing.md changes the result.
+the wheels in a fresh virtual environment. docs/changing-adopted.md changes the result.
 
 examples/oscar runs its own tests in an environment that has django-oscar and nothing else.
 """
@@ -27,7 +27,7 @@ from lab import environment
 from shop.tests.processes import run, succeed
 
 GUIDE = environment.PROJECT / "docs" / "adopting.md"
-CHANGES = environment.PROJECT / "docs" / "changing.md"
+CHANGES = environment.PROJECT / "docs" / "changing-adopted.md"
 PACKAGES = ("locking", "inventory")
 
 DATABASE = "concerts"
@@ -82,7 +82,7 @@ def script_of(text: str) -> str:
             redirect = ">" if how == "title" else ">>"
             lines.append(f"cat {redirect} {path} <<'END'\n{content}END")
         elif language == "diff":
-            lines.append(f"patch --fuzz=0 -p1 <<'END'\n{content}END")
+            lines.append(f"patch --no-backup-if-mismatch --fuzz=0 -p1 <<'END'\n{content}END")
         elif language == "sh":
             lines.append(content)
     return "\n".join(lines)
@@ -152,7 +152,6 @@ def test_the_guide_and_its_changes_lead_to_a_sale_that_passes_its_tests(project)
     assert re.search(r"^Ran 3 tests in .*\n\nOK$", told, re.MULTILINE), told
     code = "--isolated --line-length 100 concerts/{bookings,models,tests,views}.py seats/urls.py"
     project.run(f"ruff check --select B,E,F,UP,W {code} && ruff format --check {code}")
-    # The first section is about the shop (lab/tests/test_take_home.py).
     _, concerts = CHANGES.read_text().split("\n## A field on the order\n")
     changes = f"## A field on the order\n{concerts}"
     told = project.run(script_of(changes))

@@ -160,7 +160,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     try:
         yield shop
     finally:
-        shop.set(COMPOSE_PROFILES="demo,load")
+        shop.set(COMPOSE_PROFILES="load")
         shop.compose("down", "--volumes", "--rmi", "local", "--timeout", "1")
         release(shop.port, shop.locust_port)
 
@@ -211,7 +211,7 @@ def look_at_the_accounts(shop: Shop) -> None:
 
 def rush(shop: Shop) -> None:
     """Run Locust from its page to the verdict."""
-    shop.set(COMPOSE_PROFILES="demo,load")
+    shop.set(COMPOSE_PROFILES="load")
     shop.compose("up", "--detach", "locust")
     page = partial(ask, shop.locust_port)
     wait_for(lambda: answers(shop.locust_port, "/"), 60)
@@ -306,7 +306,16 @@ def serve_the_product_alone(shop: Shop) -> None:
 
 def look_into_the_image(shop: Shop) -> None:
     """Check that the image has nothing that only tests, demo or load need."""
-    allowed = {"docker", "gunicorn.conf.py", "inventory", "locking", "manage.py", "serving", "shop"}
+    allowed = {
+        "docker",
+        "gunicorn.conf.py",
+        "inventory",
+        "locking",
+        "manage.py",
+        "own",
+        "serving",
+        "shop",
+    }
     assert set(shop.inside("web", "ls", "-A", "/shop").split()) == allowed | {"staticfiles"}
     tests = ("-name", "tests", "-o", "-name", "test_*", "-o", "-name", "conftest.py")
     assert shop.inside("web", "find", "/shop", *tests) == ""

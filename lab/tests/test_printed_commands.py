@@ -22,7 +22,7 @@ from shop.tests.processes import run
 
 PROJECT = environment.PROJECT
 DOCUMENTS = sorted((PROJECT / "docs").glob("*.md"))
-EXECUTED = {"adopting.md", "changing.md", "take-home.md", "index.md"}
+EXECUTED = {"adopting.md", "changing.md", "changing-adopted.md", "take-home.md", "index.md"}
 """Pages whose commands test_adopting.py, test_take_home.py and test_tutorial.py execute."""
 # Parsed by other programs: pip, pytest, ruff and the shell.
 NOT_OURS = {"test", "lint", "types", "lock", "clean", "help", "packages", "take-home", "soak"}
@@ -43,7 +43,7 @@ def test_any_python_continues_in_the_virtual_environment():
 def test_without_a_virtual_environment_one_line_says_how_to_get_one():
     done = bare_python("lesson", VENV="no-such-folder")
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(r"error: .*`make demo`.*no-such-folder\.\n", done.stderr)
+    assert re.fullmatch(r"error: .*`make test`.*no-such-folder\.\n", done.stderr)
 
 
 def documented() -> Iterator[str]:

@@ -25,7 +25,7 @@ from shop.tests.processes import run, succeed, wait_for
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 KEPT = (
-    *("inventory", "locking", "serving", "shop"),
+    *("inventory", "locking", "own", "serving", "shop"),
     *("manage.py", "gunicorn.conf.py"),
 )
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc")
@@ -97,5 +97,5 @@ def test_it_refuses_to_be_a_demo_in_one_line(shop: Shop, words: list[str]) -> No
     demo = {**shop.environment, "SHOP_DEMO": "1"}
     done = run(sys.executable, *words, cwd=shop.folder, env=demo)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: SHOP_DEMO=1 needs development/")
+    assert done.stderr.startswith("error: SHOP_DEMO=1 needs lab/")
     assert done.stderr.count("\n") == 1

@@ -40,7 +40,7 @@ from django.core.wsgi import get_wsgi_application
 from django.http import JsonResponse
 from django.urls import path
 
-OURS = ("shop", "inventory", "locking", "lab", "loadtest", "course")
+OURS = ("shop", "inventory", "locking", "own", "development")
 
 settings.configure(
     ALLOWED_HOSTS=["127.0.0.1"],

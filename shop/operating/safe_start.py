@@ -83,7 +83,7 @@ def _missing() -> Iterator[str]:
     if missing:
         yield (
             f"These environment variables must be set: {', '.join(missing)}. "
-            "For a demo with everything built in, run `make demo`."
+            "On a development machine, set SHOP_DEMO=1 instead."
         )
 
 

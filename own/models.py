@@ -1,0 +1,1 @@
+"""Tables of the team's own, such as one row for each order: `OneToOneField("shop.Order", ...)`."""
