@@ -36,7 +36,7 @@ FROM base AS shop
 COPY --from=shop-packages /venv /venv
 COPY --from=static /shop/staticfiles staticfiles
 COPY manage.py gunicorn.conf.py ./
-COPY docker/healthcheck.py docker/
+COPY docker/healthcheck docker/
 COPY locking locking
 COPY inventory inventory
 COPY serving serving

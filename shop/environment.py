@@ -118,6 +118,7 @@ VARIABLES = (
     Variable("DEFAULT_FROM_EMAIL", "shop@localhost", "sender of the shop's mails"),
     Variable("MAIL_INTERVAL", "300", "seconds between mails of one kind about orders, per address"),
     Variable("METRICS_FOLDER", "", "folder that all processes write metrics to; unset: none"),
+    Variable("ALIVE_FILE", "", "file that a Celery worker touches while it hears its broker"),
     Variable("METRICS_PORT", "9101", "port of `manage.py export_metrics`"),
     Variable("LOG_FORMAT", "", "`json` or `line`; unset: `json`, in the demo `line`"),
     Variable("LOG_LEVEL", "INFO", "level of the shop's own log lines"),

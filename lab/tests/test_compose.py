@@ -19,7 +19,7 @@ from development import postgres
 from development.embedded import private_servers
 from development.ports import next_free
 from lab import environment
-from lab.stack.stack import QUEUES, worker_answers
+from lab.stack.stack import QUEUES
 from lab.tests.whole_shop import production as production_of
 from shop import environment as shop_environment
 from shop.tests.processes import run, succeed, wait_for
@@ -194,10 +194,14 @@ def test_the_exporter_serves_and_is_published_nowhere(production, tmp_path):
 
 
 @pytest.mark.parametrize("service", ["celery", "celery-expiry"])
-def test_the_celery_services_answer_a_ping(service, production, tmp_path):
-    name = f"{service}@compose-test"
-    with running([*command(service), "-n", name], production, tmp_path / "log"):
-        wait_for(lambda: worker_answers(production["CELERY_BROKER_URL"], name))
+def test_the_celery_services_touch_the_file_their_health_check_looks_at(
+    service, production, tmp_path
+):
+    there = SERVICES[service]["environment"]["ALIVE_FILE"]
+    here = str(tmp_path / "alive")
+    variables = {**production, "ALIVE_FILE": here}
+    with healthy(service, variables, tmp_path, {there: here}, "-n", f"{service}@compose-test"):
+        pass
 
 
 def test_the_beat_service_writes_the_schedule_its_health_check_looks_at(production, tmp_path):
@@ -261,6 +265,7 @@ OF_CONTAINERS = {
     "SHOP_PORT",
     "METRICS_PORT",
     "METRICS_FOLDER",
+    "ALIVE_FILE",
     "DB_POOL_SIZE",
     "SHOP_SERVES",
 }

@@ -19,6 +19,7 @@ SHOP_PAGES = True
 PAYMENT_PROVIDER = "shop.payments.http_provider.HttpProvider"
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
 LANGUAGE_CODE = "en"
+CURRENCY = "CNY"
 
 STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True

@@ -134,7 +134,14 @@ def test_a_secrets_file_that_cannot_be_read_is_named(monkeypatch, tmp_path):
 
 TAKEN = {
     *("REDIS_URL", "CELERY_BROKER_URL", "PSP_KEY", "PUBLIC_URL", "SHOP_BIND", "PGOPTIONS"),
-    *("SHOP_NAME", "ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "METRICS_FOLDER", "SENTRY_DSN"),
+    *(
+        "SHOP_NAME",
+        "ALLOWED_HOSTS",
+        "CSRF_TRUSTED_ORIGINS",
+        "METRICS_FOLDER",
+        "ALIVE_FILE",
+        "SENTRY_DSN",
+    ),
     *("EMAIL_HOST", "EMAIL_HOST_USER", "EMAIL_HOST_PASSWORD", "DEFAULT_FROM_EMAIL"),
     *("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "DRAND_URL"),
 }
