@@ -13,6 +13,7 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.staticfiles",
+    "django_otp",
     "drf_spectacular_sidecar",
 ]
 STATICFILES_DIRS = [BASE_DIR / "shop" / "static"]

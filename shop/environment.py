@@ -98,6 +98,11 @@ VARIABLES = (
         _OURS["SHOP_CURRENCY"],
         "currency (ISO 4217) of products and sales that name none",
     ),
+    Variable(
+        "SHOP_STAFF_SECOND_FACTOR",
+        "0",
+        "1: the admin asks staff for a code of an authenticator app (`manage.py second_factor`)",
+    ),
     Variable("SHOP_INVOICES", "1", "0: paid orders and refunds get no gapless numbers"),
     Variable("SHOP_FEES", "", "function that says an order's fees, such as `acme.fees.shipping`"),
     Variable("RATE_LIMIT", "20", "purchases per second per buyer and process; demo: no limit"),

@@ -20,12 +20,16 @@ ALLOWED_HOSTS = environment.names("ALLOWED_HOSTS")
 CSRF_TRUSTED_ORIGINS = environment.names("CSRF_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "shop.operating.admin_app.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    # The second factor of staff.
+    "django_otp",
+    "django_otp.plugins.otp_totp",
+    "django_otp.plugins.otp_static",
     "drf_spectacular_sidecar",  # only for its static files: the API documentation's page
     "inventory",
     "own",  # before the shop, whose templates and texts it may replace
@@ -53,6 +57,14 @@ MIDDLEWARE = [
     "shop.pages.refusals.Busy",
     "shop.pages.refusals.BadQuery",
 ]
+
+# Whether staff give a code with their password (shop/operating/second_factor.py).
+STAFF_SECOND_FACTOR = environment.switch("SHOP_STAFF_SECOND_FACTOR")
+if STAFF_SECOND_FACTOR:
+    after = MIDDLEWARE.index("django.contrib.auth.middleware.AuthenticationMiddleware") + 1
+    MIDDLEWARE.insert(after, "django_otp.middleware.OTPMiddleware")
+# The name that the app shows.
+OTP_TOTP_ISSUER = environment.text("SHOP_NAME")
 
 # HSTS for subdomains and preloading is the operator's decision (HSTS_SUBDOMAINS, HSTS_PRELOAD).
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]

@@ -25,6 +25,8 @@ from django.utils.text import format_lazy
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from django_otp.plugins.otp_static.models import StaticDevice
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from inventory.admin import MAX_TAKERS, ItemAdmin, ReadOnly, WrittenByServices, note
 from inventory.checked_admin import CheckedAdmin
@@ -165,6 +167,9 @@ class UserForm(ChangesOnly, UserChangeForm):  # type: ignore[type-arg]
 
 
 admin.site.unregister(Group)
+
+# `manage.py second_factor` gives them out; a page would show the keys to others.
+admin.site.unregister([TOTPDevice, StaticDevice])
 
 
 @admin.register(Group)
