@@ -104,6 +104,7 @@ def buy(
     details: Details = NO_DETAILS,
     *,
     expected_amount: int | None = None,
+    early_code: str = "",
 ) -> Bought:
     """Buy units in a sale.
 
@@ -115,6 +116,7 @@ def buy(
         details: what the buyer states with the order.
         expected_amount: what the buyer expects the order to cost at most, in minor units. A higher
             price is refused as `price_changed`, a lower one is sold at the lower. None: any price.
+        early_code: the buyer's code for buying before the sale opens for all; empty for none.
 
     Raises:
         Refusal: with its code.
@@ -132,8 +134,9 @@ def buy(
         trace=hooks.current(),
         details=details,
         expected_amount=expected_amount,
+        early_code=early_code,
     )
-    if (closed := cached.closed()) is not None:
+    if (closed := _closed(cached, purchase)) is not None:
         return _replay_or_refuse([purchase], Refusal(closed))
     if (why := _why_too_much([purchase], [cached])) is not None:
         return _replay_or_refuse([purchase], why)
@@ -157,6 +160,7 @@ def check_out(
     details: Details = NO_DETAILS,
     *,
     expected_amount: int | None = None,
+    early_code: str = "",
 ) -> Bought:
     """Buy all lines of a cart in one order, or none.
 
@@ -166,6 +170,7 @@ def check_out(
         wanted: the lines, each of a different sale, in any order.
         details: what the buyer states with the order.
         expected_amount: of the whole order; as for `buy`.
+        early_code: as for `buy`.
 
     Raises:
         Refusal: with its code, and the line's `sale`.
@@ -189,11 +194,12 @@ def check_out(
             quotas=further_quotas(cached, buyer, details),
             details=details,
             expected_amount=expected_amount,
+            early_code=early_code,
         )
         for line, cached, each in zip(lines, sales, line_keys(key, len(lines)), strict=True)
     ]
     for cached in sales:
-        if (closed := cached.closed()) is not None:
+        if (closed := _closed(cached, purchases[0])) is not None:
             return _replay_or_refuse(purchases, Refusal(closed, sale=cached.sale))
     if (why := _why_too_much(purchases, sales)) is not None:
         return _replay_or_refuse(purchases, why)
@@ -239,6 +245,13 @@ def _cached(sale: int, line: int | None = None) -> CachedSale:
         return sale_cache().get(sale)
     except NoSuchSale:
         raise Refusal("not_found", sale=line) from None
+    except (OperationalError, InterfaceError) as error:
+        raise Refusal("busy") from error
+
+
+def _closed(sale: CachedSale, purchase: DetailedPurchase) -> str | None:
+    try:
+        return sale.closed(purchase.buyer, purchase.early_code)
     except (OperationalError, InterfaceError) as error:
         raise Refusal("busy") from error
 

@@ -150,7 +150,7 @@ class ApiHandler:
         if match is None or (self._https_only and not request.is_secure()):
             return None
         found, serving = match
-        view = found.func
+        view: Any = found.func
         start = time.perf_counter()
         with serving:
             reply: Reply | HttpResponseBase

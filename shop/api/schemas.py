@@ -74,6 +74,16 @@ else:
     Details = defstruct("Details", details.members(details.fields()), kw_only=True)
 
 
+Code = Annotated[
+    str,
+    Meta(
+        max_length=100,
+        pattern="^[^\\u0000]*$",
+        description="The buyer's code for buying before the sale opens for all.",
+    ),
+]
+
+
 class Purchase(Request, Details):
     """What a buyer wants of a sale."""
 
@@ -81,6 +91,7 @@ class Purchase(Request, Details):
 
     quantity: Units
     expected_amount: Expected | UnsetType = UNSET
+    early_code: Code | UnsetType = UNSET
 
 
 class CartLine(Request):
@@ -104,6 +115,7 @@ class Cart(Request, Details):
         Meta(min_length=1, max_length=MAX_LINES, description="Each of another sale."),
     ]
     expected_amount: Expected | UnsetType = UNSET
+    early_code: Code | UnsetType = UNSET
 
 
 class Part(Request):
@@ -158,10 +170,19 @@ class Sale(Document):
     price: Annotated[Money, Meta(description="Of one unit.")]
     limit: Annotated[int, Meta(ge=1, description="Units that a buyer may have.")]
     starts_at: Moment
+    early_starts_at: Annotated[
+        Moment | None,
+        Meta(description="When it opens for those who may buy earlier; null if nobody may."),
+    ]
     ends_at: Moment
     status: Annotated[
         str,
-        Meta(extra_json_schema={"enum": ["not_started", "open", "sold_out", "paused", "ended"]}),
+        Meta(
+            description="`early`: open only for those who may buy earlier.",
+            extra_json_schema={
+                "enum": ["not_started", "early", "open", "sold_out", "paused", "ended"]
+            },
+        ),
     ]
     available: Annotated[Count, Meta(description="Units left a moment ago.")]
     may_come_back: Annotated[

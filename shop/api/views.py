@@ -79,8 +79,16 @@ def place_order(
     Reserves the units and opens an order, or neither. What is answered has been committed. An order
     of 0.00 is paid at once.
     """
-    expected = _expected(body)
-    return _bought(buy(sale, buyer, key, body.quantity, _details(body), expected_amount=expected))
+    bought = buy(
+        sale,
+        buyer,
+        key,
+        body.quantity,
+        _details(body),
+        expected_amount=_expected(body),
+        early_code=_early_code(body),
+    )
+    return _bought(bought)
 
 
 @buys(body=schemas.Cart)
@@ -93,7 +101,14 @@ def place_cart(request: HttpRequest, *, buyer: int, key: UUID, body: schemas.Car
     as namespace.
     """
     wanted = [Wanted(line.sale, line.quantity) for line in body.lines]
-    bought = check_out(buyer, key, wanted, _details(body), expected_amount=_expected(body))
+    bought = check_out(
+        buyer,
+        key,
+        wanted,
+        _details(body),
+        expected_amount=_expected(body),
+        early_code=_early_code(body),
+    )
     return _bought(bought)
 
 
@@ -123,6 +138,7 @@ def show_sale(request: HttpRequest, sale: int) -> Result:
         price=Money(cached.price, cached.currency),
         limit=cached.limit,
         starts_at=cached.starts_at,
+        early_starts_at=cached.early_starts_at,
         ends_at=cached.ends_at,
         status=status,
         available=stock.available,
@@ -304,6 +320,10 @@ def _details(body: schemas.Details) -> dict[str, Any]:
 
 def _expected(body: schemas.Purchase | schemas.Cart) -> int | None:
     return None if body.expected_amount is UNSET else body.expected_amount
+
+
+def _early_code(body: schemas.Purchase | schemas.Cart) -> str:
+    return "" if body.early_code is UNSET else body.early_code
 
 
 def _bought(bought: Bought) -> Result:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
@@ -122,6 +123,25 @@ class Sale(models.Model):
     )
     starts_at = models.DateTimeField(db_default=Now())
     ends_at = models.DateTimeField()
+    early_starts_at = models.DateTimeField(
+        null=True, blank=True, help_text="when it opens for those who may buy earlier"
+    )
+    early_group = models.ForeignKey(
+        Group,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        db_index=False,
+        db_constraint=False,  # it would lock both tables during an update
+        help_text="its members may buy earlier",
+    )
+    early_code = models.CharField(
+        max_length=100,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="who gives it may buy earlier",
+    )
     paused = models.BooleanField(default=False, help_text="nothing is sold while it is set")
     listed = models.BooleanField(
         default=True,
@@ -153,6 +173,11 @@ class Sale(models.Model):
                 condition=Q(ends_at__gt=F("starts_at")),
                 name="shop_sale_ends_after_start",
                 violation_error_message="A sale must end after it starts.",
+            ),
+            models.CheckConstraint(
+                condition=Q(early_starts_at__isnull=True) | Q(early_starts_at__lt=F("starts_at")),
+                name="shop_sale_early_before_start",
+                violation_error_message="Early buyers must come before the sale starts.",
             ),
             models.CheckConstraint(
                 condition=Q(hold__gt=timedelta(0)),

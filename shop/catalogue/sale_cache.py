@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 
+from django.contrib.auth.models import Group
 from django.db import Error, connection
 from django.db.models.functions import Now
 
@@ -22,6 +23,13 @@ from shop.operating.clock import clock
 
 FRESH = 1.0
 """Seconds that what was read is repeated, counted from before it was read."""
+
+MEMBERS_FRESH = 10.0
+"""Seconds that a buyer's membership of a group is repeated: those who come before a sale opens for
+them come again and again."""
+
+MAX_MEMBERS = 100_000
+"""Memberships remembered; when there are more, they are all read again."""
 
 MAX_SALES = 10_000
 """Cached sales, also ids that no sale has; when there are more, a cache starts over."""
@@ -37,12 +45,13 @@ MAX_WAIT = 5.0
 
 FIELDS = (
     *("now", "pk", "product_id", "item_id", "price", "currency", "limit", "starts_at", "ends_at"),
-    *("paused", "hold", "kind", "item__available", "held"),
+    *("paused", "hold", "kind", "early_starts_at", "early_group_id", "early_code"),
+    *("item__available", "held"),
 )
 
 READ = """
 SELECT now(), id, product_id, item_id, price, currency, "limit", starts_at, ends_at, paused, hold,
-       kind
+       kind, early_starts_at, early_group_id, early_code
 FROM shop_sale WHERE id = ANY(%s)
 """
 
@@ -51,13 +60,60 @@ class NoSuchSale(LookupError):
     """No sale has this id."""
 
 
-def why_closed(sale: Sale | CachedSale, now: datetime) -> str | None:
-    """Return why a sale is closed at a moment: a code of `shop.refusals`, or None if open."""
-    if now < sale.starts_at:
+def why_closed(sale: Sale | CachedSale, now: datetime, opens: datetime | None = None) -> str | None:
+    """Return why a sale is closed at a moment: a code of `shop.refusals`, or None if open.
+
+    Args:
+        sale: the sale.
+        now: the moment, by the database's clock.
+        opens: when it opens for whoever asks; for everybody if None.
+    """
+    if now < (opens or sale.starts_at):
         return "not_started"
     if now >= sale.ends_at:
         return "ended"
     return "paused" if sale.paused else None
+
+
+def opens_for(sale: Sale | CachedSale, buyer: int | None, code: str = "") -> datetime:
+    """Return when a sale opens for a buyer: earlier for some, by a code or as a group's members.
+
+    Like all that is cached it only refuses early; the purchase's own transaction decides again.
+
+    Args:
+        sale: the sale.
+        buyer: id of the user; None for a visitor who is not signed in.
+        code: the code that the buyer gives; empty for none.
+
+    Raises:
+        django.db.Error: it cannot be read whether the buyer is a member.
+    """
+    if sale.early_starts_at is None:
+        return sale.starts_at
+    may = bool(sale.early_code) and code == sale.early_code
+    group = sale.early_group_id
+    if may or (buyer is not None and group is not None and members().has(group, buyer)):
+        return sale.early_starts_at
+    return sale.starts_at
+
+
+class Members:
+    """Whether buyers are members of groups, each as of a few seconds ago."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[float, bool]] = {}
+
+    def has(self, group: int, buyer: int) -> bool:
+        """Whether a buyer is a member of a group."""
+        now = time.monotonic()
+        until, answer = self._known.get((group, buyer), (now, False))
+        if now < until:
+            return answer
+        answer = Group.objects.filter(pk=group, user=buyer).exists()
+        if len(self._known) >= MAX_MEMBERS:
+            self._known.clear()
+        self._known[group, buyer] = now + MEMBERS_FRESH, answer
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +135,25 @@ class CachedSale:
     paused: bool
     hold: timedelta
     kind: str
+    early_starts_at: datetime | None
+    early_group_id: int | None
+    early_code: str
     clock: datetime
 
     def now(self) -> datetime:
         """Return the database's time."""
         return self.clock + timedelta(seconds=time.monotonic())
 
-    def closed(self) -> str | None:
-        """Return why the sale is closed now: a code of `shop.refusals`, or None if it is open."""
-        return why_closed(self, self.now())
+    def closed(self, buyer: int | None = None, code: str = "") -> str | None:
+        """Return why the sale is closed now: a code of `shop.refusals`, or None if it is open.
+
+        Args:
+            buyer: for whom; None for everybody.
+            code: the buyer's code for buying earlier.
+        """
+        now = self.now()
+        # Once it is open for all, nobody is looked for.
+        return why_closed(self, now, opens_for(self, buyer, code) if now < self.starts_at else None)
 
 
 class SaleCache:
@@ -172,8 +238,16 @@ class CachedStock:
 
     @property
     def status(self) -> str:
-        """Return the sale's status now: its window goes by the database's clock."""
-        return self.sale.closed() or ("open" if self.available else "sold_out")
+        """Return the sale's status now: its window goes by the database's clock.
+
+        It is the same for everybody: `early` while only some may buy.
+        """
+        sale, now = self.sale, self.sale.now()
+        if closed := why_closed(sale, now, sale.early_starts_at):
+            return closed
+        if not self.available:
+            return "sold_out"
+        return "early" if now < sale.starts_at else "open"
 
 
 class StockCache:
@@ -272,3 +346,4 @@ class AvailabilityCache:
 sale_cache = cache(SaleCache)
 stock_cache = cache(StockCache)
 availability_cache = cache(AvailabilityCache)
+members = cache(Members)

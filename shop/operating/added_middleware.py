@@ -35,9 +35,6 @@ PASSED_BY = frozenset(
 )
 """Middleware for pages. What the API needs of it, its own handler does."""
 
-Answer = Callable[[HttpRequest], HttpResponseBase]
-View = Callable[..., HttpResponseBase]
-
 
 def added() -> list[str]:
     """Return the middleware that the project has added, outermost first."""
@@ -56,7 +53,8 @@ class Chain:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._before_view: list[Callable[..., HttpResponseBase | None]] = []
-        self._answer: Answer = convert_exception_to_response(self._call_view)
+        # Django's stubs allow for coroutines; a chain of WSGI has none.
+        self._answer: Any = convert_exception_to_response(self._call_view)
         for name in reversed(names):
             try:
                 middleware: Any = import_string(name)(self._answer)
@@ -68,7 +66,8 @@ class Chain:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer a request, whose `resolver_match` names the view."""
-        return self._answer(request)
+        answer: HttpResponseBase = self._answer(request)
+        return answer
 
     def _call_view(self, request: HttpRequest) -> HttpResponseBase:
         view, arguments, ids = request.resolver_match  # type: ignore[misc]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.contrib.postgres.functions import TransactionNow
 from django.db import connection, transaction
+from django.db.models import Q
 from msgspec import Struct
 
 from inventory import outbox
@@ -46,11 +47,11 @@ LINE = {
 DEFAULTS = complete({})
 """What an order gets where the buyer states nothing."""
 
-# The sale's row decides again, in the transaction and by the database's clock: price, window and
-# pause are current, whatever a web process has cached. In a draw, only winners get orders, when the
-# window is over. The order's id is drawn before the insert, because the line in the same statement
-# needs it. An amount that no column could hold is -1: the purchase is refused, so that it is not
-# kept.
+# The sale's row decides again, in the transaction and by the database's clock: price, window, who
+# may buy earlier, and pause are current, whatever a web process has cached. In a draw, only winners
+# get orders, when the window is over. The order's id is drawn before the insert, because the line
+# in the same statement needs it. An amount that no column could hold is -1: the purchase is
+# refused, so that it is not kept.
 OPEN_ORDERS = Statement(
     """
 WITH opening AS (
@@ -61,12 +62,18 @@ WITH opening AS (
            sale.currency, product.tax_rate,
            now() + make_interval(secs => granted.hold) AS pay_before, granted.ordinality AS position
     FROM ROWS FROM (json_to_recordset(%(rows)s) AS (
-        reservation bigint, sale bigint, buyer bigint, quantity int, hold float8, details json
+        reservation bigint, sale bigint, buyer bigint, quantity int, hold float8, details json,
+        early_code text
     )) WITH ORDINALITY AS granted
     JOIN shop_sale AS sale ON sale.id = granted.sale
      AND NOT sale.paused
      AND CASE WHEN %(won)s THEN sale.kind = 'draw'
-              ELSE sale.kind = 'first_come' AND sale.starts_at <= now() AND now() < sale.ends_at END
+              ELSE sale.kind = 'first_come' AND now() < sale.ends_at
+                   AND (sale.starts_at <= now() OR sale.early_starts_at <= now() AND (
+                        sale.early_code = NULLIF(granted.early_code, '')
+                        OR EXISTS (SELECT FROM accounts_user_groups AS member
+                                   WHERE member.group_id = sale.early_group_id
+                                     AND member.user_id = granted.buyer))) END
     JOIN shop_product AS product ON product.id = sale.product_id
     ORDER BY position
 ), orders AS (
@@ -133,6 +140,7 @@ def _open(granted: Sequence[Granted], *, won: bool) -> list[Opened]:
             "quantity": each.quantity,
             "hold": each.hold.total_seconds(),
             "details": _details(each),
+            "early_code": each.early_code if isinstance(each, DetailedPurchase) else "",
         }
         for grant in granted
         for each in (grant.purchase,)
@@ -228,9 +236,13 @@ def open_cart(granted: Sequence[Granted]) -> list[int]:
         AmountTooLarge: it would cost more than can be counted.
     """
     purchases = [grant.purchase for grant in granted]
+    first = purchases[0]
+    early = Q(early_group__user=first.buyer)
+    if isinstance(first, DetailedPurchase) and first.early_code:
+        early |= Q(early_code=first.early_code)
     found = Sale.objects.filter(
+        Q(starts_at__lte=TransactionNow()) | (Q(early_starts_at__lte=TransactionNow()) & early),
         pk__in=[purchase.scope for purchase in purchases],
-        starts_at__lte=TransactionNow(),
         ends_at__gt=TransactionNow(),
         paused=False,
         kind=Sale.Kind.FIRST_COME,
@@ -245,7 +257,6 @@ def open_cart(granted: Sequence[Granted]) -> list[int]:
         PricedLine(purchase.scope, purchase.quantity, sales[purchase.scope].price)
         for purchase in purchases
     ]
-    first = purchases[0]
     currency, details = currencies.pop(), _details(first)
     cost = total(Basket(lines, currency, details))
     expected = first.expected_amount if isinstance(first, DetailedPurchase) else None

@@ -37,10 +37,12 @@ class DetailedPurchase(Purchase):
         expected_amount: what the whole order may cost at most, in minor units; None if the buyer
             says nothing. In a cart, the first purchase says it. No part of the purchase: a repeat
             of its key gets the order, whatever it expects.
+        early_code: the buyer's code for buying before the sale opens for all; empty for none.
     """
 
     details: Details = field(default_factory=dict, kw_only=True)
     expected_amount: int | None = field(default=None, compare=False, kw_only=True)
+    early_code: str = field(default="", compare=False, kw_only=True)
 
 
 def fields() -> list[AnyField]:

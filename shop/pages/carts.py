@@ -69,7 +69,12 @@ def cart(request: HttpRequest) -> HttpResponse:
         return redirect(mine.first() or "cart")
     try:
         bought = check_out(
-            request.user.pk, key, wanted, form.details(), expected_amount=amount_of(key)
+            request.user.pk,
+            key,
+            wanted,
+            form.details(),
+            expected_amount=amount_of(key),
+            early_code=sales.early_code(request),
         )
     except Refusal as refusal:
         return _refuse(request, form, refusal)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from uuid import UUID
@@ -22,7 +22,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from shop.catalogue.models import Sale, local_texts
-from shop.catalogue.sale_cache import why_closed
+from shop.catalogue.sale_cache import opens_for, why_closed
 from shop.catalogue.sales import database_time, held
 from shop.checkout import buy
 from shop.orders.details import Details, complete
@@ -35,22 +35,49 @@ from shop.refusals import Refusal
 
 SALES_PER_PAGE = 24
 
+EARLY_CODE = "early_code"
+"""Name of the session's entry with the visitor's code for buying earlier."""
+
+MAX_CODE = 100
+"""Characters of a code."""
+
 MAX_PAGES = 1000
 """Pages of the home page that are looked for; a larger number is read as this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A sale with its product and item at one moment."""
+    """A sale with its product and item at one moment.
+
+    Attributes:
+        opens: when it opens for the visitor; for everybody if None.
+    """
 
     sale: Sale
     now: datetime
     held: bool
+    opens: datetime | None = None
+
+    @property
+    def opens_at(self) -> datetime:
+        """Return when the sale opens for the visitor."""
+        return self.opens or self.sale.starts_at
+
+    @property
+    def is_early(self) -> bool:
+        """Tell whether the visitor may buy before others."""
+        return self.opens_at < self.sale.starts_at
+
+    @property
+    def asks_for_code(self) -> bool:
+        """Tell whether a code would open the sale earlier for the visitor."""
+        waits = self.now < self.sale.starts_at and not self.is_early
+        return waits and bool(self.sale.early_starts_at and self.sale.early_code)
 
     @property
     def status(self) -> str:
         """Return the sale's status as in the API."""
-        return why_closed(self.sale, self.now) or (
+        return why_closed(self.sale, self.now, self.opens) or (
             "open" if self.sale.item.available else "sold_out"
         )
 
@@ -77,12 +104,12 @@ class Offer:
     @property
     def counts_down_to(self) -> datetime:
         """Return when the sale opens, or when it ends once it is open."""
-        return self.sale.starts_at if self.status == "not_started" else self.sale.ends_at
+        return self.opens_at if self.status == "not_started" else self.sale.ends_at
 
     @property
     def seconds_to_opening(self) -> int:
         """Return the whole seconds until the sale is certainly open."""
-        return max(int((self.sale.starts_at - self.now).total_seconds()) + 1, 1)
+        return max(int((self.opens_at - self.now).total_seconds()) + 1, 1)
 
     @property
     def minutes_to_pay(self) -> int:
@@ -240,10 +267,18 @@ def sale(request: HttpRequest, sale: int) -> HttpResponse:
             quantity,
             form.details(),
             expected_amount=_expected(sale, key, quantity, form.details()),
+            early_code=early_code(request),
         )
         return redirect("order", bought.order.pk)
     except Refusal as refusal:
         return _refuse(request, sale, form, refusal)
+
+
+def early_code(request: HttpRequest) -> str:
+    """Return the visitor's code for buying earlier: of this address, or of one seen before."""
+    if (given := request.GET.get("code", "").strip()[:MAX_CODE]) and "\0" not in given:
+        request.session[EARLY_CODE] = given
+    return str(request.session.get(EARLY_CODE, ""))
 
 
 def _expected(sale: int, key: UUID, quantity: int, details: Details) -> int | None:
@@ -296,8 +331,9 @@ def _show(
     if request.user.is_authenticated:
         mine = Order.objects.filter(lines__sale=sale, buyer=request.user.pk).order_by("-pk")[:10]
     shown = offers[0].sale
+    offer = replace(offers[0], opens=opens_for(shown, request.user.pk, early_code(request)))
     context = {
-        "offer": offers[0],
+        "offer": offer,
         "key": key or new_key(shown.price),
         "quantity": quantity,
         "form": form,

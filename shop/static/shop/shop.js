@@ -42,6 +42,7 @@ class Sale {
   constructor(element) {
     this.element = element;
     this.live = "live" in element.dataset;
+    this.early = "early" in element.dataset;
     this.starts = Date.parse(element.dataset.starts);
     this.ends = Date.parse(element.dataset.ends);
     this.mayComeBack = "mayComeBack" in element.dataset;
@@ -122,9 +123,11 @@ class Sale {
   show(state) {
     // Never early either: the server read its clock before the answer arrived.
     difference = Math.max(difference, Date.parse(state.server_time) - performance.now());
-    this.starts = Date.parse(state.starts_at);
+    // The answer is the same for all visitors; only the page knows who may buy earlier.
+    this.starts = Date.parse((this.early && state.early_starts_at) || state.starts_at);
     this.ends = Date.parse(state.ends_at);
-    this.status = state.status;
+    const forMe = this.early ? "open" : "not_started";
+    this.status = state.status === "early" ? forMe : state.status;
     if (this.mayComeBack !== state.may_come_back) {
       this.mayComeBack = state.may_come_back;
       this.write();
