@@ -324,7 +324,7 @@ SCRIPT: dict[str, Promise] = {
     "paused": _("paused until %(until)s s"),
     "new": _("comes at %(until)s s"),
     "dead": _("process killed"),
-    "done": _("finished"),
+    "done": _("has finished"),
     "step": _("Step %(client)s"),
     "lose-message": _("Step %(client)s, lose the message"),
     "lose-request": _("Step %(client)s, lose the request"),
