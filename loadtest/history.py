@@ -90,6 +90,14 @@ class Shown(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     available: int | None = None
 
 
+class Receipt(Struct, frozen=True, forbid_unknown_fields=True):
+    """The receipt of an entry in a draw: its number, the running hash, and what the list says."""
+
+    number: int
+    hash: str
+    mark: str
+
+
 class Operation(
     Struct, tag_field="event", tag=INVOKE, rename={"start": "time"}, omit_defaults=True
 ):
@@ -121,6 +129,7 @@ class Operation(
     code: str = ""
     shown: Shown | None = None
     orders: Sequence[str] = ()
+    receipt: Receipt | None = None
 
     @property
     def time(self) -> int:
@@ -139,6 +148,7 @@ class _End(Struct, tag_field="event", omit_defaults=True):
     shown: Shown | None = None
     orders: Sequence[str] = ()
     quantity: Count = 0
+    receipt: Receipt | None = None
 
 
 class _Ok(_End, tag=OK):
@@ -196,6 +206,7 @@ class Recorder:
         shown: Shown | None = None,
         orders: Sequence[str] = (),
         quantity: int = 0,
+        receipt: Receipt | None = None,
     ) -> None:
         """Record how a call ended.
 
@@ -208,10 +219,11 @@ class Recorder:
             shown: what the answer shows of the order or the sale.
             orders: those to which a page links.
             quantity: the units that it grants, if they are others than were asked for.
+            receipt: of an entry in a draw.
         """
         with self._lock:
             kind, now = _ENDS[outcome], time.monotonic_ns()
-            self._add(kind(now, call, status, code, order, shown, orders, quantity))
+            self._add(kind(now, call, status, code, order, shown, orders, quantity, receipt))
 
     def flush(self) -> None:
         """Hand over the completions that wait for the next invocation."""
@@ -284,4 +296,5 @@ def _completed(operation: Operation, line: _End) -> Operation:
     operation.order = line.order or operation.order
     operation.quantity = line.quantity or operation.quantity
     operation.shown, operation.orders = line.shown, line.orders
+    operation.receipt = line.receipt
     return operation

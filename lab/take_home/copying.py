@@ -37,6 +37,7 @@ TAKEN = (
     "docs/backup.md",
     "docs/changing.md",
     "docs/deploying.md",
+    "docs/draws.md",
     "docs/kubernetes.md",
     "docs/operations.md",
     "docs/payments.md",

@@ -189,10 +189,12 @@ class Evidence:
 
     def _load_history(self, paths: Sequence[Path]) -> None:
         linked: list[tuple[str, str, str]] = []
+        receipts: list[tuple[Any, ...]] = []
         try:
-            calls = (_call(each, linked) for each in operations(*paths))
+            calls = (_call(each, linked, receipts) for each in operations(*paths))
             self._insert("call", 22, calls)
             self._insert("link", 3, linked)
+            self._insert("receipt", 8, receipts)
         except (UnicodeEncodeError, OverflowError) as error:
             raise HistoryError(f"a value that cannot be stored: {error}") from error
 
@@ -245,8 +247,13 @@ class Evidence:
 def _call(
     operation: Operation,
     linked: list[tuple[str, str, str]],
+    receipts: list[tuple[Any, ...]],
 ) -> tuple[Any, ...]:
     linked += [(operation.op, operation.buyer, order) for order in operation.orders]
+    if (receipt := operation.receipt) is not None:
+        whose = (operation.call, operation.sale, operation.buyer)
+        new = operation.status == 201
+        receipts.append((*whose, *astuple(receipt), operation.start, new))
     return (
         operation.call,
         operation.op,

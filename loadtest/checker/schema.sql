@@ -68,5 +68,24 @@ CREATE TABLE delivery (
     order_id TEXT
 );
 
+-- Draws: their lists, who has won, and the receipts that buyers were given.
+CREATE TABLE draw (
+    snapshot INTEGER, id TEXT, total INTEGER, available INTEGER, starts_at INTEGER, ends_at INTEGER,
+    commitment TEXT, source TEXT, closed INTEGER, lines INTEGER, last_hash TEXT, seed TEXT,
+    public_value TEXT
+);
+CREATE TABLE entry (
+    snapshot INTEGER, draw TEXT, number INTEGER, buyer TEXT, hash TEXT, at INTEGER, mark TEXT,
+    withdraws INTEGER
+);
+CREATE TABLE win (
+    snapshot INTEGER, draw TEXT, number INTEGER, order_id TEXT, quantity INTEGER, at INTEGER,
+    gone INTEGER
+);
+CREATE TABLE receipt (
+    call TEXT, draw TEXT, buyer TEXT, number INTEGER, hash TEXT, mark TEXT, start INTEGER,
+    new INTEGER
+);
+
 -- What was injected: when each fault began and when it was healed.
 CREATE TABLE fault (name TEXT, start INTEGER, "end" INTEGER);

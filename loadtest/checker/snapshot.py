@@ -210,6 +210,50 @@ class Delivery(Row, frozen=True):
     order: str = ""
 
 
+class Draw(Row, frozen=True):
+    """A draw of the sale `id`, and what has been published of it; empty where nothing has.
+
+    `total` and `available` are its item's units. Times are microseconds since 1970 by the
+    database's clock; `closed` is 0 until it is closed. Hashes are in hexadecimal digits.
+    """
+
+    id: str
+    total: Whole
+    available: Whole
+    starts_at: Whole
+    ends_at: Whole
+    commitment: str
+    source: str = ""
+    closed: Whole = 0
+    lines: Whole = 0
+    last_hash: str = ""
+    seed: str = ""
+    public_value: str = ""
+
+
+class Entry(Row, frozen=True):
+    """A line of a draw's list: `buyer` enters with `mark`, or withdraws the entry `withdraws`."""
+
+    draw: str
+    number: Whole
+    buyer: str
+    hash: str
+    at: Whole = 0
+    mark: str = ""
+    withdraws: Whole = 0
+
+
+class Win(Row, frozen=True):
+    """An entry that has won: its order, the units, since when, and until when (0: still)."""
+
+    draw: str
+    number: Whole
+    order: str
+    quantity: Whole
+    at: Whole
+    gone: Whole = 0
+
+
 class Voucher(Row, frozen=True):
     """A voucher, how many orders may use it, and how many do."""
 

@@ -28,8 +28,8 @@ from loadtest.tests.simulated_world import ITEM, SALE, World
 PLANTS = planted_orders.STOCK_PLANTS | planted_orders.PLANTS | planted_answers.PLANTS
 
 # What every simulated run can be judged by; P12 needs faults, P13 luck, P22 and P23
-# vouchers and bills.
-JUDGED = [name for name in PROPERTIES if name not in ("P12", "P13", "P22", "P23")]
+# vouchers and bills, P24 a draw.
+JUDGED = [name for name in PROPERTIES if name not in ("P12", "P13", "P22", "P23", "P24")]
 
 
 def judged(world: World, *, without: str = "", faults: str = "", **arguments: Any) -> Verdict:
@@ -88,7 +88,7 @@ def test_what_is_missing_makes_its_property_unknown_and_the_whole_not_a_pass() -
         world.change(movement, token=0)
     verdict = judged(world, without="ledger", properties=list(PROPERTIES))
     unknown = {each.id for each in verdict.properties if each.verdict == UNKNOWN}
-    assert unknown == {"P9", "P11", "P12", "P14", "P17", "P18", "P22", "P23"}
+    assert unknown == {"P9", "P11", "P12", "P14", "P17", "P18", "P22", "P23", "P24"}
     assert verdict.verdict == UNKNOWN
 
 
@@ -220,10 +220,12 @@ def test_the_runs_that_violations_are_planted_in_pass(seed: int) -> None:
 
 
 def test_what_each_property_says_is_planted_to_see_it_fail_is_planted() -> None:
+    from loadtest.tests.test_draw import PLANTS as OF_DRAWS
     from loadtest.tests.test_recovery import SERVED_AGAIN
 
     planted = {*PLANTS, *(f"P13: {name}" for name in VACUOUS)}
     planted |= {f"P12: {name}" for name in SERVED_AGAIN}
+    planted |= {f"P24: {name}" for name in OF_DRAWS}
     assert {f"{each.id}: {each.planted}" for each in PROPERTIES.values()} <= planted
 
 

@@ -73,7 +73,7 @@ def draw(request: HttpRequest, sale: int) -> HttpResponse:
     if not request.user.is_authenticated:
         return redirect_to_login(request.path)
     form = EntryForm(request.POST)
-    buyer = request.user.pk
+    buyer = _buyer(request)
     try:
         if not form.is_valid():
             raise Refusal("invalid_request")
@@ -95,7 +95,7 @@ def draw(request: HttpRequest, sale: int) -> HttpResponse:
 def receipt(request: HttpRequest, sale: int) -> HttpResponse:
     """Download the visitor's receipt, as `verify.py --receipt` takes it."""
     try:
-        found = entering.receipt_of(sale, request.user.pk)
+        found = entering.receipt_of(sale, _buyer(request))
     except Refusal as refusal:
         raise Http404 from refusal
     return HttpResponse(
@@ -103,6 +103,13 @@ def receipt(request: HttpRequest, sale: int) -> HttpResponse:
         content_type="application/json",
         headers={"Content-Disposition": f'attachment; filename="receipt-{sale}.json"'},
     )
+
+
+def _buyer(request: HttpRequest) -> int:
+    """Return the visitor's id; they are signed in."""
+    pk: int | None = request.user.pk
+    assert pk is not None
+    return pk
 
 
 def _show(request: HttpRequest, sale: int, *, refusal: str = "") -> HttpResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from loadtest.checker.properties.delivery import DeliveredMails, FollowUpComplete
+from loadtest.checker.properties.draw import FairDraw
 from loadtest.checker.properties.hold import Hold, Window
 from loadtest.checker.properties.orders import (
     AllOrNothing,
@@ -50,6 +51,7 @@ PROPERTIES: dict[str, Property] = {
         TrueAnswers(),
         VoucherLimit(),
         PaidFor(),
+        FairDraw(),
     )
 }
 
