@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+
 from shop.payments.models import Payment
-from shop.payments.provider import Intent, IntentStatus, Provider, ProviderRefund
+from shop.payments.provider import (
+    Event,
+    Intent,
+    IntentStatus,
+    NotFromProvider,
+    Provider,
+    ProviderRefund,
+)
 
 
 class SaysYes(Provider):
     """Keeps nothing: the id of a payment says all about it, in every process."""
 
-    def create_intent(self, *, order: int, amount: int, currency: str, key: str) -> Intent:
+    def create_intent(
+        self,
+        *,
+        order: int,
+        amount: int,
+        currency: str,
+        key: str,
+        return_url: str = "",
+        expires: datetime | None = None,
+    ) -> Intent:
         """Agree to a payment."""
         return _intent(f"yes:{order}:{amount}:{currency}:{key}", "requires_capture")
 
@@ -25,10 +44,18 @@ class SaysYes(Provider):
         """Say that the money has gone back."""
         return ProviderRefund(id=key, intent=intent, amount=amount, status="succeeded")
 
-    def find(self, order: int) -> list[Intent]:
-        """Return the payments that the shop has captured."""
-        captured = Payment.objects.filter(order=order, state=Payment.State.CAPTURED)
-        return [_intent(payment.intent, "captured") for payment in captured.order_by("pk")]
+    def get(self, intent: str) -> Intent:
+        """Say that the money has arrived, if the shop has captured it."""
+        captured = Payment.objects.filter(intent=intent, state=Payment.State.CAPTURED).exists()
+        return _intent(intent, "captured" if captured else "requires_capture")
+
+    def find_refund(self, intent: str, *, key: str) -> ProviderRefund | None:
+        """Remember no refund: asking for it again moves no money either."""
+        return None
+
+    def verify(self, body: bytes, headers: Mapping[str, str]) -> list[Event]:
+        """Refuse every webhook, since this provider sends none."""
+        raise NotFromProvider
 
 
 def _intent(known: str, status: IntentStatus) -> Intent:

@@ -18,7 +18,7 @@ PUBLIC_URL = environment.text("PUBLIC_URL").rstrip("/") or (
 )
 
 PSP_KEY, PSP_WEBHOOK_SECRET = secret("PSP_KEY"), secret("PSP_WEBHOOK_SECRET")
-if PAYMENT_PROVIDER and not environment.is_set("PSP_URL"):
+if environment.PROVIDERS["http"] == PAYMENT_PROVIDER and not environment.is_set("PSP_URL"):
     PAYMENT_PROVIDER = "development.provider.SaysYes"
 
 # A load test uses few tokens for thousands of buyers, so there is no rate limit by default.

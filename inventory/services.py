@@ -1,4 +1,4 @@
-"""The app's interface: reserve (one item or several together), confirm, release, restock."""
+"""The app's interface: reserve (one item or several together), hold, confirm, release, restock."""
 
 from __future__ import annotations
 
@@ -129,6 +129,32 @@ def confirm(reservation: int, *, late: bool = False) -> bool:
     return held.update(state=State.CONFIRMED) == 1
 
 
+def hold_until(reservations: Iterable[int], until: datetime | None) -> datetime | None:
+    """Hold reservations longer, of one buyer and with one deadline; never shorter.
+
+    Runs in the caller's transaction, and locks the reservations. Only a hold that has not ended by
+    the database's clock is prolonged.
+
+    Args:
+        reservations: ids; those that are not held are left alone.
+        until: the new deadline, if it is later than theirs; None to only look.
+
+    Returns:
+        Their deadline now; None if none is held any more.
+    """
+    _require_transaction()
+    wanted = Reservation.objects.filter(pk__in=list(reservations), state=State.HELD)
+    held = wanted.filter(deadline__gt=Now()).select_for_update(no_key=True).order_by("pk")
+    deadlines = dict(held.values_list("pk", "deadline"))
+    if not deadlines:
+        return None
+    deadline = max(deadlines.values())
+    if until is not None and until > deadline:
+        deadline = until
+        Reservation.objects.filter(pk__in=deadlines).update(deadline=deadline)
+    return deadline
+
+
 class NotReclaimable(Exception):
     """Released units cannot be reclaimed: they are sold, or the buyer has reached the limit."""
 
@@ -225,6 +251,7 @@ __all__ = [
     "due",
     "due_of",
     "find",
+    "hold_until",
     "may_come_back",
     "reclaiming",
     "releasing",

@@ -27,6 +27,7 @@ ROOM_PORT = 8792
 
 VARIABLES = DEVELOPMENT_VARIABLES + declare(
     Variable("PSP_WEBHOOK_URL", "", "demo provider: the shop's address for webhooks"),
+    Variable("PSP_PUBLIC_URL", "", "demo provider: its address for browsers; unset: `PSP_URL`"),
     Variable("PSP_DATABASE", "", "demo provider: its SQLite file; unset: in memory"),
     Variable("PSP_BEHAVIOUR", "", "demo provider: misbehaviour as JSON (lab/psp/books.py)"),
     Variable("LOCUST_PORT", "8089", "Locust's port; if unset and taken, the next free one"),

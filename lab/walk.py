@@ -38,6 +38,7 @@ from shop.background.follow_up import deliver
 from shop.background.tasks import expire_due
 from shop.catalogue.sales import open_sale
 from shop.orders.models import Order
+from shop.payments.models import Payment
 from shop.payments.provider import provider
 
 ROOMS = ("shop", "inventory", "locking", "serving")
@@ -168,7 +169,7 @@ class Caller:
         """Return the event by which the payment provider reports a capture that it put off."""
         misbehave(settings.PSP_URL, processing=3_600_000)
         order = self._paid()
-        [intent] = provider().find(order)
+        intent = provider().get(Payment.objects.get(order=order).intent)
         event = {"id": f"evt_{uuid4().hex}", "type": "payment_intent.captured"}
         captured = asdict(replace(intent, status="captured"))
         return json.dumps({**event, "data": captured}).encode()

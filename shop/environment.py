@@ -64,8 +64,10 @@ VARIABLES = (
         secret=True,
     ),
     Variable("CELERY_BROKER_URL", "", "Celery's broker; unset: the embedded Valkey", secret=True),
-    Variable("PSP_URL", "", "payment provider's address; required"),
+    Variable("PAYMENT_PROVIDER", "http", "`http`, `stripe`, or the dotted path of a class"),
+    Variable("PSP_URL", "", "payment provider's address; required for `http`"),
     Variable("PSP_KEY", "", "the shop's API key at the provider; required", secret=True),
+    Variable("PSP_PUBLIC_KEY", "", "key for the provider's script on the page; Stripe: `pk_…`"),
     Variable("PSP_WEBHOOK_SECRET", "", "verifies provider webhooks; required", secret=True),
     Variable("PSP_HTTPS", "1", "0: allow a PSP_URL with plain HTTP to another machine"),
     Variable("SHOP_DEMO", "0", "1: the settings of development, with calls for load tests"),
@@ -229,6 +231,19 @@ def languages(name: str) -> list[tuple[str, str]]:
             f"{name} must be languages that Django knows, such as en,zh-hans, not {text(name)!r}."
         )
     return [(code, known[code]) for code in codes]
+
+
+PROVIDERS = {
+    "http": "shop.payments.http_provider.HttpProvider",
+    "stripe": "shop.payments.stripe.Stripe",
+}
+"""The payment providers that come with the shop, by their names in PAYMENT_PROVIDER."""
+
+
+def payment_provider() -> str:
+    """Return the dotted path of the payment provider's class."""
+    name = text("PAYMENT_PROVIDER")
+    return PROVIDERS.get(name, name)
 
 
 def authority(host: str, port: int) -> str:

@@ -129,11 +129,10 @@ if environment.is_set("DATABASE_URL"):
 REDIS_URL = environment.text("REDIS_URL")
 
 # The payment provider's class (see `shop/payments/provider.py`); none: orders need no payment.
-PAYMENT_PROVIDER = (
-    "shop.payments.http_provider.HttpProvider" if environment.switch("SHOP_PAYMENTS") else ""
-)
+PAYMENT_PROVIDER = environment.payment_provider() if environment.switch("SHOP_PAYMENTS") else ""
 PSP_URL = environment.text("PSP_URL")
 PSP_KEY = environment.text("PSP_KEY")
+PSP_PUBLIC_KEY = environment.text("PSP_PUBLIC_KEY")
 PSP_WEBHOOK_SECRET = environment.text("PSP_WEBHOOK_SECRET")
 
 # --- Stock --------------------------------------------------------------------------------------

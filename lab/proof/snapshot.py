@@ -45,7 +45,8 @@ GROUP BY item.id
 # Times and durations are exact: extract() is of type numeric.
 SALE = """
 SELECT id::text, item_id::text, "limit", price, currency,
-       (extract(epoch FROM hold) * 1000000)::bigint, restock_cancelled, restock_returned
+       (extract(epoch FROM hold) * 1000000)::bigint, restock_cancelled, restock_returned,
+       (extract(epoch FROM action_hold) * 1000000)::bigint
 FROM shop_sale WHERE id = ANY(%s)
 """
 RESERVATIONS = """

@@ -131,7 +131,8 @@ def main() -> None:
     key, webhook_secret = map(secret, SECRETS)
     books = Books(environment.text("PSP_DATABASE") or ":memory:", default_behaviour())
     Sender(books, webhook_secret).start()
-    api = Api(books, key, demo=demo)
+    public_url = environment.text("PSP_PUBLIC_URL").rstrip("/")
+    api = Api(books, key, demo=demo, public_url=public_url)
     # Refusals such as 402 are outcomes, so nothing logs requests.
     WSGIServer(bind, api, backlog=4096, log=None, handler_class=Handler).serve_forever()
 

@@ -21,10 +21,12 @@ from django.template import Context, Engine
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from lab.psp.books import Answer, Behaviour, Books, NoSuchIntent, refusal
+from lab.psp import checkout
+from lab.psp.books import Answer, Behaviour, Books, NoSuchIntent, intent_document, refusal
 from shop.money import to_major
 
 MAX_KEY = 255
+PAY = "/pay/"
 BODY = "psp.body"
 
 DATABASE = re.compile("^order-[0-9a-f]{16}-([0-9]+)-[0-9a-f]+")
@@ -42,6 +44,8 @@ class NewIntent(Struct):
     order: Positive
     amount: Positive
     currency: Annotated[str, Meta(pattern="^[A-Z]{3}$", max_length=3)]
+    return_url: Annotated[str, Meta(pattern="^(https?://.*)?$", max_length=2000)] = ""
+    expires: float | None = None
 
 
 class NewRefund(Struct):
@@ -65,16 +69,18 @@ class Api:
     Args:
         books: of the provider.
         key: with which the shop authenticates.
-        demo: whether there is a page, and whether the behaviour may change.
+        demo: whether there is a page of the books, and whether the behaviour may change.
+        public_url: address of the provider for browsers; empty: the one that the shop calls.
     """
 
-    def __init__(self, books: Books, key: str, *, demo: bool) -> None:
-        self._books, self._key, self._demo = books, key, demo
+    def __init__(self, books: Books, key: str, *, demo: bool, public_url: str = "") -> None:
+        self._books, self._key, self._demo, self._public_url = books, key, demo, public_url
         self._calls: list[tuple[str, dict[str, Callable[..., Answer | Body]]]] = [
-            ("payment_intents", {"GET": self._intents, "POST": self._create}),
+            ("payment_intents", {"POST": self._create}),
+            ("payment_intents/([^/]+)", {"GET": self._get}),
             ("payment_intents/([^/]+)/capture", {"POST": self._capture}),
             ("payment_intents/([^/]+)/cancel", {"POST": self._cancel}),
-            ("refunds", {"POST": self._refund}),
+            ("refunds", {"GET": self._refunds, "POST": self._refund}),
             ("ledger", {"GET": self._ledger}),
         ]
         if demo:
@@ -88,6 +94,8 @@ class Api:
             kind, body = "text/plain", b"ok\n"
         elif path == "/" and self._demo:
             kind, body = "text/html; charset=utf-8", page(self._books).encode()
+        elif path.startswith(PAY):
+            return self._checkout(environ, start_response)
         else:
             answer = self._answer(environ, path.removeprefix("/v1/"))
             if not isinstance(answer, tuple):
@@ -119,18 +127,47 @@ class Api:
         except Bad as bad:
             return bad.answer
 
-    def _intents(self, environ: Environ) -> Answer:
-        match parse_qs(environ["QUERY_STRING"]).get("order"):
-            case [order] if order.isdecimal() and len(order) < 20 and int(order) < 2**63:
-                return 200, {"data": self._books.intents_of(int(order))}
-        raise Bad(400, "invalid_order")
+    def _checkout(self, environ: Environ, start_response: Callable[..., object]) -> Body:
+        """Show a payment's page to its buyer, or take the buyer's answer."""
+        try:
+            shown = checkout.respond(self._books, environ, environ["PATH_INFO"].removeprefix(PAY))
+        except NoSuchIntent:
+            shown = checkout.Shown(404, body=b"There is no such payment.\n", kind="text/plain")
+        headers = [("Content-Type", shown.kind), ("Content-Length", str(len(shown.body)))]
+        if shown.location:
+            headers.append(("Location", shown.location))
+        start_response(f"{shown.status} {HTTPStatus(shown.status).phrase}", headers)
+        return [shown.body]
+
+    def _get(self, environ: Environ, intent: str) -> Answer:
+        return 200, self._with_action(environ, intent_document(self._books.intent(intent)))
 
     def _create(self, environ: Environ) -> Answer:
         new = decoded(environ, NewIntent)
         key = environ.get("HTTP_IDEMPOTENCY_KEY", "")
-        return self._once(
-            environ, lambda: self._books.create(new.order, new.amount, new.currency, key)
+        status, document = self._once(
+            environ,
+            lambda: self._books.create(
+                new.order, new.amount, new.currency, key, new.return_url, new.expires
+            ),
         )
+        return status, self._with_action(environ, document)
+
+    def _with_action(self, environ: Environ, document: dict[str, Any]) -> dict[str, Any]:
+        """Add the page that a payment sends its buyer to: at the address that the shop calls,
+        unless browsers know the provider by another one.
+        """
+        if document.get("status") != "requires_action":
+            return document
+        address = self._public_url or f"http://{environ['HTTP_HOST']}"
+        action = {"kind": "redirect", "url": f"{address}{PAY}{document['id']}"}
+        return {**document, "action": action}
+
+    def _refunds(self, environ: Environ) -> Answer:
+        match parse_qs(environ["QUERY_STRING"]):
+            case {"intent": [intent], "reference": [reference]}:
+                return 200, {"data": self._books.refunds(intent, reference)}
+        raise Bad(400, "invalid_query")
 
     def _capture(self, environ: Environ, intent: str) -> Answer:
         return self._once(environ, lambda: self._books.capture(intent))
@@ -140,7 +177,8 @@ class Api:
 
     def _refund(self, environ: Environ) -> Answer:
         new = decoded(environ, NewRefund)
-        return self._once(environ, lambda: self._books.refund(new.intent, new.amount))
+        key = environ.get("HTTP_IDEMPOTENCY_KEY", "")
+        return self._once(environ, lambda: self._books.refund(new.intent, new.amount, key))
 
     def _ledger(self, environ: Environ) -> Iterator[bytes]:
         """Stream all movements, one JSON object per line, and their number on the last line."""
@@ -200,6 +238,7 @@ def page(books: Books) -> str:
         currency = row["currency"]
         shown[f"Captured, {currency}"] = _money(row["captured"], currency)
         shown[f"Refunded, {currency}"] = _money(row["refunded"], currency)
+    shown["Waiting for the buyer"] = payments.get("requires_action", 0)
     shown["Being decided"] = payments.get("requires_capture", 0) + payments.get("processing", 0)
     shown["Declined"] = payments.get("failed", 0)
     now = books.behaviour

@@ -23,6 +23,14 @@ Answer = tuple[int, dict[str, Any]]
 
 SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 
+ADDED = (
+    ("intent", "reference", "TEXT NOT NULL DEFAULT ''"),
+    ("intent", "return_url", "TEXT NOT NULL DEFAULT ''"),
+    ("intent", "expires", "REAL"),
+    ("refund", "reference", "TEXT NOT NULL DEFAULT ''"),
+)
+"""Columns that a file of an earlier version lacks."""
+
 AT_ONCE = 64
 """Maximum number of events claimed at once, and of captures and refunds settled."""
 
@@ -50,6 +58,8 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         seed: of random faults.
         delay: before every answer, at most a minute: else nobody could end it.
         processing: time until captures and refunds are decided; 0: at once.
+        asks: share of payments that need the buyer although the buyer has no browser. With one, all
+            payments do.
         decline: share of captures that fail.
         bounce: share of refunds that fail.
         lost: share of answers that are lost although the request took effect.
@@ -61,6 +71,7 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 0
     delay: Annotated[int, msgspec.Meta(ge=0, le=60_000)] = 0
     processing: Milliseconds = 0
+    asks: Share = 0.0
     decline: Share = 0.0
     bounce: Share = 0.0
     lost: Share = 0.0
@@ -99,9 +110,9 @@ class Books:
             f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;"
             f"{SCHEMA}"
         )
-        if not self._run("SELECT 1 FROM pragma_table_info('intent') WHERE name = 'reference'"):
-            # A file of an earlier version.
-            self._run("ALTER TABLE intent ADD reference TEXT NOT NULL DEFAULT ''")
+        for table, column, definition in ADDED:
+            if not self._run("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", table, column):
+                self._run(f"ALTER TABLE {table} ADD {column} {definition}")
         row = self._one("SELECT fields FROM behaviour")
         self.behaviour = self._with(json.loads(row["fields"]) if row else {})
 
@@ -132,15 +143,58 @@ class Books:
             return refusal(422, "idempotency_key_reused"), False
         return (earlier["status"], json.loads(earlier["document"])), False
 
-    def create(self, order: int, amount: int, currency: str, reference: str = "") -> Answer:
-        """Create a payment, which names the key of its request in every answer and event."""
-        pk = f"pi_{uuid4().hex}"
+    def create(
+        self,
+        order: int,
+        amount: int,
+        currency: str,
+        reference: str = "",
+        return_url: str = "",
+        expires: float | None = None,
+    ) -> Answer:
+        """Create a payment, which names the key of its request in every answer and event.
+
+        It needs the buyer, on the page, if it has a page to return to.
+        """
+        pk, now = f"pi_{uuid4().hex}", self.behaviour
+        attempt = len(self._intents_of(order)) if now.asks else 0
+        asks = bool(return_url) or now.strikes(now.asks, "asks", order, attempt)
         self._run(
-            'INSERT INTO intent (id, "order", amount, currency, created, reference) '
-            "VALUES (?, ?, ?, ?, ?, ?)",
+            'INSERT INTO intent (id, "order", amount, currency, created, reference, status, '
+            "return_url, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             *(pk, order, amount, currency, time.time(), reference),
+            *("requires_action" if asks else "requires_capture", return_url, expires),
         )
         return 200, intent_document(self._intent(pk))
+
+    def intent(self, intent_id: str) -> sqlite3.Row:
+        """Return a payment.
+
+        Raises:
+            NoSuchIntent: no payment has this id.
+        """
+        return self._intent(intent_id)
+
+    def is_open(self, intent: sqlite3.Row) -> bool:
+        """Return whether the buyer may still pay."""
+        in_time = intent["expires"] is None or time.time() < intent["expires"]
+        return intent["status"] == "requires_action" and in_time
+
+    def authorise(self, intent_id: str, *, agrees: bool) -> None:
+        """Record the buyer's answer, if the payment still waits for it: the money may be captured
+        now, or the payment has failed.
+
+        Raises:
+            NoSuchIntent: no payment has this id.
+        """
+        with self._transaction():
+            intent = self._intent(intent_id)
+            if not self.is_open(intent):
+                return
+            self._set_status("intent", intent_id, "requires_capture" if agrees else "failed")
+            intent = self._intent(intent_id)
+            document = intent_document(intent)
+            self._emit(f"payment_intent.{intent['status']}", intent["order"], document)
 
     def capture(self, intent_id: str) -> Answer:
         """Take the money. A captured payment is never captured again, under any key.
@@ -159,8 +213,8 @@ class Books:
             intent = self._intent(intent_id)
         if intent["status"] == "failed":
             return refusal(402, "card_declined")
-        if intent["status"] == "cancelled":
-            return refusal(409, "intent_cancelled")
+        if intent["status"] in {"cancelled", "requires_action"}:
+            return refusal(409, f"intent_{intent['status']}")
         return 200, intent_document(intent)
 
     def cancel(self, intent_id: str) -> Answer:
@@ -172,13 +226,13 @@ class Books:
         intent = self._intent(intent_id)
         if intent["status"] in {"captured", "processing"}:
             return refusal(409, f"intent_{intent['status']}")
-        if intent["status"] == "requires_capture":
+        if intent["status"] in {"requires_action", "requires_capture"}:
             self._set_status("intent", intent_id, "cancelled")
             intent = self._intent(intent_id)
             self._emit("payment_intent.cancelled", intent["order"], intent_document(intent))
         return 200, intent_document(intent)
 
-    def refund(self, intent_id: str, amount: int) -> Answer:
+    def refund(self, intent_id: str, amount: int, reference: str = "") -> Answer:
         """Refund money, in total at most the captured amount, pending refunds included.
 
         Raises:
@@ -194,7 +248,10 @@ class Books:
             return refusal(409, "refund_exceeds_capture")
         processing = self.behaviour.processing
         pk, due = f"re_{uuid4().hex}", time.time() + processing / 1000
-        self._run("INSERT INTO refund VALUES (?, ?, ?, 'pending', ?)", pk, intent_id, amount, due)
+        self._run(
+            "INSERT INTO refund VALUES (?, ?, ?, 'pending', ?, ?)",
+            *(pk, intent_id, amount, due, reference),
+        )
         if not processing:
             self._give_back(self._refund(pk))
         return 200, refund_document(self._refund(pk))
@@ -218,10 +275,10 @@ class Books:
         """Record that the shop has accepted a copy of an event."""
         self._run("UPDATE event SET remaining = remaining - 1 WHERE id = ?", event)
 
-    def intents_of(self, order: int) -> list[dict[str, Any]]:
-        """Return the payments of an order, oldest first."""
-        found = self._run('SELECT * FROM intent WHERE "order" = ? ORDER BY created, rowid', order)
-        return [intent_document(row) for row in found]
+    def refunds(self, intent_id: str, reference: str) -> list[dict[str, Any]]:
+        """Return the refund of a payment that was asked for under a key, if there is one."""
+        statement = "SELECT * FROM refund WHERE intent = ? AND reference = ? ORDER BY rowid"
+        return [refund_document(row) for row in self._run(statement, intent_id, reference)]
 
     def ledger(self) -> list[sqlite3.Row]:
         """Return all movements, oldest first."""
@@ -247,7 +304,7 @@ class Books:
         """Capture the payment, or fail it as the behaviour demands."""
         now, pk, order = self.behaviour, intent["id"], intent["order"]
         # Each attempt to pay an order draws anew.
-        attempt = len(self.intents_of(order)) if now.decline else 0
+        attempt = len(self._intents_of(order)) if now.decline else 0
         if now.strikes(now.decline, "decline", order, attempt):
             self._set_status("intent", pk, "failed")
         else:
@@ -280,6 +337,9 @@ class Books:
         body = json.dumps({"id": pk, "type": kind, "created": int(at), "data": document})
         due = at + now.shuffle * now.draw("shuffle", order, kind) / 1000
         self._run("INSERT INTO event VALUES (?, ?, ?, 0, ?)", pk, body, max(now.copies, 1), due)
+
+    def _intents_of(self, order: int) -> list[sqlite3.Row]:
+        return self._run('SELECT id FROM intent WHERE "order" = ?', order)
 
     def _intent(self, pk: str) -> sqlite3.Row:
         row = self._one("SELECT * FROM intent WHERE id = ?", pk)

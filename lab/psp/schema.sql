@@ -12,6 +12,8 @@ CREATE TABLE IF NOT EXISTS intent (
     due REAL,  -- when a capture in processing is decided
     created REAL NOT NULL,
     reference TEXT NOT NULL DEFAULT '',  -- the key under which the shop has created it
+    return_url TEXT NOT NULL DEFAULT '',  -- where the buyer goes from the page
+    expires REAL,  -- until when the buyer may pay
     CONSTRAINT captured_by_the_ledger
         CHECK (captured = CASE status WHEN 'captured' THEN amount ELSE 0 END),
     CONSTRAINT refunds_within_captures CHECK (refunded BETWEEN 0 AND captured)
@@ -24,7 +26,8 @@ CREATE TABLE IF NOT EXISTS refund (
     intent TEXT NOT NULL REFERENCES intent,
     amount INTEGER NOT NULL CHECK (amount > 0),
     status TEXT NOT NULL DEFAULT 'pending',
-    due REAL NOT NULL
+    due REAL NOT NULL,
+    reference TEXT NOT NULL DEFAULT ''  -- the key under which the shop has asked for it
 ) STRICT;
 CREATE INDEX IF NOT EXISTS refund_intent ON refund (intent);
 CREATE INDEX IF NOT EXISTS refund_due ON refund (due) WHERE status = 'pending';

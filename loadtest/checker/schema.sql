@@ -20,7 +20,7 @@ CREATE TABLE item (
 );
 CREATE TABLE sale (
     snapshot INTEGER, id TEXT, item TEXT, "limit" INTEGER, price INTEGER, currency TEXT,
-    hold INTEGER, restock_cancelled INTEGER, restock_returned INTEGER
+    hold INTEGER, restock_cancelled INTEGER, restock_returned INTEGER, action_hold INTEGER
 );
 CREATE TABLE terms (
     snapshot INTEGER, sale TEXT, asked INTEGER, done INTEGER, price INTEGER, starts_at INTEGER,

@@ -61,7 +61,8 @@ class Sale(Row, frozen=True):
     `limit` is the units that one buyer may have (0: no limit), `price` is of one unit in minor
     units of `currency`, `hold` the time to pay in microseconds. `restock_cancelled` and
     `restock_returned` say whether units of cancelled and of returned orders are sold again; if not,
-    they are written off. Price, window and pause may have changed during the run: see `Terms`.
+    they are written off. `action_hold` is by how much the buyer's part of a payment may prolong the
+    time to pay at most. Price, window and pause may have changed during the run: see `Terms`.
     """
 
     id: str
@@ -72,6 +73,7 @@ class Sale(Row, frozen=True):
     hold: Whole = 0
     restock_cancelled: bool = True
     restock_returned: bool = True
+    action_hold: Whole = 0
 
 
 class Terms(Row, frozen=True):

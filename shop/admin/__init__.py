@@ -315,7 +315,21 @@ class SaleAdmin(SaleStops, PricedAdmin):
     ordering = ("-id",)
     actions = ("pause", "resume")
     fieldsets = (
-        (None, {"fields": ("product", "item", "price", "currency", "limit", "hold", "short_hold")}),
+        (
+            None,
+            {
+                "fields": (
+                    "product",
+                    "item",
+                    "price",
+                    "currency",
+                    "limit",
+                    "hold",
+                    "short_hold",
+                    "action_hold",
+                )
+            },
+        ),
         (_("Window"), {"fields": ("starts_at", "ends_at", "paused", "listed")}),
         (_("Earlier for some"), {"fields": ("early_starts_at", "early_group", "early_code")}),
         (_("What comes back"), {"fields": ("restock_cancelled", "restock_returned")}),

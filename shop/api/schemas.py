@@ -214,6 +214,23 @@ class Fee(Document):
     amount: Money
 
 
+class Action(Document):
+    """What the buyer has to do, so that a payment can go on."""
+
+    kind: Annotated[
+        Literal["redirect", "qr", "script"],
+        Meta(
+            description="`redirect`: open `url`, from which the buyer comes back to the order's "
+            "page; `qr`: show `data` as a QR code; `script`: show the form of the provider's "
+            "script for `client_secret`."
+        ),
+    ]
+    expires: Annotated[Moment, Meta(description="Until when the order is held for it.")]
+    url: str | UnsetType = UNSET
+    data: str | UnsetType = UNSET
+    client_secret: str | UnsetType = UNSET
+
+
 class Order(Document, Details):
     """A purchase, what it costs, and where it stands."""
 
@@ -225,8 +242,19 @@ class Order(Document, Details):
     pay_before: Moment
     created: Moment
     refunded: Annotated[Money, Meta(description="Of what was paid, given back.")]
+    payment: Annotated[
+        Literal["none", "action", "processing", "failed"],
+        Meta(
+            description="How far a payment has come, while the order awaits it: the buyer has "
+            "something to do, the provider is processing it, or the last attempt failed."
+        ),
+    ]
     lines: Annotated[list[OrderLine], Meta(min_length=1)]
     fees: Annotated[list[Fee], Meta(description="In the amount, next to the lines.")]
+    action: (
+        Annotated[Action, Meta(description="What the buyer has to do, where `payment` says so.")]
+        | UnsetType
+    ) = UNSET
 
 
 class Token(Document):

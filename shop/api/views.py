@@ -11,7 +11,7 @@ from uuid import UUID
 from django.contrib.auth import authenticate
 from django.db import DataError
 from django.http import HttpRequest
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType, convert
 
 from inventory.hooks import BEFORE_ANSWER, hooks
 from inventory.outcomes import Busy, OutcomeUnknown
@@ -25,6 +25,8 @@ from shop.money import Money
 from shop.orders import Opened, Part
 from shop.orders.models import Order, OrderLine
 from shop.payments import webhooks
+from shop.payments.http_provider import Envelope
+from shop.payments.provider import NotFromProvider
 from shop.payments.settlement import NotYet
 from shop.refusals import Refusal
 from shop.shares import ORDERS, PURCHASES
@@ -170,8 +172,9 @@ def show_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
 def pay_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
     """Pay an order.
 
-    Paying twice is paying once. While the payment provider works on it, the order still awaits its
-    payment; look at it again. After a 503, the same call finds out what became of it.
+    Paying twice is paying once. Where the payment provider needs the buyer, the answer has an
+    `action`: send the buyer there, then look at the order again. While the provider works on it,
+    the order still awaits its payment. After a 503, the same call finds out what became of it.
     """
     return 200, order_document(payments.pay(_own_order(order, buyer)))
 
@@ -246,7 +249,7 @@ def make_token(request: HttpRequest, *, body: schemas.Credentials) -> Result:
     method="POST",
     tag="Payments",
     share=ORDERS,
-    signed_body=webhooks.Event,
+    signed_body=Envelope,
     max_body=webhooks.MAX_EVENT,
     headers={
         "PSP-Signature": "`t=`, the seconds since 1970, then `,v1=` and the HMAC-SHA256, in "
@@ -263,8 +266,8 @@ def receive_webhook(request: HttpRequest, *, body: bytes) -> Result:
     with 200 as well, and logged. A body may have a mebibyte.
     """
     try:
-        webhooks.receive(body, request.META.get("HTTP_PSP_SIGNATURE", ""))
-    except webhooks.NotFromProvider:
+        webhooks.receive(body, request.headers)
+    except NotFromProvider:
         raise Refusal("bad_signature") from None
     except NotYet:
         raise Refusal("not_yet") from None
@@ -285,6 +288,10 @@ def order_document(order: Order | Opened) -> schemas.Order:
     lines: Iterable[Opened | OrderLine] = (
         (order,) if isinstance(order, Opened) else order.lines.all()
     )
+    progress = payments.progress(order) if isinstance(order, Order) else payments.NONE
+    action: schemas.Action | UnsetType = UNSET
+    if progress.action is not None:
+        action = convert(progress.action, schemas.Action)
     return schemas.Order(
         id=order.pk,
         sale=order.sale_id,
@@ -294,6 +301,8 @@ def order_document(order: Order | Opened) -> schemas.Order:
         pay_before=order.pay_before,
         created=order.created,
         refunded=Money(order.refunded, currency),
+        payment=progress.state,
+        action=action,
         lines=[
             schemas.OrderLine(
                 sale=line.sale_id,

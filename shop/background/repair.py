@@ -21,7 +21,7 @@ from shop.audit import money
 from shop.background import follow_up
 from shop.payments import paying, recovery
 from shop.payments.models import Payment, Refund
-from shop.payments.provider import Intent, PaymentUnknown, provider
+from shop.payments.provider import PaymentUnknown, provider
 
 log = logging.getLogger(__name__)
 
@@ -92,19 +92,11 @@ def _ask_about_disputed(failures: Failures) -> Iterator[str]:
         return
     for order in disputed:
         try:
-            for intent in provider().find(order):
-                yield from _record(order, intent)
+            for payment in Payment.objects.filter(order=order).exclude(intent=""):
+                paying.record(provider().get(payment.intent))
+                yield f"recorded the provider's state of payment {payment.intent} of order {order}"
         except Exception as error:  # noqa: BLE001  # the other orders do not depend on it
             yield failures.add(f"the repair of order {order}", error)
-
-
-def _record(order: int, intent: Intent) -> Iterator[str]:
-    if Payment.objects.filter(intent=intent.id).exists():
-        paying.record(intent)
-        yield f"recorded the provider's state of payment {intent.id} of order {order}"
-    else:
-        # Of another shop on the same account, or lost here: the audit tells which.
-        yield f"left payment {intent.id} of order {order} alone: the shop does not know it"
 
 
 def _wake(failures: Failures) -> Iterator[str]:

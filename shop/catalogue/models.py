@@ -153,6 +153,13 @@ class Sale(models.Model):
         validators=[MaxValueValidator(MAX_HOLD)],
         help_text="time to pay, before the units go back",
     )
+    action_hold = models.DurationField(
+        default=timedelta(minutes=10),
+        db_default=timedelta(minutes=10),
+        validators=[MinValueValidator(timedelta(0)), MaxValueValidator(MAX_HOLD)],
+        help_text="time for the buyer's part of a payment, from its beginning; all in all, an "
+        "order is held for at most both times",
+    )
     restock_cancelled = models.BooleanField(
         default=True,
         help_text="units of cancelled orders are sold again; otherwise they are written off",

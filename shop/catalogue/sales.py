@@ -31,6 +31,7 @@ def open_sale(
     starts_in: timedelta = timedelta(0),
     lasts: timedelta = timedelta(days=1),
     hold: timedelta = timedelta(minutes=15),
+    action_hold: timedelta = timedelta(minutes=10),
     restock_cancelled: bool = True,
     restock_returned: bool = True,
     listed: bool = True,
@@ -46,6 +47,7 @@ def open_sale(
         starts_in: from now, by the database's clock.
         lasts: duration from the start.
         hold: time to pay.
+        action_hold: time for the buyer's part of a payment, from its beginning.
         restock_cancelled: whether units of cancelled orders are sold again.
         restock_returned: whether units of returned orders are sold again.
         listed: whether the home page shows it.
@@ -67,6 +69,7 @@ def open_sale(
             starts_at=starts_at,
             ends_at=starts_at + lasts,
             hold=hold,
+            action_hold=action_hold,
             restock_cancelled=restock_cancelled,
             restock_returned=restock_returned,
             listed=listed,

@@ -5,7 +5,7 @@ No page has an inline script or handler, so the policy allows none; an injected 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.cache import add_never_cache_headers, has_vary_header, patch_cache_control
@@ -33,6 +33,20 @@ ALL_CALLS = {
     # Orders and tokens are private.
     "Cache-Control": "no-store",
 }
+
+
+def with_sources(sources: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a page that loads a payment provider's script.
+
+    Args:
+        sources: what it needs besides the shop's own, by directive of the policy, such as
+            `{"script-src": "https://js.example.com"}`.
+    """
+    more = "".join(f"; {name} 'self' {value}" for name, value in sources.items())
+    hosts = " ".join(f'"{host}"' for host in sources.get("script-src", "").split())
+    permissions = ALL_PAGES["Permissions-Policy"].replace("payment=()", f"payment=(self {hosts})")
+    return {POLICY: PAGES + more, "Permissions-Policy": permissions}
+
 
 Handler = Callable[[HttpRequest], HttpResponseBase]
 

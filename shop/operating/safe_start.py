@@ -21,7 +21,11 @@ from shop.money import is_money
 
 # Only the operator knows these, so they have no default outside the demo.
 REQUIRED = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS")
-REQUIRED_FOR_PAYMENTS = ("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET")
+REQUIRED_FOR_PAYMENTS = {
+    "http": ("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
+    "stripe": ("PSP_KEY", "PSP_PUBLIC_KEY", "PSP_WEBHOOK_SECRET"),
+}
+"""By `PAYMENT_PROVIDER`. A class of another name decides for itself."""
 
 MIN_WEBHOOK_SECRET = 32
 """Characters. Providers give out more; HMAC-SHA256 gains nothing from more bytes than these."""
@@ -78,7 +82,9 @@ def problems() -> Iterator[str]:
 
 
 def _missing() -> Iterator[str]:
-    payments = REQUIRED_FOR_PAYMENTS if environment.switch("SHOP_PAYMENTS") else ()
+    takes_payments = environment.switch("SHOP_PAYMENTS")
+    provider = environment.text("PAYMENT_PROVIDER") if takes_payments else ""
+    payments = REQUIRED_FOR_PAYMENTS.get(provider, ())
     missing = [name for name in (*REQUIRED, *payments) if not environment.is_set(name)]
     if missing:
         yield (
@@ -98,6 +104,10 @@ def _unsafe() -> Iterator[str]:
             f"DB_POOL_SIZE must be at least 1 and at least DB_POOL_MIN, {kept}, not {size}: the "
             "connections that a process keeps open are among the most that it may have."
         )
+    provider = environment.payment_provider()
+    if "." not in provider:
+        names = ", ".join(environment.PROVIDERS)
+        yield f"PAYMENT_PROVIDER must be {names} or the path of a class, not {provider!r}."
     if not is_money(currency := environment.text("SHOP_CURRENCY")):
         yield f"SHOP_CURRENCY must be a currency of ISO 4217, not {currency!r}."
     fees = environment.text("SHOP_FEES")

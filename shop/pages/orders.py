@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import cast
 from uuid import uuid4
 
+import segno
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -17,7 +18,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from inventory.postgresql.effects import forget_effects
 from shop import orders, payments
@@ -25,13 +26,13 @@ from shop.accounts.addresses import is_mailable
 from shop.accounts.models import User
 from shop.catalogue.sales import database_time
 from shop.mails import rendering
-from shop.operating import outage
+from shop.operating import headers, outage
 from shop.orders import Part
 from shop.orders.details import labelled
 from shop.orders.models import Order
 from shop.pages import refusals
 from shop.pages.forms import PartForm
-from shop.payments.models import Payment
+from shop.payments.provider import provider
 from shop.refusals import Refusal
 
 ORDERS_PER_PAGE = 20
@@ -58,8 +59,9 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
     if status == Order.Status.AWAITING_PAYMENT and found.pay_before <= now:
         status = Order.Status.EXPIRED  # as paying would say, before the sweep has run
     pays = bool(settings.PAYMENT_PROVIDER)
+    progress = payments.progress(found) if pays else payments.NONE
     gets_mails = is_mailable(cast("User", request.user).email)
-    under_way = not pays or found.payments.filter(state=Payment.State.PENDING).exists()
+    under_way = not pays or progress.state in {"action", "processing"}
     context = {
         "order": found,
         "details": labelled(found),
@@ -68,16 +70,49 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
         "now": now,
         "under_way": status == Order.Status.AWAITING_PAYMENT and under_way,
         "pays": pays,
+        "payment": progress.state if status == Order.Status.AWAITING_PAYMENT else "none",
         "key": uuid4(),
         "notices": [] if gets_mails else rendering.notices(found),
     }
     return render(request, "shop/order.html", context)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
 def pay(request: HttpRequest, order: int) -> HttpResponse:
-    """Pay an order."""
-    return _change(request, order, payments.pay)
+    """Begin to pay an order, or show what the buyer has to do for it."""
+    if request.method != "POST":
+        return _show_action(request, order)
+    back = request.build_absolute_uri(reverse("order", args=[order]))
+    answer = _change(request, order, lambda found: payments.pay(found, back))
+    own = Order.objects.filter(buyer=request.user.pk, pk=order).first()
+    if own is not None and payments.progress(own).state == "action":
+        # Not to the provider's page itself: our pages' forms may lead to none of another host.
+        return redirect("pay", order)
+    return answer
+
+
+@login_required
+def _show_action(request: HttpRequest, order: int) -> HttpResponse:
+    """Lead to the provider's page, or show its QR code or its script's form."""
+    found = _own(request, order)
+    action = payments.progress(found).action
+    if action is None:
+        return redirect(found)
+    data = action.get("data", "")
+    context = {
+        "order": found,
+        "now": database_time(),
+        "action": action,
+        "code": segno.make(data, error="m").svg_inline(scale=6, border=2) if data else "",
+        "provider": provider(),
+        "return_url": request.build_absolute_uri(reverse("order", args=[order])),
+    }
+    response = render(request, "shop/payment.html", context)
+    if action["kind"] == "script":
+        for name, value in headers.with_sources(provider().sources).items():
+            response.headers[name] = value
+    return response
 
 
 @require_POST

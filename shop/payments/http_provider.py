@@ -5,22 +5,31 @@ It never retries: the caller knows the idempotency key and how long the buyer sh
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from functools import cache
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import Annotated, Any, TypeVar
+from urllib.parse import quote, urlencode
 
 import msgspec
 import urllib3
 from django.conf import settings
+from msgspec import Meta, Struct, convert
 
 from inventory.metrics import metrics
+from shop.catalogue.sales import database_time
 from shop.payments.provider import (
+    Dispute,
+    Event,
     Intent,
     LedgerLine,
+    NotFromProvider,
     PaymentDeclined,
     PaymentUnknown,
     Provider,
@@ -47,12 +56,64 @@ a mistake of ours, such as a wrong key, says nothing about the buyer's money. No
 request under that key may have moved money."""
 
 
+TOLERANCE = 5 * 60
+"""Maximum age of a signature in seconds. Bounds how long a recorded webhook could be replayed;
+within that time, the event's id identifies a replay."""
+
+SIGNATURE = re.compile(r"t=(\d{1,12}),v1=([0-9a-f]{64})")
+
+SUBJECTS: Mapping[str, type[Intent | ProviderRefund | Dispute]] = {
+    "payment_intent.requires_capture": Intent,
+    "payment_intent.processing": Intent,
+    "payment_intent.captured": Intent,
+    "payment_intent.failed": Intent,
+    "payment_intent.cancelled": Intent,
+    "refund.succeeded": ProviderRefund,
+    "refund.failed": ProviderRefund,
+    "dispute.created": Dispute,
+    "dispute.updated": Dispute,
+    "dispute.closed": Dispute,
+}
+"""What an event is about, by its type. The shop has no use for others: providers add new ones."""
+
+
+class Envelope(Struct, frozen=True):
+    """An event of the payment provider. Types and members unknown to the shop are ignored."""
+
+    # The lengths are those of the columns, which refuse more.
+    id: Annotated[
+        str,
+        Meta(
+            description="The provider's own; an event of the same id takes effect once.",
+            extra_json_schema={"maxLength": 100},
+        ),
+    ]
+    type: Annotated[str, Meta(examples=[*SUBJECTS], extra_json_schema={"maxLength": 60})]
+    data: Annotated[dict[str, Any], Meta(description="The payment, refund or dispute after it.")]
+    created: Annotated[float | None, Meta(description="Seconds since 1970.")] = None
+
+
 class HttpProvider(Provider):
     """A client of the provider's JSON API: bearer key, idempotency keys, minor units."""
 
-    def create_intent(self, *, order: int, amount: int, currency: str, key: str) -> Intent:
+    def create_intent(
+        self,
+        *,
+        order: int,
+        amount: int,
+        currency: str,
+        key: str,
+        return_url: str = "",
+        expires: datetime | None = None,
+    ) -> Intent:
         """Create a payment."""
-        body = {"order": order, "amount": amount, "currency": currency}
+        body = {
+            "order": order,
+            "amount": amount,
+            "currency": currency,
+            "return_url": return_url,
+            "expires": expires.timestamp() if expires else None,
+        }
         return _call(Intent, "POST", "payment_intents", key=key, body=body)
 
     def capture(self, intent: str, *, key: str) -> Intent:
@@ -70,9 +131,26 @@ class HttpProvider(Provider):
         body = {"intent": intent, "amount": amount}
         return _call(ProviderRefund, "POST", "refunds", key=key, body=body)
 
-    def find(self, order: int) -> list[Intent]:
-        """Return every payment of an order, oldest first."""
-        return _call(_Intents, "GET", f"payment_intents?order={int(order)}").data
+    def get(self, intent: str) -> Intent:
+        """Return the present state of a payment."""
+        return _call(Intent, "GET", f"payment_intents/{quote(intent, safe='')}")
+
+    def find_refund(self, intent: str, *, key: str) -> ProviderRefund | None:
+        """Return the refund that was asked for under a key."""
+        query = urlencode({"intent": intent, "reference": key})
+        found = _call(_Refunds, "GET", f"refunds?{query}").data
+        return found[0] if found else None
+
+    def verify(self, body: bytes, headers: Mapping[str, str]) -> list[Event]:
+        """Check a webhook's `PSP-Signature` and its age, and return its event."""
+        _verify_signature(body, headers.get("PSP-Signature", ""))
+        try:
+            envelope = msgspec.json.decode(body, type=Envelope)
+        except RecursionError as error:
+            raise ValueError("no event") from error
+        subject = SUBJECTS.get(envelope.type)
+        about = convert(envelope.data, subject) if subject else None
+        return [Event(envelope.id, envelope.type, about, envelope.created)]
 
     def ledger(self) -> Iterator[LedgerLine]:
         """Return every movement in the provider's ledger, oldest first.
@@ -87,8 +165,22 @@ class HttpProvider(Provider):
             raise PaymentUnknown(f"no ledger: {error}") from error
 
 
-class _Intents(msgspec.Struct):
-    data: list[Intent]
+class _Refunds(Struct):
+    data: list[ProviderRefund]
+
+
+def _verify_signature(body: bytes, signature: str) -> None:
+    match = SIGNATURE.fullmatch(signature)
+    if not match:
+        raise NotFromProvider
+    signed = match[1].encode() + b"." + body
+    expected = hmac.new(settings.PSP_WEBHOOK_SECRET.encode(), signed, hashlib.sha256).hexdigest()
+    if not hmac.compare_digest(expected, match[2]):
+        raise NotFromProvider
+    # Only after the signature, so that a forged call costs no query. By the database's clock, as
+    # everywhere, because a process's clock may be wrong.
+    if abs(database_time().timestamp() - int(match[1])) > TOLERANCE:
+        raise NotFromProvider
 
 
 def _complete(response: urllib3.BaseHTTPResponse) -> Iterator[LedgerLine]:

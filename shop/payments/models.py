@@ -36,6 +36,12 @@ class Payment(models.Model):
     amount = models.BigIntegerField(help_text="in minor units of the order's currency")
     owed_back = models.BigIntegerField(db_default=0, help_text="given back, or on its way back")
     state = models.CharField(max_length=8, choices=State.choices, default=State.PENDING)
+    action = models.JSONField(
+        null=True, editable=False, help_text="what the buyer has to do, or had; null if nothing"
+    )
+    waits_for_buyer = models.BooleanField(
+        db_default=False, editable=False, help_text="the buyer has not done it yet"
+    )
     created = models.DateTimeField(db_default=Now())
     settled = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveIntegerField(db_default=0, help_text="of the sweep")

@@ -30,11 +30,17 @@ Status = Order.Status
 SETTLED = frozenset({Status.PAID, Status.FULFILLED})
 
 
-def pay(order: Order) -> Order:
-    """Pay an order. Paying again changes nothing.
+def pay(order: Order, return_url: str = "") -> Order:
+    """Pay an order, or begin to. Paying again changes nothing.
+
+    Args:
+        order: the order.
+        return_url: page of the shop to which a provider sends the buyer back; empty for a buyer
+            without a browser.
 
     Returns:
-        The order: paid, or still awaiting payment while the provider is processing.
+        The order: paid, or still awaiting payment while the provider is processing, or while the
+        buyer has something to do (`shop.payments.progress`).
 
     Raises:
         WrongState: it is not awaiting payment, or its time to pay has passed.
@@ -44,7 +50,7 @@ def pay(order: Order) -> Order:
     with ORDER_LOCK.hold(order.pk):
         payment = _begin(order)
         if payment is not None:
-            advance(payment)
+            advance(payment, return_url)
             payment.refresh_from_db()
     refresh(order)
     if order.status not in {Status.AWAITING_PAYMENT, *SETTLED}:
@@ -121,18 +127,25 @@ def accept_nothing(order: Order) -> None:
         take(Step.PAY, [order.pk])
 
 
-def advance(payment: Payment) -> None:
+def advance(payment: Payment, return_url: str = "") -> None:
     """Charge a payment while its order can be paid; otherwise make sure that nothing is taken.
 
-    It gets the result of an earlier attempt, if there was one.
+    It gets the result of an earlier attempt, if there was one. If the buyer has something to do
+    first, it only records that, and what was authorised is captured later.
     """
     wanted = settlement.payable(payment.order_id)
+    if not wanted:
+        settlement.stop_waiting(payment)
     try:
-        intent = _intent(payment)
+        intent = _intent(payment, return_url)
     except PaymentDeclined:
         record_failure(payment)
         return
-    if intent.status == "requires_capture":
+    if intent.status == "requires_action" and wanted:
+        with transaction.atomic():
+            settlement.wait_for_buyer(payment, intent)
+        return
+    if intent.status in {"requires_action", "requires_capture"}:
         try:
             prepare_to_ask()
             if wanted:
@@ -153,10 +166,7 @@ def advance(payment: Payment) -> None:
 def record(intent: Intent) -> None:
     """Record the provider's state of a payment."""
     with transaction.atomic():
-        if intent.status == "captured":
-            settlement.captured(intent)
-        elif intent.status in {"failed", "cancelled"}:
-            settlement.failed(intent)
+        settlement.record(intent)
 
 
 def record_failure(payment: Payment) -> None:
@@ -173,17 +183,20 @@ def prepare_to_ask() -> None:
         borrowing_from.set(SETTLEMENTS)
 
 
-def _intent(payment: Payment) -> Intent:
+def _intent(payment: Payment, return_url: str) -> Intent:
     """Return the provider's payment; create it there first if necessary."""
     if payment.intent:
         return look(payment)
-    order = payment.order  # read before the call, which has no connection
+    # Read before the call, which has no connection.
+    order, expires = payment.order, settlement.latest_deadline(payment.order)
     prepare_to_ask()
     intent = provider().create_intent(
         order=order.pk,
         amount=to_provider(payment.amount, order.currency),
         currency=order.currency,
         key=payment.key,
+        return_url=return_url,
+        expires=expires,
     )
     _require_answer_about(payment, intent)
     Payment.objects.filter(pk=payment.pk, intent="").update(intent=intent.id)
@@ -202,8 +215,6 @@ def _require_answer_about(payment: Payment, intent: Intent) -> None:
 def look(payment: Payment) -> Intent:
     """Return a payment's current state; a repeated key would get the first answer again."""
     prepare_to_ask()
-    for intent in provider().find(payment.order_id):
-        if intent.id == payment.intent:
-            _require_answer_about(payment, intent)
-            return intent
-    raise PaymentUnknown(f"the provider has lost {payment.intent}")
+    intent = provider().get(payment.intent)
+    _require_answer_about(payment, intent)
+    return intent

@@ -3,21 +3,27 @@
 To use a real provider, implement `Provider` and name it in `PAYMENT_PROVIDER`. The shop
 relies on this:
 
-- Every call that moves money carries an idempotency key. Repeats of a request with its key get the
-  first answer, however many and however late. A key has letters, digits and hyphens, at most 120.
+- Every call that moves money carries an idempotency key: repeats of a request with its key get the
+  first answer. A provider may forget a key after a day. That is safe, because an intent is captured
+  once whatever the keys are, and because before a refund is repeated it is looked for
+  (`find_refund`). A key has letters, digits and hyphens, at most 120.
+- A payment may need the buyer: a redirect, a QR code, or a form of the provider's own script. The
+  intent then has an `action`. What the buyer did is reported by a webhook, and found by `get`.
 - What is answered is compared with what was asked (`shop.payments.verification`), so an adapter
   returns what its provider says, not what the shop has sent.
 - Only a definite answer is definite. A timeout, a cut connection or a server error is
   `PaymentUnknown`: the request may have succeeded, and repeating it gets the result.
 - Later changes (such as a capture that takes a while) arrive as signed webhooks, at least once
-  and in any order.
+  and in any order. Signature, envelope and names are the provider's own: `verify` returns events
+  of ours.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Literal
 
@@ -27,7 +33,10 @@ from django.utils.module_loading import import_string
 from shop import money
 from shop.refusals import Refusal
 
-IntentStatus = Literal["requires_capture", "processing", "captured", "failed", "cancelled"]
+IntentStatus = Literal[
+    "requires_action", "requires_capture", "processing", "captured", "failed", "cancelled"
+]
+ActionKind = Literal["redirect", "qr", "script"]
 RefundStatus = Literal["pending", "succeeded", "failed"]
 
 
@@ -58,6 +67,28 @@ class PaymentUnknown(Refusal):
         return self._reason
 
 
+class NotFromProvider(Exception):
+    """A webhook whose signature is wrong or too old."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What the buyer has to do for a payment.
+
+    Attributes:
+        kind: `redirect` to the provider's page, a `qr` code to be scanned by the provider's app, or
+            a form that the provider's own `script` shows.
+        url: of the provider's page, for `redirect`.
+        data: what the code says, for `qr`.
+        client_secret: what the script needs, for `script`.
+    """
+
+    kind: ActionKind
+    url: str = ""
+    data: str = ""
+    client_secret: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Intent:
     """A payment in the provider's view.
@@ -67,11 +98,13 @@ class Intent:
         order: the shop's order id.
         amount: to be captured, or captured; in the provider's minor units.
         currency: ISO 4217 code.
-        status: `requires_capture` (nothing moved yet), `processing` (a webhook will follow),
-            `captured`, `failed` or `cancelled`.
-        refunded: amount refunded so far, likewise.
+        status: `requires_action` of the buyer, `requires_capture` (nothing moved yet), `processing`
+            (a webhook will follow), `captured`, `failed` or `cancelled`. An attempt that failed and
+            may be repeated with the same intent, such as with another card, `requires_action`.
         reference: the key under which it was created, if the provider can keep it (Stripe:
             `metadata`); by that, two shops on one account are told apart. Empty if not.
+        action: what the buyer has to do, if it `requires_action`. None if the provider tells it
+            only once: the shop has kept it.
     """
 
     id: str
@@ -79,8 +112,8 @@ class Intent:
     amount: int
     currency: str
     status: IntentStatus
-    refunded: int = 0
     reference: str = ""
+    action: Action | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +155,23 @@ class Dispute:
 
 
 @dataclass(frozen=True, slots=True)
+class Event:
+    """A webhook event, in our words.
+
+    Attributes:
+        id: the provider's own, at most 100 characters. An event of the same id takes effect once.
+        type: the provider's name for it, at most 60 characters, for the log.
+        about: the payment, refund or dispute after it; None if the shop has no use for it.
+        created: seconds since 1970; None if the provider does not say.
+    """
+
+    id: str
+    type: str
+    about: Intent | ProviderRefund | Dispute | None
+    created: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerLine:
     """Money that the provider moved: a capture or a refund, in its minor units."""
 
@@ -152,8 +202,34 @@ class Provider(ABC):
         """
         return money.decimals(currency)
 
+    # For actions of kind `script`:
+
+    script: str = ""
+    """Address of the provider's script."""
+
+    form_script: str = ""
+    """Name of the static file with the script of ours that shows the form."""
+
+    sources: Mapping[str, str] = {}
+    """What the payment page loads besides the shop's own, by directive of the content security
+    policy."""
+
+    @property
+    def public_key(self) -> str:
+        """Return what the script needs to know the account; no secret."""
+        return ""
+
     @abstractmethod
-    def create_intent(self, *, order: int, amount: int, currency: str, key: str) -> Intent:
+    def create_intent(
+        self,
+        *,
+        order: int,
+        amount: int,
+        currency: str,
+        key: str,
+        return_url: str = "",
+        expires: datetime | None = None,
+    ) -> Intent:
         """Create a payment; no money is moved yet.
 
         Args:
@@ -162,6 +238,10 @@ class Provider(ABC):
             currency: ISO 4217 code.
             key: idempotency key, and the reference to keep with the payment: it names this
                 database, the order and the attempt.
+            return_url: the shop's page to which the provider sends the buyer back; empty for a
+                buyer without a browser.
+            expires: until when the shop waits for the buyer. The provider should accept nothing
+                after it, if it can.
         """
 
     @abstractmethod
@@ -183,8 +263,29 @@ class Provider(ABC):
         """
 
     @abstractmethod
-    def find(self, order: int) -> list[Intent]:
-        """Return every payment of an order that the provider knows, oldest first."""
+    def get(self, intent: str) -> Intent:
+        """Return the present state of a payment: never from a search that lags behind."""
+
+    @abstractmethod
+    def find_refund(self, intent: str, *, key: str) -> ProviderRefund | None:
+        """Return the present state of the refund that was asked for under a key; None if none was.
+
+        Raises:
+            PaymentUnknown: the provider cannot tell.
+        """
+
+    @abstractmethod
+    def verify(self, body: bytes, headers: Mapping[str, str]) -> list[Event]:
+        """Check a webhook and return its events.
+
+        Args:
+            body: exactly as received; re-encoding could change what was signed.
+            headers: of the request, by name in any case.
+
+        Raises:
+            NotFromProvider: the signature is wrong or old; nothing was read.
+            ValueError: it is signed but cannot be parsed.
+        """
 
     def ledger(self) -> Iterable[LedgerLine] | None:
         """Return every movement of money, oldest first, for the audit to compare with.

@@ -35,8 +35,9 @@ def settle(*, limit: int = 100) -> int:
     Args:
         limit: maximum number of payments, and of refunds.
     """
-    # The first look at a payment of an ended order is due at once.
-    over = ~Q(order__status=Order.Status.AWAITING_PAYMENT) & Q(attempts=0)
+    # The first look at a payment of an ended order is due at once: nothing may be taken any more.
+    over = ~Q(order__status=Order.Status.AWAITING_PAYMENT)
+    over &= Q(attempts=0) | Q(waits_for_buyer=True)
     asked = _each(Payment, Q(not_before__lte=Now()) | over, paying.advance, limit)
     return asked + _each(Refund, Q(not_before__lte=Now()), refunding.pay_out, limit)
 
@@ -74,4 +75,5 @@ def _next(kind: type[Row], due: Q) -> Row | None:
             kind.objects.filter(pk=row.pk).update(
                 attempts=F("attempts") + 1, not_before=Now() + pause
             )
+            row.attempts += 1
     return row

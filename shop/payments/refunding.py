@@ -22,8 +22,14 @@ from shop.orders.transitions import ORDER_LOCK, Step, refresh, take
 from shop.payments import settlement
 from shop.payments.keys import key_of
 from shop.payments.models import Payment, Refund
-from shop.payments.paying import look, prepare_to_ask
-from shop.payments.provider import PaymentDeclined, PaymentUnknown, provider, to_provider
+from shop.payments.paying import prepare_to_ask
+from shop.payments.provider import (
+    PaymentDeclined,
+    PaymentUnknown,
+    ProviderRefund,
+    provider,
+    to_provider,
+)
 from shop.payments.settlement import finish, record_refund
 from shop.payments.verification import is_of_refund
 
@@ -146,15 +152,8 @@ def pay_out_all(order: Order) -> None:
 
 def pay_out(refund: Refund) -> None:
     """Refund money, or get the result of an earlier attempt."""
-    payment = refund.payment
-    currency = payment.order.currency
-    prepare_to_ask()
     try:
-        answer = provider().refund(
-            payment.intent,
-            amount=to_provider(refund.amount, currency),
-            key=f"{refund.key}-{refund.tries}",
-        )
+        answer = _ask(refund)
     except PaymentDeclined:
         with transaction.atomic():
             settlement.bounced(refund)
@@ -164,15 +163,16 @@ def pay_out(refund: Refund) -> None:
     Refund.objects.filter(pk=refund.pk, number="").update(number=answer.id)
     with transaction.atomic():
         settlement.refunded(answer)
-    if answer.status == "pending" and refund.number:
-        _look_for(refund)
 
 
-def _look_for(refund: Refund) -> None:
-    """Settle a refund by the total refunded: its webhook may be lost, and its key repeats the
-    first answer.
-    """
-    payment = Payment.objects.get(pk=refund.payment_id)
-    if look(payment).refunded == to_provider(payment.owed_back, payment.order.currency):
-        with transaction.atomic():
-            settlement.arrived(refund)
+def _ask(refund: Refund) -> ProviderRefund:
+    """Return the provider's refund, after asking for it if that was not done before."""
+    payment, key = refund.payment, f"{refund.key}-{refund.tries}"
+    amount = to_provider(refund.amount, payment.order.currency)
+    prepare_to_ask()
+    if refund.attempts or refund.number:
+        # The provider may have forgotten the key, and would give the money back twice.
+        found = provider().find_refund(payment.intent, key=key)
+        if found is not None:
+            return found
+    return provider().refund(payment.intent, amount=amount, key=key)

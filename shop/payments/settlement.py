@@ -12,14 +12,16 @@ can be retried; for a payment, an operator must decide (`shop.payments.verificat
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from dataclasses import asdict
+from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q, Sum
+from django.db.models import Exists, F, Min, OuterRef, Q, Sum
 from django.db.models.functions import Coalesce, Now
 
 from inventory import services
 from inventory.models import Reservation
+from shop.catalogue.sales import database_time
 from shop.money import plain
 from shop.orders.invoices import issue_credit_note
 from shop.orders.models import Order, OrderEvent, OrderLine
@@ -42,6 +44,52 @@ REQUEST = timedelta(seconds=10)
 
 class NotYet(Exception):
     """The event's record does not exist here yet; the provider must send it again."""
+
+
+def record(intent: Intent) -> None:
+    """Record the provider's state of a payment."""
+    if intent.status == "captured":
+        captured(intent)
+    elif intent.status in {"failed", "cancelled"}:
+        failed(intent)
+    elif intent.status in {"requires_capture", "processing"}:
+        payment = _payment(intent)
+        if payment is not None and is_of_payment(intent, payment):
+            stop_waiting(payment)
+
+
+def wait_for_buyer(payment: Payment, intent: Intent) -> None:
+    """Record what the buyer has to do, and hold the units for it: once per attempt, for the sale's
+    time for it, and never beyond the limit. Changes nothing if the order has ended.
+    """
+    pending = Payment.objects.filter(pk=payment.pk, state=Payment.State.PENDING)
+    row = pending.select_for_update(no_key=True).first()
+    if row is None:
+        return
+    lines = payment.order.lines.values_list("pk", flat=True)
+    until = latest_deadline(payment.order) if row.action is None else None
+    deadline = services.hold_until(lines, until)
+    if deadline is None:
+        return
+    Order.objects.filter(pk=payment.order_id).update(pay_before=deadline)
+    action = row.action
+    if intent.action is not None:
+        told = {name: value for name, value in asdict(intent.action).items() if value}
+        action = {**told, "expires": deadline.isoformat()}
+    Payment.objects.filter(pk=payment.pk).update(action=action, waits_for_buyer=True)
+
+
+def stop_waiting(payment: Payment) -> None:
+    """Record that the buyer has nothing to do any more: the provider is processing."""
+    Payment.objects.filter(pk=payment.pk, waits_for_buyer=True).update(waits_for_buyer=False)
+
+
+def latest_deadline(order: Order) -> datetime:
+    """Return until when an order's units are held for a payment that begins now."""
+    terms = order.lines.aggregate(hold=Min("sale__hold"), more=Min("sale__action_hold"))
+    latest_start: datetime = order.created + terms["hold"]
+    more: timedelta = terms["more"]
+    return min(database_time(), latest_start) + more
 
 
 def captured(intent: Intent) -> None:
@@ -160,12 +208,13 @@ def _payment(intent: Intent) -> Payment | None:
 def accept(payment: Payment) -> None:
     """Mark the order of a captured payment as paid; refund the money if that is impossible.
 
-    An order that expired meanwhile reclaims its units if they are still available.
+    An order that expired while the provider was processing reclaims its units if they are still
+    available. One whose buyer had something to do does not: the buyer was told until when.
     """
     order = Order.objects.get(pk=payment.order_id)
     if confirm(order, late=True):
         take(Step.PAY, [order.pk])
-    elif not _take_again(order.pk):
+    elif payment.action is not None or not _take_again(order.pk):
         key = key_of(order, f"payment-{payment.pk}-too-late")
         record_refund(payment, payment.amount, Reason.TOO_LATE, key)
         return

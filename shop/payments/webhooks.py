@@ -1,34 +1,25 @@
-"""Webhooks of the payment provider: verify signature and age, apply each event once.
+"""Webhooks of the payment provider: apply each event once.
 
-The provider sends each event at least once, in any order. An event's row is written in the
-transaction of its effect: a repeated event finds it and changes nothing; a failed one leaves no row
-and is sent again.
+The adapter of the provider checks the signature and reads the events (`Provider.verify`). The
+provider sends each event at least once, in any order. An event's row is written in the transaction
+of its effect: a repeated event finds it and changes nothing; a failed one leaves no row and is sent
+again.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
-import re
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
-from typing import Annotated, Any
+from collections.abc import Mapping
+from datetime import timedelta
 
-import msgspec
-from django.conf import settings
 from django.db import connection, transaction
-from msgspec import Meta, Struct, convert
 
 from shop.catalogue.sales import database_time
-from shop.payments import settlement
-from shop.payments.provider import Dispute, Intent, ProviderRefund
+from shop.payments import paying, settlement
+from shop.payments.models import Payment
+from shop.payments.provider import Event, Intent, PaymentUnknown, ProviderRefund, provider
 
 log = logging.getLogger(__name__)
-
-TOLERANCE = 5 * 60
-"""Maximum age of a signature in seconds. Bounds how long a recorded webhook could be replayed;
-within that time, the event's id identifies a replay."""
 
 MAX_EVENT = 1024 * 1024
 """Bytes of an event at most."""
@@ -38,51 +29,17 @@ OLD = timedelta(hours=6)
 what began so long ago has been settled by asking the provider. Refused for days, a provider would
 stop sending events at all."""
 
-SIGNATURE = re.compile(r"t=(\d{1,12}),v1=([0-9a-f]{64})")
-
 REMEMBER = """
 INSERT INTO shop_webhookevent (id, type) VALUES (%s, %s) ON CONFLICT DO NOTHING
 """
 
-EFFECTS: Mapping[str, Callable[[Any], None]] = {
-    "payment_intent.captured": lambda data: settlement.captured(convert(data, Intent)),
-    "payment_intent.failed": lambda data: settlement.failed(convert(data, Intent)),
-    "payment_intent.cancelled": lambda data: settlement.failed(convert(data, Intent)),
-    "refund.succeeded": lambda data: settlement.refunded(convert(data, ProviderRefund)),
-    "refund.failed": lambda data: settlement.refunded(convert(data, ProviderRefund)),
-    "dispute.created": lambda data: settlement.disputed(convert(data, Dispute)),
-    "dispute.updated": lambda data: settlement.disputed(convert(data, Dispute)),
-    "dispute.closed": lambda data: settlement.disputed(convert(data, Dispute)),
-}
-"""Effect by event type. Other types do nothing: providers add new ones."""
 
-
-class Event(Struct, frozen=True):
-    """An event of the payment provider. Types and members unknown to the shop are ignored."""
-
-    # The lengths are those of the columns, which refuse more.
-    id: Annotated[
-        str,
-        Meta(
-            description="The provider's own; an event of the same id takes effect once.",
-            extra_json_schema={"maxLength": 100},
-        ),
-    ]
-    type: Annotated[str, Meta(examples=[*EFFECTS], extra_json_schema={"maxLength": 60})]
-    data: Annotated[dict[str, Any], Meta(description="The payment, refund or dispute after it.")]
-    created: Annotated[float | None, Meta(description="Seconds since 1970.")] = None
-
-
-class NotFromProvider(Exception):
-    """The signature is wrong or too old."""
-
-
-def receive(body: bytes, signature: str) -> None:
-    """Apply an event, unless it was applied before.
+def receive(body: bytes, headers: Mapping[str, str]) -> None:
+    """Apply the events of a webhook, unless they were applied before.
 
     Args:
         body: exactly as received; re-encoding could change what was signed.
-        signature: of the header `PSP-Signature`.
+        headers: of the request, by name in any case.
 
     Raises:
         NotFromProvider: the signature is wrong or old; nothing was read.
@@ -90,39 +47,46 @@ def receive(body: bytes, signature: str) -> None:
         DataError: it is signed but cannot be stored.
         settlement.NotYet: it is about something that is not known here yet; nothing was written.
     """
-    now = _verify(body, signature)
-    try:
-        event = msgspec.json.decode(body, type=Event)
-    except RecursionError as error:
-        raise ValueError("no event") from error
+    for event in provider().verify(body, headers):
+        _apply(event)
+        if isinstance(event.about, Intent) and event.about.status == "requires_capture":
+            _capture(event.about)
+
+
+def _apply(event: Event) -> None:
     try:
         with transaction.atomic():
             # A concurrent repeat waits here until this one's effect is committed or rolled back.
-            if _remember(event.id, event.type) and event.type in EFFECTS:
-                EFFECTS[event.type](event.data)
+            if _remember(event.id, event.type):
+                _effect(event)
     except settlement.NotYet:
-        created = event.created
-        if created is None or created > (now - OLD).timestamp():
+        if event.created is None or event.created > (database_time() - OLD).timestamp():
             raise
         message = "the provider's event %s (%s) is old, and about nothing that is known here"
         log.warning(message, event.id, event.type)
 
 
-def _verify(body: bytes, signature: str) -> datetime:
-    """Check signature and age; return the database's time."""
-    match = SIGNATURE.fullmatch(signature)
-    if not match:
-        raise NotFromProvider
-    signed = match[1].encode() + b"." + body
-    expected = hmac.new(settings.PSP_WEBHOOK_SECRET.encode(), signed, hashlib.sha256).hexdigest()
-    if not hmac.compare_digest(expected, match[2]):
-        raise NotFromProvider
-    # Only after the signature, so that a forged call costs no query. By the database's clock, as
-    # everywhere, because a process's clock may be wrong.
-    now = database_time()
-    if abs(now.timestamp() - int(match[1])) > TOLERANCE:
-        raise NotFromProvider
-    return now
+def _effect(event: Event) -> None:
+    about = event.about
+    if isinstance(about, Intent):
+        settlement.record(about)
+    elif isinstance(about, ProviderRefund):
+        settlement.refunded(about)
+    elif about is not None:
+        settlement.disputed(about)
+
+
+def _capture(intent: Intent) -> None:
+    """Capture at once what the buyer has authorised; after a failure, the sweep does it."""
+    found = Payment.objects.filter(intent=intent.id, state=Payment.State.PENDING)
+    payment = found.select_related("order").first()
+    if payment is None:
+        return
+    try:
+        paying.advance(payment)
+    except PaymentUnknown as error:
+        message = "%s: the provider gives no answer (%s); will ask again"
+        log.warning(message, payment, error, extra={"order": payment.order_id})
 
 
 def _remember(pk: str, kind: str) -> bool:

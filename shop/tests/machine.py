@@ -122,11 +122,13 @@ class Provider(FakeProvider):
         """Change the mode.
 
         Args:
-            mode: `answers` at once; `works`, and reports the end later; `declines`; is `silent`,
-                and does nothing; is `mute`: does what it is asked, and its answer is lost.
+            mode: `answers` at once; `asks` the buyer first; `works`, and reports the end later;
+                `declines`; is `silent`, and does nothing; is `mute`: does what it is asked, and its
+                answer is lost.
             error: raised where no answer comes.
         """
         self.slow, self.declines = mode == "works", mode == "declines"
+        self.asks = mode == "asks"
         self.before = self.after = lambda call: None
 
         def lose_answer(call: str) -> None:
@@ -145,8 +147,8 @@ class Provider(FakeProvider):
             about = (intent.order, intent.id)
             if intent.status == "captured":
                 yield LedgerLine(1, *about, "capture", intent.amount, intent.currency)
-            if intent.refunded:
-                yield LedgerLine(2, *about, "refund", intent.refunded, intent.currency)
+            if back := self.back[intent.id]:
+                yield LedgerLine(2, *about, "refund", back, intent.currency)
 
     def end_payment(self, intent: str, status: str) -> dict[str, Any]:
         """Let a payment end; return the data of the event."""
@@ -161,7 +163,7 @@ class Provider(FakeProvider):
         refund = self.on_the_way.pop(number)
         if status == "succeeded":
             return asdict(self._give(refund))
-        return asdict(replace(refund, status=status))  # type: ignore[arg-type]
+        return asdict(self._now(replace(refund, status=status)))  # type: ignore[arg-type]
 
     def _refund(self, pk: str, amount: int) -> ProviderRefund:
         if self.declines:
@@ -286,6 +288,7 @@ class ShopMachine(RuleBasedStateMachine):
             limit=sale.limit,
             currency=sale.currency,
             hold=timedelta(seconds=sale.hold),
+            action_hold=timedelta(seconds=sale.action_hold),
             restock_cancelled=sale.resells_cancelled,
             restock_returned=sale.resells_returned,
         )
@@ -300,6 +303,8 @@ class ShopMachine(RuleBasedStateMachine):
             return
         self.provider.change_to("answers")
         self.model.mode = "answers"
+        while asked := self.asked():
+            self.answer_at_provider(*asked[0], "pays")
         while working := self.working():
             self.end_at_provider(*working[0], end="captured")
         for event in self.events:
@@ -575,6 +580,7 @@ class ShopMachine(RuleBasedStateMachine):
             "quantity": sum(line.quantity for line in order.lines),
             "amount": money(order.amount),
             "status": order.status,
+            "payment": order.payment(),
             "refunded": money(order.refunded),
             "lines": lines,
         }
@@ -586,13 +592,35 @@ class ShopMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.payments)
     @rule(
-        mode=st.sampled_from([*["answers"] * 3, *["works"] * 2, "declines", "silent", "mute"]),
+        mode=st.sampled_from(
+            [*["answers"] * 3, *["asks"] * 2, *["works"] * 2, "declines", "silent", "mute"]
+        ),
         process_ends=st.booleans(),
     )
     def change_provider(self, mode: str, process_ends: bool = False) -> None:
         """Change the provider's mode; where no answer comes, our process may end instead."""
         self.provider.change_to(mode, ProcessEnds if process_ends else PaymentUnknown)
         self.model.mode = mode
+
+    @precondition(lambda self: self.asked())
+    @rule(which=NUMBER, answer=st.sampled_from(["pays", "pays", "declines"]), heard=st.booleans())
+    def buyer_answers(self, which: int = 0, answer: str = "pays", heard: bool = True) -> None:
+        """Let a buyer do what the provider asked for; its event arrives at once, or waits."""
+        asked = self.asked()
+        event = self.answer_at_provider(*asked[which % len(asked)], answer)
+        if heard:
+            self.deliver(event, event.pk)
+
+    def answer_at_provider(self, order: Order, money: Money, answer: str) -> Event:
+        """Let the buyer authorise a payment, or decline it; return the event, which waits."""
+        intent = self.payment_row(order, money).intent
+        if answer == "pays":
+            told, money.at_provider = self.provider.buyer_pays(intent), "authorised"
+        else:
+            told, money.at_provider = self.provider.buyer_declines(intent), "failed"
+        kind, pk = f"payment_intent.{told.status}", f"evt_{next(self.numbers)}"
+        self.events.append(Event(pk, kind, asdict(told), order, money, money.at_provider))
+        return self.events[-1]
 
     @precondition(lambda self: self.working())
     @rule(which=NUMBER, end=st.sampled_from(["captured", "captured", "failed", "cancelled"]))
@@ -697,7 +725,10 @@ class ShopMachine(RuleBasedStateMachine):
         assert self.post_event(event, pk) == (503 if early else 200)
         if not early:
             self.accepted.add(pk)
-        if not old and not is_known:
+        if event.outcome == "authorised":
+            # Also when it comes again: what was authorised is asked for until there is an answer.
+            self.model.hear_of_authorisation(event.order, event.money, is_known=is_known)
+        elif not old and not is_known:
             self.model.record(event.order, event.money, event.outcome)
 
     def post_event(self, event: Event, pk: str) -> int:
@@ -706,12 +737,15 @@ class ShopMachine(RuleBasedStateMachine):
         at = str(int(database_time().timestamp())).encode()
         secret = settings.PSP_WEBHOOK_SECRET.encode()
         signature = hmac.new(secret, at + b"." + body, hashlib.sha256).hexdigest()
-        answer = Client().post(
-            "/api/v1/webhooks/psp",
-            body,
-            content_type="application/json",
-            headers={"PSP-Signature": f"t={at.decode()},v1={signature}"},
-        )
+        try:
+            answer = Client().post(
+                "/api/v1/webhooks/psp",
+                body,
+                content_type="application/json",
+                headers={"PSP-Signature": f"t={at.decode()},v1={signature}"},
+            )
+        except ProcessEnds:
+            return 200  # after the event's effect, while the provider was asked for the money
         return answer.status_code
 
     # --- operators, through services -----------------------------------------------------------
@@ -946,6 +980,15 @@ class ShopMachine(RuleBasedStateMachine):
             for order in self.model.orders
             for money in (*order.payments, *order.refunds)
             if money.at_provider == "working"
+        ]
+
+    def asked(self) -> list[tuple[Order, Money]]:
+        """Return the payments whose buyers were asked by the provider and have not answered."""
+        return [
+            (order, payment)
+            for order in self.model.orders
+            for payment in order.payments
+            if payment.at_provider == "asked"
         ]
 
     def decided(self) -> list[tuple[Order, Money]]:

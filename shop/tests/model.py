@@ -36,6 +36,7 @@ class Sale:
     opens: int
     closes: int
     hold: int
+    action_hold: int = 40
     list_price: int = 0
     resells_cancelled: bool = True
     resells_returned: bool = True
@@ -51,7 +52,9 @@ class Sale:
 @dataclass(eq=False)
 class Money:
     """A payment, or a refund of one for a reason: pending, done or failed, as the shop knows;
-    `at_provider`, nothing is known of it, or it is working, done, declined, cancelled or failed."""
+    `at_provider`, nothing is known of it, or the buyer was asked, or has authorised it, or it is
+    working, done, declined, cancelled or failed. `asked` and `waits`: whether the shop knows that
+    the buyer has something to do for it, and has not done it."""
 
     amount: int
     begun: int
@@ -60,7 +63,8 @@ class Money:
     state: str = "pending"
     reversed: bool = False
     at_provider: str = "nothing"
-    acknowledged: bool = False
+    asked: bool = False
+    waits: bool = False
 
 
 @dataclass(eq=False)
@@ -97,6 +101,7 @@ class Order:
     buyer: str
     key: Hashable
     lines: list[Line]
+    created: int
     pay_before: int
     status: str = AWAITING
     payments: list[Money] = field(default_factory=list)
@@ -126,6 +131,14 @@ class Order:
     def shown(self, now: int) -> str:
         """Return the status that its page shows: expired from the second of its deadline on."""
         return "expired" if self.status == AWAITING and now >= self.pay_before else self.status
+
+    def payment(self) -> str:
+        """Return how far its payment has come, as it is shown next to its status."""
+        if self.status != AWAITING or not self.payments:
+            return "none"
+        last = self.payments[-1]
+        pending = "action" if last.waits else "processing"
+        return "failed" if last.state == "failed" else pending
 
     def note(self, *event: Any) -> None:
         """Write a line of its history."""
@@ -197,8 +210,9 @@ MAILS |= {"refunded": "refunded", "money_owed": "money_owed"}
 
 class Shop:
     """One shop; its sales in order of their numbers, its orders the oldest first. The payment
-    provider `answers` at once, or it `works` for a while, `declines`, is `silent` and does nothing,
-    or `mute`: it does it, and its answer is lost. Without `payments`, orders just are confirmed."""
+    provider `answers` at once, or it `asks` the buyer, `works` for a while, `declines`, is `silent`
+    and does nothing, or `mute`: it does it, and its answer is lost. Without `payments`, orders just
+    are confirmed."""
 
     def __init__(self, sales: list[Sale], *, payments: bool = True) -> None:
         self.sales, self.now, self.mode, self.payments = sales, 0, "answers", payments
@@ -249,7 +263,7 @@ class Shop:
             self._check(buyer, sale, units, cart=cart)
         bought = [Line(sale, units, sale.price, units) for sale, units in lines.items()]
         deadline = self.now + min(sale.hold for sale in lines)
-        self.orders.append(Order(buyer, key, bought, deadline))
+        self.orders.append(Order(buyer, key, bought, self.now, deadline))
         if not self.orders[-1].amount:
             self.orders[-1].step("paid", "paid")
         return self.orders[-1], False
@@ -286,27 +300,44 @@ class Shop:
 
     def ask(self, order: Order, money: Money) -> None:
         """Have the provider move money, or say what became of it; an ended order is not charged."""
+        ended = not money.payment and order.shown(self.now) != AWAITING
+        if ended:
+            money.waits = False
         if self.mode == "silent":
             raise Refused("outcome_unknown")
-        if (
-            money.at_provider == "nothing"
-            and not money.payment
-            and order.shown(self.now) != AWAITING
-        ):
+        if ended and money.at_provider in ("nothing", "asked", "authorised"):
             money.at_provider = "cancelled"
-        elif money.at_provider == "nothing" or money.payment:
-            if money.at_provider == "nothing":
+        elif not money.payment and (money.at_provider, self.mode) == ("nothing", "asks"):
+            money.at_provider = "asked"
+        elif money.at_provider in ("nothing", "authorised") or money.payment:
+            if money.at_provider in ("nothing", "authorised"):
                 money.at_provider = {"works": "working", "declines": "declined"}.get(
                     self.mode, "done"
                 )
             if self.mode == "mute":
                 raise Refused("outcome_unknown")
-        others = [each for each in order.refunds if each.payment is money.payment]
-        if money.acknowledged and any(each.at_provider != "done" for each in others):
-            return  # it only says how much of the payment went back in all
-        money.acknowledged = bool(money.payment) and money.at_provider != "declined"
-        if money.at_provider != "working":
+        if money.at_provider == "asked":
+            self.wait_for_buyer(order, money)
+        elif money.at_provider != "working":
             self.record(order, money, money.at_provider)
+        else:
+            money.waits = False
+
+    def wait_for_buyer(self, order: Order, money: Money) -> None:
+        """Hold the units for the buyer's part of a payment: once, and never beyond both times."""
+        if not money.asked:
+            sales = [line.sale for line in order.lines]
+            latest = min(self.now, order.created + min(sale.hold for sale in sales))
+            latest += min(sale.action_hold for sale in sales)
+            order.pay_before = max(order.pay_before, latest)
+        money.asked = money.waits = True
+
+    def hear_of_authorisation(self, order: Order, money: Money, *, is_known: bool) -> None:
+        """Capture at once what the buyer has authorised; also when it is heard again."""
+        if money.state == "pending":
+            money.waits = money.waits and is_known
+            with suppress(Refused):
+                self.ask(order, money)
 
     def record(self, order: Order, money: Money, outcome: str) -> None:
         """Record what the provider says. Money that was taken is not overlooked; it counts once."""
@@ -322,7 +353,9 @@ class Shop:
             self._finish(order)
         elif not done:
             order.note("payment_failed", None, money.amount)
-        elif order.status == AWAITING or (order.status == "expired" and self._can_have(order)):
+        elif order.status == AWAITING or (
+            order.status == "expired" and not money.asked and self._can_have(order)
+        ):
             order.step("paid" if order.status == AWAITING else "paid_late", "paid")
             self._give_back(order, money, money.amount - order.amount, "too_much")
         else:
@@ -362,7 +395,7 @@ class Shop:
 
     def retry(self, refund: Money) -> None:
         """Make a refund pending again that the provider refused, as an operator may."""
-        refund.state, refund.at_provider, refund.acknowledged = "pending", "nothing", False
+        refund.state, refund.at_provider = "pending", "nothing"
 
     def settle(self) -> None:
         """Ask the provider about all that has no answer yet: payments, then refunds."""

@@ -41,7 +41,7 @@ pytestmark = [
     pytest.mark.usefixtures("still_shop"),
 ]
 
-KEPT = ("captures", "refunds", "intents", "on_the_way", "_answers")
+KEPT = ("captures", "refunds", "back", "given", "intents", "on_the_way", "_answers")
 """What the provider, another machine, still knows after a crash of ours."""
 
 
@@ -57,6 +57,24 @@ def bought(shop: ShopMachine) -> None:
 def paid(shop: ShopMachine) -> None:
     bought(shop)
     shop.change_order("payment")
+
+
+def asks_buyer(shop: ShopMachine) -> None:
+    bought(shop)
+    shop.change_provider("asks")
+
+
+def payment_authorised(shop: ShopMachine) -> None:
+    asks_buyer(shop)
+    shop.change_order("payment")
+    shop.buyer_answers(heard=False)
+
+
+def buyer_gone(shop: ShopMachine) -> None:
+    asks_buyer(shop)
+    shop.change_order("payment")
+    shop.pass_time(1_000)
+    shop.expire_orders()
 
 
 def payment_at_work(shop: ShopMachine) -> None:
@@ -184,6 +202,19 @@ ACTS = {
         receive_event,
         lambda shop, order: shop.model.record(order, order.payments[0], "done"),
     ),
+    "payment that asks the buyer": Act(
+        asks_buyer, change("payment"), lambda shop, order: shop.model.pay(order)
+    ),
+    "event of an authorisation": Act(
+        payment_authorised,
+        receive_event,
+        lambda shop, order: shop.model.hear_of_authorisation(
+            order, order.payments[0], is_known=False
+        ),
+    ),
+    "sweep after a buyer who walked away": Act(
+        buyer_gone, sweep_payments, lambda shop, _: shop.model.settle()
+    ),
     "sweep of payments": Act(
         payment_unanswered, sweep_payments, lambda shop, _: shop.model.settle()
     ),
@@ -264,7 +295,7 @@ def is_killed(shop: ShopMachine, do: Callable[[ShopMachine], object], last: int)
 def start_again(shop: ShopMachine) -> None:
     """Start the shop again: with nothing in its memory, nor in Redis'."""
     client().flushdb()
-    shop.change_provider("answers")
+    shop.change_provider("asks" if shop.model.mode == "asks" else "answers")
     shop.forget()
     while True:  # the server needs a moment to see that a client is gone
         with connection.cursor() as cursor:

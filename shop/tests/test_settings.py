@@ -143,7 +143,7 @@ TAKEN = {
         "SENTRY_DSN",
     ),
     *("EMAIL_HOST", "EMAIL_HOST_USER", "EMAIL_HOST_PASSWORD", "DEFAULT_FROM_EMAIL"),
-    *("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "DRAND_URL"),
+    *("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "DRAND_URL", "PSP_PUBLIC_KEY"),
 }
 """Variables of which any text is taken as it is; nonsense in others keeps production from starting,
 which names the variable."""

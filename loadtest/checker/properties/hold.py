@@ -96,12 +96,15 @@ class Hold(Property):
     good = "{orders} orders, {expired} expired in time"
     checks = (
         Check(
-            "order {order} may be paid for {time} s, where its sale says {wanted} s",
+            "order {order} may be paid for {time} s, where its sale says {wanted} s, and at most "
+            "{more} s more for the buyer's part of a payment",
             f"""
-            SELECT o.id AS "order", (pay_before - created) / 1e6 AS time, min(hold) / 1e6 AS wanted
+            SELECT o.id AS "order", (pay_before - created) / 1e6 AS time, min(hold) / 1e6 AS wanted,
+                   min(action_hold) / 1e6 AS more
             FROM "order" AS o JOIN sale ON sale.snapshot = 0 AND sale.id = o.sale AND hold > 0
             WHERE o.snapshot = 0
-            GROUP BY o.id HAVING abs(pay_before - created - min(hold)) > {_ROUNDED}
+            GROUP BY o.id HAVING pay_before - created NOT BETWEEN
+                min(hold) - {_ROUNDED} AND min(hold) + min(action_hold) + {_ROUNDED}
             """,
         ),
         Check(
