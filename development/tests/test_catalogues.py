@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from babel.messages.catalog import Catalog
@@ -49,6 +50,14 @@ def test_chinese_catalogues_are_in_chinese() -> None:
         if path.parts[-3] == "zh_Hans":
             for key, texts in translations(read(path)).items():
                 assert all(re.search(r"[\u4e00-\u9fff]", text) for text in texts), key
+
+
+def test_catalogues_of_one_language_agree() -> None:
+    """A site has all of them at once, so that one would be read in place of the other."""
+    said: dict[tuple[str, Any], tuple[str, ...]] = {}
+    for path in CATALOGUES:
+        for key, texts in translations(read(path)).items():
+            assert said.setdefault((path.parts[-3], key), texts) == texts, (path, key)
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
@@ -92,9 +101,12 @@ def test_messages_add_a_language_that_pages_then_speak(tmp_path: Path, client: C
 
 
 def copy_of_the_shop(folder: Path) -> None:
-    for name in ("shop", "inventory", "locking", "development", "serving"):
+    for name in ("shop", "inventory", "locking", "development", "serving", "own"):
         shutil.copytree(environment.PROJECT / name, folder / name)
     shutil.copy(environment.PROJECT / "manage.py", folder)
+    own = folder / "own/shop.toml"  # as in a shop that was taken home
+    text = own.read_text().replace("lab.settings", "development.settings")
+    own.write_text(text.replace("lab.stack.entry", "development.entry"))
 
 
 def messages_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -425,9 +425,14 @@ class LinesInline(RowsInline):
     """The lines of an order."""
 
     model = OrderLine
-    fields = ("sale", "quantity", "returned", "money", "tax_rate", "tax", "reservation")
-    readonly_fields = ("returned", "money", "tax")
+    fields = ("sale", "quantity", "back", "money", "tax_rate", "tax", "reservation")
+    readonly_fields = ("back", "money", "tax")
     tax = amount("tax", _("tax"))
+
+    @admin.display(description=_("returned"))
+    def back(self, line: OrderLine) -> int:
+        """Return the units that were given back."""
+        return line.returned
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OrderLine]:
         """Load what each row names in the same query."""
@@ -439,9 +444,14 @@ class FeesInline(RowsInline):
     """The fees of an order."""
 
     model = OrderFee
-    fields = ("label", "money", "tax_rate", "tax")
-    readonly_fields = ("label", "money", "tax")
+    fields = ("named", "money", "tax_rate", "tax")
+    readonly_fields = ("named", "money", "tax")
     tax = amount("tax", _("tax"))
+
+    @admin.display(description=_("name"))
+    def named(self, fee: OrderFee) -> str:
+        """Return its name in the visitor's language."""
+        return fee.label
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OrderFee]:
         """Load the order, whose currency each row is in, in the same query."""
