@@ -211,7 +211,9 @@ NAMES = (
     _("the running hash after that line"),
     _("the running hash after the last line"),
     _("the seed, encrypted under the secret key"),
-    _("time for the buyer's part of a payment, from its beginning; all in all, an order is held for at most both times"),
+    _(
+        "time for the buyer's part of a payment, from its beginning; all in all, an order is held for at most both times"
+    ),
     _("time to pay, before the units go back"),
     _("token generation"),
     _("token generations"),

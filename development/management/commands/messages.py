@@ -28,6 +28,9 @@ from shop import environment
 
 PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|%[sd]|\{\w*\}")
 
+LINE = 100
+"""Characters, after which the formatter breaks a line."""
+
 NAMES = '''"""Names of models, fields and choices, for gettext; `make messages` writes this file."""
 
 from django.utils.translation import gettext_noop as _
@@ -125,8 +128,13 @@ def write_names(room: Path) -> None:
 def names_in(room: Path) -> str:
     """Return the text of a package's `names.py`; empty if no name in it is translated."""
     found = set().union(*(TRANSLATED[app.label] for app in _apps_in(room)))
-    lines = [f"    _({_quoted(name)})," for name in sorted(found)]
+    lines = [_line(_quoted(name)) for name in sorted(found)]
     return NAMES.replace("{names}", "\n".join(lines)) if lines else ""
+
+
+def _line(name: str) -> str:
+    line = f"    _({name}),"
+    return line if len(line) <= LINE else f"    _(\n        {name}\n    ),"
 
 
 def _apps_in(room: Path) -> list[AppConfig]:
