@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 MAIN, CART_A, CART_B = "main", "cart_a", "cart_b"
-LIMITED, BRIEF, TIMED = "limited", "brief", "timed"
+LIMITED, BRIEF, TIMED, DRAWN = "limited", "brief", "timed", "drawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class SaleTerms:
         hold: seconds to pay.
         restock_cancelled: whether units of cancelled orders are sold again.
         restock_returned: whether units of returned orders are sold again.
+        draw: seconds after the main sale's opening until which buyers enter a draw; 0: it is none.
     """
 
     stock: int
@@ -35,6 +36,7 @@ class SaleTerms:
     hold: float = 900.0
     restock_cancelled: bool = True
     restock_returned: bool = True
+    draw: float = 0.0
 
 
 # The stock as a multiple of the main sale's, and the terms that are not those of the main sale.
@@ -49,6 +51,8 @@ _ROLES: Mapping[str, tuple[float, Mapping[str, Any]]] = {
     BRIEF: (0.4, {"limit": 3, "price": 2_501, "hold": 3.0, "restock_cancelled": False}),
     # So many that it is closed while units are left.
     TIMED: (12.0, {"limit": 10, "price": 7_919}),
+    # So few that most who enter do not win, and so long that faults come in its last seconds.
+    DRAWN: (0.4, {"limit": 1, "price": 4_321, "hold": 6.0, "draw": 25.0}),
 }
 
 _OF_MIX: Mapping[str, tuple[str, ...]] = {
@@ -57,6 +61,7 @@ _OF_MIX: Mapping[str, tuple[str, ...]] = {
     "windows": (MAIN, TIMED),
     "holds": (MAIN, BRIEF),
     "parts": (MAIN, LIMITED, BRIEF),
+    "entrants": (MAIN, DRAWN),
     "all": tuple(_ROLES),
 }
 

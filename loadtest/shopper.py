@@ -95,6 +95,30 @@ class Shopper:
         sale = sale or self.sale
         return self.ask(Ask("look", requests.look(sale.id), sale=sale))
 
+    def enter(self, sale: Sale) -> Answer:
+        """Enter a draw."""
+        return self.ask(Ask("enter", requests.enter(sale.id), sale=sale))
+
+    def withdraw(self, sale: Sale) -> Answer:
+        """Withdraw from a draw."""
+        return self.ask(Ask("withdraw", requests.withdraw(sale.id), sale=sale))
+
+    def see_entry(self, sale: Sale) -> Answer:
+        """Look at the buyer's own entry in a draw."""
+        return self.ask(Ask("entry", requests.entry(sale.id), sale=sale))
+
+    def see_draw(self, sale: Sale) -> Answer:
+        """Look at a draw."""
+        return self.ask(Ask("draw", requests.draw(sale.id), sale=sale))
+
+    def take_won(self, sale: Sale, order: str) -> Answer:
+        """Pay what was won. P24 looks at it, so the history does not name the order."""
+        return self.ask(Ask("take", requests.step(order, "payment"), sale=sale))
+
+    def decline_won(self, sale: Sale, order: str) -> Answer:
+        """Cancel what was won."""
+        return self.ask(Ask("decline", requests.step(order, "cancel"), sale=sale))
+
     def read(self, order: str) -> Answer:
         """Look at an order."""
         return self.ask(Ask("read", requests.read(order), order=order))
@@ -220,5 +244,6 @@ class Shopper:
                     order=named,
                     shown=answer.shown if shows_order or ask.op == "look" else None,
                     orders=answer.orders,
+                    receipt=answer.receipt if ask.op == "enter" and outcome == OK else None,
                 )
         return outcome

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import login
@@ -28,6 +29,7 @@ from shop.accounts.models import User
 from shop.api.openapi import TAGS
 from shop.api.operations import JSON_LINES, Answer, Operation, Result
 from shop.catalogue.models import Sale
+from shop.draws.drawing import open_draw
 from shop.operating.metrics import files
 from shop.orders.models import Order
 from shop.payments.provider import PaymentUnknown
@@ -123,19 +125,21 @@ def list_strategies(request: HttpRequest) -> Result:
 )
 def make_sale(request: HttpRequest, *, body: schemas.SaleWanted) -> Result:
     """Open a fresh sale, with an item of its own."""
+    terms: dict[str, Any] = {
+        "stock": body.stock,
+        "price": body.price,
+        "limit": body.limit,
+        "starts_in": timedelta(seconds=body.starts_in),
+        "hold": timedelta(seconds=body.hold),
+        "restock_cancelled": body.restock_cancelled,
+        "restock_returned": body.restock_returned,
+        "listed": False,
+    }
     try:
-        sale = open_sale(
-            stock=body.stock,
-            price=body.price,
-            limit=body.limit,
-            strategy=body.strategy,
-            starts_in=timedelta(seconds=body.starts_in),
-            lasts=snapshot.LASTS,
-            hold=timedelta(seconds=body.hold),
-            restock_cancelled=body.restock_cancelled,
-            restock_returned=body.restock_returned,
-            listed=False,
-        )
+        if body.draw:
+            sale = open_draw(**terms, lasts=timedelta(seconds=body.draw)).sale
+        else:
+            sale = open_sale(**terms, strategy=body.strategy, lasts=snapshot.LASTS)
     except ValidationError:
         raise Refusal("invalid_request") from None
     return 201, schemas.SaleMade(sale.pk, sale.item_id)
@@ -228,7 +232,7 @@ def show_ledger(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Re
     As JSON lines, for the checker of the load test; also money of orders that the shop does not
     know.
     """
-    sales = _sales(sale, query)
+    sales = snapshot.without_draws(_sales(sale, query))
     orders = Order.objects.filter(lines__sale__in=sales).values_list("pk", flat=True)
     try:
         lines = snapshot.ledger_rows(set(orders))
@@ -249,7 +253,7 @@ def show_deliveries(request: HttpRequest, sale: int, *, query: schemas.Beside) -
     the shop's mails go elsewhere.
     """
     try:
-        lines = snapshot.delivery_lines(_sales(sale, query))
+        lines = snapshot.delivery_lines(snapshot.without_draws(_sales(sale, query)))
     except snapshot.NoMailServer:
         raise Refusal("not_found") from None
     return StreamingHttpResponse(lines, content_type=JSON_LINES)

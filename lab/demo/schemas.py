@@ -53,6 +53,9 @@ class SaleWanted(Request):
     restock_returned: Annotated[
         bool, Meta(description="Units of returned orders are sold again.")
     ] = True
+    draw: Annotated[
+        float, Meta(ge=0, le=LONGEST, description="Seconds to enter a draw; 0: it is none.")
+    ] = 0
 
 
 class SaleMade(Document):

@@ -122,6 +122,54 @@ SELECT
         JOIN own ON own.id = told.id::bigint WHERE message.done IS NULL)
 """
 
+DRAWS = """
+SELECT sale.id::text, item.total, item.available,
+       (extract(epoch FROM starts_at) * 1000000)::bigint,
+       (extract(epoch FROM ends_at) * 1000000)::bigint,
+       encode(commitment, 'hex'), source,
+       COALESCE((extract(epoch FROM closed) * 1000000)::bigint, 0), lines,
+       CASE WHEN closed IS NULL THEN '' ELSE encode(head, 'hex') END,
+       COALESCE(encode(seed, 'hex'), ''), public_value
+FROM draws_draw JOIN shop_sale AS sale ON sale.id = sale_id
+JOIN inventory_item AS item ON item.id = sale.item_id
+WHERE sale.id = ANY(%s)
+"""
+ENTRIES = """
+SELECT draw_id::text, number, buyer_id::text, encode(hash, 'hex'),
+       (extract(epoch FROM created) * 1000000)::bigint, encode(mark, 'hex'), 0::bigint
+FROM draws_entry WHERE draw_id = ANY(%(sales)s)
+UNION ALL
+SELECT draw_id::text, withdrawal, buyer_id::text, encode(withdrawal_hash, 'hex'), 0, '', number
+FROM draws_entry WHERE draw_id = ANY(%(sales)s) AND withdrawal IS NOT NULL
+"""
+# A winner who pays late may get a unit again that went back and nobody has taken.
+WINS = """
+SELECT place.draw_id::text, entry.number, place.order_id::text, reservation.quantity,
+       (extract(epoch FROM won.created) * 1000000)::bigint,
+       COALESCE((SELECT (extract(epoch FROM max(created)) * 1000000)::bigint
+                 FROM shop_orderevent AS event WHERE event.order_id = won.id
+                 AND kind IN ('expired', 'cancelled', 'returned')), 0),
+       COALESCE((SELECT (extract(epoch FROM max(created)) * 1000000)::bigint
+                 FROM shop_orderevent AS event WHERE event.order_id = won.id
+                 AND kind = 'paid_late'), 0)
+FROM draws_place AS place JOIN draws_entry AS entry ON entry.id = place.entry_id
+JOIN shop_order AS won ON won.id = place.order_id
+JOIN shop_orderline AS line ON line.order_id = won.id
+JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
+WHERE place.draw_id = ANY(%s)
+"""
+# Winners who are still to be drawn, or may still give up.
+DRAWS_OWED = """
+SELECT (SELECT count(*) FROM draws_draw JOIN shop_sale AS sale ON sale.id = sale_id
+        JOIN inventory_item AS item ON item.id = sale.item_id
+        WHERE sale_id = ANY(%(sales)s)
+          AND (places IS NULL OR (offered < places AND available > 0)))
+     + (SELECT count(*) FROM draws_place AS place JOIN shop_order ON shop_order.id = order_id
+        WHERE draw_id = ANY(%(sales)s) AND status = 'awaiting_payment')
+     + (SELECT count(*) FROM draws_place AS place JOIN shop_payment USING (order_id)
+        WHERE draw_id = ANY(%(sales)s) AND state = 'pending')
+"""
+
 TABLES: tuple[tuple[type[Any], LiteralString], ...] = (
     (snapshot.Item, ITEM),
     (snapshot.Sale, SALE),
@@ -134,13 +182,22 @@ TABLES: tuple[tuple[type[Any], LiteralString], ...] = (
     (snapshot.Outbox, OUTBOX),
 )
 
+# Orders of a draw are its winners': nobody asked for them under a key.
+OF_DRAWS: tuple[tuple[type[Any], LiteralString], ...] = (
+    (snapshot.Draw, DRAWS),
+    (snapshot.Entry, ENTRIES),
+    (snapshot.Win, WINS),
+)
+
 
 def lines(sales: Sequence[int]) -> Iterator[str]:
     """The lines of a snapshot of sales, all of it from one moment, read as they are asked for."""
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        yield from snapshot.lines(_header(), chain(LIFECYCLE, _rows(TABLES, sales)))
+        drawn = set(sales) - set(without_draws(sales))
+        tables = chain(_rows(TABLES, without_draws(sales)), _rows(OF_DRAWS, sorted(drawn)))
+        yield from snapshot.lines(_header(), chain(LIFECYCLE, tables))
 
 
 def items(sales: Sequence[int]) -> list[snapshot.Item]:
@@ -149,10 +206,18 @@ def items(sales: Sequence[int]) -> list[snapshot.Item]:
 
 
 def owed(sales: Sequence[int]) -> int:
-    """What is still to come for sales: mails, payments, refunds, messages, expiries."""
+    """What is still to come for sales: mails, payments, refunds, messages, expiries, winners."""
     with connection.cursor() as cursor:
-        cursor.execute(OWED, [list(sales)])
-        return int(cursor.fetchone()[0])
+        cursor.execute(OWED, [without_draws(sales)])
+        of_sales = int(cursor.fetchone()[0])
+        cursor.execute(DRAWS_OWED, {"sales": list(sales)})
+        return of_sales + int(cursor.fetchone()[0])
+
+
+def without_draws(sales: Sequence[int]) -> list[int]:
+    """Return those of these sales that sell to the first who come."""
+    drawn = Sale.objects.filter(pk__in=sales, kind=Sale.Kind.DRAW).values_list("pk", flat=True)
+    return [sale for sale in sales if sale not in set(drawn)]
 
 
 def _header() -> snapshot.Header:
@@ -169,7 +234,8 @@ def _rows(
         # One that stays in the server where it can: a table may be larger than memory.
         in_parts = connection.in_atomic_block
         with connection.chunked_cursor() if in_parts else connection.cursor() as cursor:
-            cursor.execute(statement, [list(sales)])
+            named = "%(sales)s" in statement
+            cursor.execute(statement, {"sales": list(sales)} if named else [list(sales)])
             for row in cursor:
                 yield kind(*row)
 

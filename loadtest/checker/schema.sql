@@ -80,7 +80,7 @@ CREATE TABLE entry (
 );
 CREATE TABLE win (
     snapshot INTEGER, draw TEXT, number INTEGER, order_id TEXT, quantity INTEGER, at INTEGER,
-    gone INTEGER
+    gone INTEGER, back INTEGER
 );
 CREATE TABLE receipt (
     call TEXT, draw TEXT, buyer TEXT, number INTEGER, hash TEXT, mark TEXT, start INTEGER,

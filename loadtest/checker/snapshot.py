@@ -246,7 +246,10 @@ class Entry(Row, frozen=True):
 
 
 class Win(Row, frozen=True):
-    """An entry that has won: its order, the units, since when, and until when (0: still)."""
+    """An entry that has won: its order, the units, since when, and until when (0: still).
+
+    `back` is since when it has a unit again, paid for late (0: it has not).
+    """
 
     draw: str
     number: Whole
@@ -254,6 +257,7 @@ class Win(Row, frozen=True):
     quantity: Whole
     at: Whole
     gone: Whole = 0
+    back: Whole = 0
 
 
 class Voucher(Row, frozen=True):

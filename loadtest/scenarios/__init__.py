@@ -23,6 +23,7 @@ from loadtest.scenarios.buying import (
     send_twice,
     want_more,
 )
+from loadtest.scenarios.entrants import enter, enter_and_withdraw, enter_twice
 from loadtest.scenarios.intruders import hammer, peep, send_invalid
 from loadtest.scenarios.limits import outlast, race_limit
 from loadtest.scenarios.parts import cancel_parts, fill_cart, refund_parts
@@ -54,6 +55,8 @@ MIXES: dict[str, Mapping[Behaviour, int]] = {
     # Buyers who do not pay in time, and those who wait for what comes back.
     "holds": {let_expire: 24, pay_at_deadline: 24, cancel_late: 24, come_again: 28},
     "parts": {cancel_parts: 40, refund_parts: 40, send_twice: 20},
+    # Buyers who enter a draw in its last seconds.
+    "entrants": {enter: 40, enter_twice: 15, enter_and_withdraw: 15, buy_once: 20, send_twice: 10},
     # Buyers who try other buyers' orders, and programs that send what must be refused.
     "peepers": {peep: 40, send_invalid: 20, buy_and_pay: 25, pay_and_refund: 20, send_twice: 15},
 }

@@ -17,6 +17,7 @@ from loadtest.shops.flash_sale.demo import DemoShop
 # Mixes whose buyers fill carts, and ask for orders of others.
 WITH_CARTS = frozenset({"carts", "all"})
 WITH_PEEPERS = frozenset({"peepers", "all"})
+WITH_DRAWS = frozenset({"entrants", "all"})
 
 
 AFTERWARDS = 12.0
@@ -108,7 +109,9 @@ class RunPlan:
     def restocks(self) -> dict[str, tuple[int, int | None]]:
         """The units of a restock and how often there is one at most, by the sale's role."""
         if self.minutes or self.faults:
-            return {role: (terms.stock, None) for role, terms in self.wanted.items()}
+            # What is drawn is drawn once.
+            lasting = {role: terms for role, terms in self.wanted.items() if not terms.draw}
+            return {role: (terms.stock, None) for role, terms in lasting.items()}
         if self.mix == "all":
             return {MAIN: (max(1, round(self.stock * REFILL)), REFILLS)}
         return {}
@@ -123,6 +126,7 @@ class RunPlan:
             Need.FAULTS: bool(self.faults),
             Need.CARTS: self.mix in WITH_CARTS,
             Need.PEEPERS: self.mix in WITH_PEEPERS,
+            Need.DRAWS: self.mix in WITH_DRAWS,
             Need.MAILS: self.mails,
         }
         return not_judged(self.levels, [need for need, there in has.items() if there])
@@ -173,10 +177,16 @@ def open_sales(shop: DemoShop, plan: RunPlan, starts_in: float) -> RunPlan:
     """Open the sales that the plan has no ids of, and return the plan with these.
 
     The main one opens in so many seconds, the further ones at once: no buyer looks at them before
-    the main one opens. Raises `ShopRefused`.
+    the main one opens. The window of a draw ends so long after that. Raises `ShopRefused`.
     """
     sale = plan.sale or shop.open_sale(plan.wanted[MAIN], starts_in)
     beside = plan.beside or {
-        role: shop.open_sale(terms, 0.0) for role, terms in plan.wanted.items() if role != MAIN
+        role: shop.open_sale(_lasting(terms, starts_in), 0.0)
+        for role, terms in plan.wanted.items()
+        if role != MAIN
     }
     return replace(plan, sale=sale, beside=beside)
+
+
+def _lasting(terms: SaleTerms, starts_in: float) -> SaleTerms:
+    return replace(terms, draw=terms.draw + starts_in) if terms.draw else terms

@@ -232,7 +232,7 @@ def _in_time(
                 {**facts, "live": len(live), "total": draw["total"], "place": place},
             )
             break
-    kept = [win for win in ranked if not win["gone"]]
+    kept = [win for win in ranked if not win["gone"] or win["back"] > win["gone"]]
     if len(kept) + draw["available"] != draw["total"]:
         yield Problem(
             "draw {draw}: {kept} units are won and {available} left, of {total}",
@@ -250,5 +250,6 @@ def _by(places: Mapping[int, int]) -> Any:
 
 
 def _gone(win: Mapping[str, Any], at: int) -> bool:
-    """Whether a winner had declined or expired by then."""
-    return bool(win["gone"]) and win["gone"] <= at
+    """Whether a winner had declined or expired by then, and had not paid late."""
+    is_back = win["back"] and win["back"] <= at
+    return bool(win["gone"]) and win["gone"] <= at and not is_back

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadtest.framing import Response
-from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, OK, Shown
+from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, OK, Receipt, Shown
 from loadtest.purchases import Sale
 
 _ORDER_LINK = re.compile(rb"/orders/(\d{1,19})/")
@@ -36,7 +36,7 @@ def classify(status: int, code: str, order: str | None, *, op: str = "order") ->
     word for what went wrong; `order` the id of the order in the answer. A purchase is only ok if
     the answer names the order. Whatever is neither a promise nor a definite refusal is unknown.
     """
-    if status in (200, 201) and (order is not None or op != "order"):
+    if status in (200, 201, 204) and (order is not None or op != "order"):
         return OK
     if status in _REFUSALS or (status == 503 and code == "busy"):
         return FAIL
@@ -121,6 +121,30 @@ class Answer(NamedTuple):
             return Shown(amount, currency, status, refunded, returned)
         except (KeyError, TypeError, ValueError):
             return None
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """The receipt of an entry in a draw; None if it shows none."""
+        try:
+            body = self.body
+            return Receipt(int(body["number"]), str(body["hash"]), str(body["entry"]))
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    @property
+    def won(self) -> str | None:
+        """The order of an entry that has won."""
+        won = self.body.get("order")
+        return None if won is None else str(won)
+
+    @property
+    def seconds_to_end(self) -> float:
+        """Seconds to the end of the draw that it shows, by the server's clock; 0 if unknown."""
+        try:
+            end = datetime.fromisoformat(self.body["ends_at"])
+            return (end - datetime.fromisoformat(self.body["server_time"])).total_seconds()
+        except (KeyError, TypeError, ValueError):
+            return 0.0
 
     @property
     def pay_before(self) -> float:

@@ -60,6 +60,26 @@ def look(sale: str) -> Request:
     return Request("GET", f"/api/v1/sales/{sale}")
 
 
+def enter(sale: str) -> Request:
+    """Enter a draw."""
+    return Request("POST", f"/api/v1/sales/{sale}/entries")
+
+
+def withdraw(sale: str) -> Request:
+    """Withdraw an entry."""
+    return Request("DELETE", f"/api/v1/sales/{sale}/entries")
+
+
+def entry(sale: str) -> Request:
+    """Look at one's own entry."""
+    return Request("GET", f"/api/v1/sales/{sale}/entries/mine")
+
+
+def draw(sale: str) -> Request:
+    """Look at a draw."""
+    return Request("GET", f"/api/v1/sales/{sale}/draw")
+
+
 def read(order: str) -> Request:
     """Look at an order."""
     return Request("GET", f"/api/v1/orders/{order}")
