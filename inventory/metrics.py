@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from inventory.outcomes import (
     Busy,
-    Declined,
     Granted,
     KeyReused,
     LimitReached,
@@ -186,7 +185,7 @@ OUTCOMES: dict[type, str] = {
     LimitReached: "limit_reached",
     KeyReused: "key_reused",
     Busy: "busy",
-    Declined: "declined",
+    NotOpened: "declined",
     OutcomeUnknown: "unknown",
 }
 """Names of outcomes in `purchase_seconds`, in addition to `replayed`, `failed` and `other`."""
@@ -203,7 +202,7 @@ def count_purchase(strategy: str, since: float, outcome: object) -> None:
     if isinstance(outcome, Granted) and outcome.replayed:
         name = "replayed"
     elif isinstance(outcome, NotOpened):
-        name = OUTCOMES[Declined]
+        name = OUTCOMES[NotOpened]
     else:
         # A purchase that was made must not fail for want of a name.
         failed = isinstance(outcome, BaseException)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
@@ -187,20 +187,6 @@ class Level:
 
     available: int
     version: int
-
-
-class Declined(Exception):
-    """Raised by `on_granted` to refuse purchases in these scopes.
-
-    The other purchases of the batch are tried again without them.
-
-    Attributes:
-        scopes: the refused scopes.
-    """
-
-    def __init__(self, scopes: Collection[int]) -> None:
-        super().__init__(f"declined in scope {sorted(scopes)}")
-        self.scopes = frozenset(scopes)
 
 
 class NotOpened(Exception):

@@ -19,7 +19,6 @@ from inventory import services
 from inventory.hooks import hooks
 from inventory.outcomes import (
     Busy,
-    Declined,
     Granted,
     KeyReused,
     LimitReached,
@@ -34,7 +33,14 @@ from shop.accounts.models import User
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import CachedSale, NoSuchSale, availability_cache, sale_cache
 from shop.money import MAX_AMOUNT
-from shop.orders import AmountTooLarge, Opened, PriceChanged, open_cart, open_orders
+from shop.orders import (
+    AmountTooLarge,
+    Opened,
+    PriceChanged,
+    SaleClosed,
+    open_cart,
+    open_orders,
+)
 from shop.orders.details import DetailedPurchase, Details, complete
 from shop.orders.models import Order
 from shop.orders.totals import Basket, PricedLine, total
@@ -51,12 +57,12 @@ NO_DETAILS: Details = {}
 RESERVATION_ERRORS = (
     AmountTooLarge,
     Busy,
-    Declined,
     IntegrityError,
     NoSuchItem,
     OutcomeUnknown,
     PriceChanged,
     PurchasesRefused,
+    SaleClosed,
 )
 """Errors of a reservation that become refusals."""
 
@@ -303,12 +309,11 @@ def _refusal(
 
 def _not_sold(error: Exception, buyer: int, *, cart: bool = False) -> Refusal:
     """Return the refusal for a failed reservation; reraise other errors."""
-    if isinstance(error, Declined):
-        sale = min(error.scopes)
-        return _why_declined(sale, line=sale if cart else None)
     if isinstance(error, PurchasesRefused):
         # Of a strategy that sells one purchase per transaction.
         [error] = error.errors.values()
+    if isinstance(error, SaleClosed):
+        return _why_closed(error.sale, line=error.sale if cart else None)
     if isinstance(error, PriceChanged):
         return Refusal("price_changed", amount=error.amount)
     if isinstance(error, AmountTooLarge):
@@ -328,8 +333,8 @@ def _not_sold(error: Exception, buyer: int, *, cart: bool = False) -> Refusal:
     return Refusal("unauthorized")
 
 
-def _why_declined(sale: int, line: int | None) -> Refusal:
-    """Return why the database declined what the sale cache had allowed."""
+def _why_closed(sale: int, line: int | None) -> Refusal:
+    """Return why the database refused what the sale cache had allowed."""
     try:
         cached = sale_cache().refresh(sale)
         if cached.kind == Sale.Kind.DRAW:

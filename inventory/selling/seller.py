@@ -23,7 +23,6 @@ from inventory.hooks import LOCKED, hooks
 from inventory.metrics import count_purchase, metrics
 from inventory.outcomes import (
     Busy,
-    Declined,
     Granted,
     KeyReused,
     Level,
@@ -225,8 +224,6 @@ class Seller:
             self._committed(key.item, tickets, levels[key.item])
         except (Busy, OutcomeUnknown, NoSuchItem) as error:
             fail(tickets, error)
-        except Declined as declined:
-            self._sell_without(declined, key, tickets, token)
         except PurchasesRefused as refused:
             self._sell_to_others(refused, key, tickets, token)
         except Exception as error:  # noqa: BLE001  # each buyer gets their own error
@@ -237,28 +234,6 @@ class Seller:
             middle = len(tickets) // 2
             self._sell_or_split(key, tickets[:middle], token)
             self._sell_or_split(key, tickets[middle:], token)
-
-    def _sell_without(
-        self,
-        declined: Declined,
-        key: QueueKey,
-        tickets: Sequence[PurchaseTicket],
-        token: int | None,
-    ) -> None:
-        """Sell to those whose scope was not declined; halving would try each alone.
-
-        A key that was granted before is answered as ever: nothing is opened for it.
-        """
-        turned_away: list[PurchaseTicket] = []
-        others: list[PurchaseTicket] = []
-        for ticket in tickets:
-            closed = ticket.request.scope in declined.scopes and not _is_known(ticket)
-            (turned_away if closed else others).append(ticket)
-        if not turned_away:
-            raise AssertionError("declined, but none of these") from declined
-        fail(turned_away, declined)
-        if others:
-            self._sell_or_split(key, others, token)
 
     def _sell_to_others(
         self,
@@ -297,12 +272,6 @@ def _refuse_none(tickets: Sequence[PurchaseTicket]) -> None:
     known = (Granted, KeyReused)
     refused = [each for each in tickets if not isinstance(each.answer, known)]
     fail(refused, OutcomeUnknown("an earlier attempt to sell it may still arrive"))
-
-
-def _is_known(ticket: PurchaseTicket) -> bool:
-    """Whether a decided ticket's key had been used before its batch, or twice in it."""
-    answer = ticket.answer
-    return isinstance(answer, KeyReused) or (isinstance(answer, Granted) and answer.replayed)
 
 
 def reserve(purchase: Purchase, on_granted: OnGranted) -> Outcome:

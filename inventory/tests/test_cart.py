@@ -14,13 +14,14 @@ from inventory import services
 from inventory.metrics import metrics
 from inventory.models import BuyerQuota, OutboxMessage, Reservation
 from inventory.outcomes import (
-    Declined,
     Granted,
     KeyReused,
     LimitReached,
     NoSuchItem,
+    NotOpened,
     OutcomeUnknown,
     Purchase,
+    PurchasesRefused,
     PurchaseTicket,
     SoldOut,
 )
@@ -281,8 +282,8 @@ def test_an_error_of_one_item_is_not_that_of_the_others(stock):
     """Whatever goes wrong together is tried again for each item alone."""
 
     def decline(granted: Sequence[Granted]) -> list[str]:
-        if any(grant.purchase.scope == CLOSED for grant in granted):
-            raise Declined({CLOSED})
+        if closed := [each for each in granted if each.purchase.scope == CLOSED]:
+            raise PurchasesRefused({each.reservation: NotOpened() for each in closed})
         return open_nothing(granted)
 
     busy, *items = [stock(9) for _ in range(5)]
@@ -291,7 +292,7 @@ def test_an_error_of_one_item_is_not_that_of_the_others(stock):
     closed = new_purchase(items[0], scope=CLOSED)
     others = [new_purchase(items[0]), new_purchase(items[1]), new_purchase(items[2], quantity=10)]
     answers = while_another_item_is_sold(busy, [closed, limited, nowhere, *others], decline)
-    assert isinstance(answers[0], Declined)
+    assert isinstance(answers[0], NotOpened)
     assert answers[1] == LimitReached(1)
     assert isinstance(answers[2], NoSuchItem)
     assert kinds(answers[3:]) == {"Granted": 2, "SoldOut": 1}

@@ -20,11 +20,12 @@ from inventory.metrics import metrics
 from inventory.models import Reservation
 from inventory.outcomes import (
     Busy,
-    Declined,
     Granted,
     LimitReached,
     NoSuchItem,
+    NotOpened,
     OutcomeUnknown,
+    PurchasesRefused,
     PurchaseTicket,
     StaleToken,
 )
@@ -138,7 +139,7 @@ def test_what_an_attempt_itself_raises_is_passed_on(error, clock):
         complete(attempts(clock, 1, AWAY, error))
 
 
-@pytest.mark.parametrize("error", [Declined({1}), IntegrityError(), NoSuchItem(1), ValueError()])
+@pytest.mark.parametrize("error", [NotOpened(), IntegrityError(), NoSuchItem(1), ValueError()])
 def test_attempts_refuse_nothing_that_may_still_arrive(error, clock):
     with pytest.raises(OutcomeUnknown) as unknown:
         complete(attempts(clock, 1, CommitUnknown("cut off", locked=False), error))
@@ -157,7 +158,7 @@ def test_a_decline_after_a_lost_commit_is_unknown(together, stock, monkeypatch):
     def open_or_decline(granted: Sequence[Granted]) -> list[None]:
         opened.append(granted)
         if len(opened) > 1:
-            raise Declined({purchase.scope})
+            raise PurchasesRefused({each.reservation: NotOpened() for each in granted})
         return [None] * len(granted)
 
     monkeypatch.setattr(batch, "execute_and_commit", lose)

@@ -14,11 +14,12 @@ from inventory import services
 from inventory.audit import audit
 from inventory.models import BuyerQuota
 from inventory.outcomes import (
-    Declined,
     Granted,
     KeyReused,
     LimitReached,
     NoSuchItem,
+    NotOpened,
+    PurchasesRefused,
     PurchaseTicket,
     SoldOut,
 )
@@ -269,20 +270,20 @@ def test_an_unknown_item_is_an_error():
         sell(new_purchase(0))
 
 
-def test_a_declined_scope_takes_no_other_purchase_of_its_batch_with_it(stock):
-    """Nor a repeated key of the scope, for which nothing is opened."""
+def test_refused_purchase_takes_no_other_of_its_batch_with_it(stock):
+    """Nor a repeated key of the same scope, for which nothing is opened."""
     item, closed = stock(10), 2
     known = new_purchase(item, scope=closed)
     sell(known)
 
     def decline(granted):
-        if any(grant.purchase.scope == closed for grant in granted):
-            raise Declined({closed})
+        if refused := [each for each in granted if each.purchase.scope == closed]:
+            raise PurchasesRefused({each.reservation: NotOpened() for each in refused})
         return open_nothing(granted)
 
     purchases = [new_purchase(item, scope=scope) for scope in (1, closed, 3, closed)]
     tickets = [PurchaseTicket(purchase) for purchase in [*purchases, known]]
     Seller()._sell_or_split(QueueKey(item, decline), tickets, None)
     answers = [type(ticket.answer) for ticket in tickets]
-    assert answers == [Granted, Declined, Granted, Declined, Granted]
+    assert answers == [Granted, NotOpened, Granted, NotOpened, Granted]
     assert (book(item).held, book(item).available) == (3, 7)

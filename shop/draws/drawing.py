@@ -29,7 +29,7 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
 
 from inventory import services
-from inventory.outcomes import Declined, Granted, Purchase
+from inventory.outcomes import Granted, Purchase, PurchasesRefused
 from inventory.postgresql.base import lend_connections
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
@@ -303,7 +303,7 @@ def offer(draw: int) -> int:
         return 0
     try:
         outcomes = services.reserve_in_order(purchases, partial(open_for_winners, entries))
-    except Declined:
+    except PurchasesRefused:
         return 0  # the sale was paused meanwhile
     finally:
         lend_connections()

@@ -1,7 +1,14 @@
 """Orders: created with their reservations, then fulfilled, cancelled or expired."""
 
 from shop.orders.cancellation import cancel, expire, expire_those, split_on_error
-from shop.orders.creation import OPENED, Opened, open_cart, open_orders, open_won_orders
+from shop.orders.creation import (
+    OPENED,
+    Opened,
+    SaleClosed,
+    open_cart,
+    open_orders,
+    open_won_orders,
+)
 from shop.orders.parts import Part
 from shop.orders.totals import AmountTooLarge, PriceChanged
 from shop.orders.transitions import WrongState, fulfil, topic
@@ -12,6 +19,7 @@ __all__ = [
     "Opened",
     "Part",
     "PriceChanged",
+    "SaleClosed",
     "WrongState",
     "cancel",
     "expire",

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from inventory import outbox
 from inventory.hooks import hooks
-from inventory.outcomes import Declined, Granted, NotOpened, Purchase, PurchasesRefused
+from inventory.outcomes import Granted, NotOpened, Purchase, PurchasesRefused
 from inventory.sql import Insert, Statement
 from shop.catalogue.models import Sale
 from shop.orders.details import DetailedPurchase, Details, complete
@@ -95,6 +95,18 @@ FROM opening
 )
 
 
+class SaleClosed(NotOpened):
+    """The sale is not open for the buyer. Nothing was sold.
+
+    Attributes:
+        sale: its id.
+    """
+
+    def __init__(self, sale: int) -> None:
+        super().__init__(sale)
+        self.sale = sale
+
+
 class Opened(Struct, frozen=True):
     """A new order of one line, with the attributes of both: a model instance, one per
     purchase of a batch, would cost ten times as much.
@@ -120,8 +132,8 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
     An order of 0.00 is paid at once, since nobody would ever pay it.
 
     Raises:
-        Declined: some of the sales are not open.
-        PurchasesRefused: some would cost more than their buyers expect, or than can be counted.
+        PurchasesRefused: for some the sale is not open, or they would cost more than their buyers
+            expect, or than can be counted.
     """
     return _open(granted, won=False)
 
@@ -151,16 +163,17 @@ def _open(granted: Sequence[Granted], *, won: bool) -> list[Opened]:
     ids, reservations, amounts, currencies, now = found
     values = zip(ids or (), amounts or (), currencies or (), strict=True)
     opened = dict(zip(reservations or (), values, strict=True))
-    if len(opened) < len(granted):
-        closed = {g.purchase.scope for g in granted if g.reservation not in opened}
-        raise Declined(closed)
     has_fees = fees_function(settings.FEES) is not None
     refused: dict[int, NotOpened] = {}
     free: list[int] = []
     charged: dict[int, Total] = {}
     orders: list[Opened] = []
     for grant, row in zip(granted, rows, strict=True):
-        each, (pk, amount, currency) = grant.purchase, opened[grant.reservation]
+        each = grant.purchase
+        if grant.reservation not in opened:
+            refused[grant.reservation] = SaleClosed(each.scope)
+            continue
+        pk, amount, currency = opened[grant.reservation]
         fees: Sequence[Fee] = ()
         if has_fees and amount >= 0:
             line = PricedLine(each.scope, each.quantity, amount // each.quantity)
@@ -231,7 +244,7 @@ def open_cart(granted: Sequence[Granted]) -> list[int]:
         The order's id, once per line.
 
     Raises:
-        Declined: some of the sales are not open, or their currencies differ.
+        SaleClosed: one of the sales is not open, or has another currency than the first.
         PriceChanged: it would cost more than the buyer expects.
         AmountTooLarge: it would cost more than can be counted.
     """
@@ -249,10 +262,10 @@ def open_cart(granted: Sequence[Granted]) -> list[int]:
     )
     sales = found.select_related("product").in_bulk()
     if closed := {purchase.scope for purchase in purchases} - sales.keys():
-        raise Declined(closed)
+        raise SaleClosed(min(closed))
     currencies = {sale.currency for sale in sales.values()}
     if len(currencies) > 1:
-        raise Declined(sales.keys())
+        raise SaleClosed(min(sales))
     lines = [
         PricedLine(purchase.scope, purchase.quantity, sales[purchase.scope].price)
         for purchase in purchases

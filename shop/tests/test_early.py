@@ -12,10 +12,14 @@ from django.core.exceptions import ValidationError
 from django.db.models import F
 from django.test import Client
 
+from inventory.outcomes import Granted, PurchaseTicket
+from inventory.selling.seller import QueueKey, Seller
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import members, sale_cache, stock_cache
 from shop.catalogue.sales import database_time
 from shop.conftest import Buyer
+from shop.orders import SaleClosed, open_orders
+from shop.orders.details import DetailedPurchase
 from shop.orders.models import Order
 from shop.tests.catalogue import an_upcoming_sale
 from shop.tests.openapi import refused
@@ -131,3 +135,18 @@ def test_early_start_after_the_start_is_refused(early):
     early.early_starts_at = early.starts_at
     with pytest.raises(ValidationError, match="before the sale starts"):
         early.full_clean()
+
+
+def test_early_buyer_is_not_refused_with_others_of_the_same_batch(early, ann, bob):
+    """One whose membership was cached, but ended: the database refuses only them."""
+    for buyer in (ann, bob):
+        join(buyer, early)
+        assert sale_cache().get(early.pk).closed(buyer.user.pk) is None
+    early.early_group.user_set.remove(bob.user)
+    purchases = [
+        DetailedPurchase(early.item_id, early.pk, each.user.pk, uuid4(), 1, 1, early.hold)
+        for each in (ann, bob)
+    ]
+    tickets = [PurchaseTicket(purchase) for purchase in purchases]
+    Seller()._sell_or_split(QueueKey(early.item_id, open_orders), tickets, None)
+    assert [type(each.answer) for each in tickets] == [Granted, SaleClosed]
