@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.conf.locale import LANG_INFO
 from django.core.exceptions import ImproperlyConfigured
@@ -91,6 +92,9 @@ VARIABLES = (
     Variable("DRAND_URL", "https://api.drand.sh", "beacon of draws by `drand quicknet`"),
     Variable(
         "SHOP_PAYMENTS", _OURS["SHOP_PAYMENTS"], "0: orders need no payment, the shop no `PSP_*`"
+    ),
+    Variable(
+        "SHOP_TIME_ZONE", "UTC", "such as Europe/Berlin: of the admin, mails and the day's figures"
     ),
     Variable(
         "SHOP_LANGUAGES", _OURS["SHOP_LANGUAGES"], "of pages, mails and refusals, the default first"
@@ -244,6 +248,22 @@ def payment_provider() -> str:
     """Return the dotted path of the payment provider's class."""
     name = text("PAYMENT_PROVIDER")
     return PROVIDERS.get(name, name)
+
+
+def time_zone(name: str) -> str:
+    """Return the time zone that the variable `name` names.
+
+    Raises:
+        ImproperlyConfigured: there is none of this name.
+    """
+    zone = text(name)
+    try:
+        ZoneInfo(zone)
+    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+        raise ImproperlyConfigured(
+            f"{name} must be a time zone such as Europe/Berlin, not {zone!r}."
+        ) from error
+    return zone
 
 
 def authority(host: str, port: int) -> str:

@@ -177,7 +177,7 @@ EMAIL_BACKEND = "django.core.mail.backends." + (
 # --- Language, time, static files, log ----------------------------------------------------------
 LANGUAGES = environment.languages("SHOP_LANGUAGES")
 LANGUAGE_CODE = LANGUAGES[0][0]
-TIME_ZONE = "UTC"
+TIME_ZONE = environment.time_zone("SHOP_TIME_ZONE")
 
 # Collected once, into the image. Without that, they are served from their source folders.
 STATIC_URL = "static/"

@@ -39,6 +39,10 @@ class User(AbstractUser):
     class Meta(AbstractUser.Meta):  # type: ignore[name-defined,misc]
         # The lookup of a password reset and of a mail's repeats: by address, in any case.
         indexes = (models.Index(Upper("email"), name="accounts_user_email_upper"),)
+        permissions = (
+            ("erase_user", "Can erase buyers"),
+            ("hand_out_user", "Can hand out buyers' data"),
+        )
 
     @classmethod
     def normalize_username(cls, username: Any) -> Any:

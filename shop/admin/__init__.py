@@ -35,6 +35,7 @@ from shop import orders, payments
 from shop.accounts.addresses import validate_mailable
 from shop.accounts.models import User
 from shop.admin.acts import OrderActs
+from shop.admin.buyers import BuyersData
 from shop.admin.export import rows
 from shop.admin.sales import SaleStops
 from shop.admin.search import find_orders
@@ -178,10 +179,12 @@ class CheckedGroupAdmin(CheckedAdmin, GroupAdmin):
 
 
 @admin.register(User)
-class AccountAdmin(ChangesAdmin, UserAdmin):  # type: ignore[type-arg]
+class AccountAdmin(BuyersData, ChangesAdmin, UserAdmin):  # type: ignore[type-arg]
     """Accounts of buyers and operators."""
 
     form = UserForm
+    actions = ("hand_out_selected", "erase_selected")
+    change_form_template = "admin/accounts/user/change_form.html"
 
 
 class ProductForm(PriceForm):

@@ -15,6 +15,7 @@ from django.core.mail import EmailMultiAlternatives
 from django.db.models import TextChoices
 from django.template.loader import render_to_string
 from django.utils.functional import Promise
+from django.utils.timezone import localtime
 from django.utils.translation import gettext, override
 from django.utils.translation import gettext_lazy as _
 
@@ -273,4 +274,4 @@ def _fees(order: Order) -> list[tuple[list[dict[str, str]], OrderFee]]:
 
 
 def _deadline(order: Order) -> str:
-    return f"{order.pay_before:%Y-%m-%d %H:%M} UTC"
+    return f"{localtime(order.pay_before):%Y-%m-%d %H:%M %Z}"

@@ -13,12 +13,13 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import redirect_to_login
 from django.core.paginator import Paginator
 from django.db import InterfaceError, OperationalError
+from django.db.models import F, Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from inventory.postgresql.effects import forget_effects
 from shop import orders, payments
@@ -29,9 +30,10 @@ from shop.mails import rendering
 from shop.operating import headers, outage
 from shop.orders import Part
 from shop.orders.details import labelled
-from shop.orders.models import Order
+from shop.orders.models import Order, OrderLine
 from shop.pages import refusals
 from shop.pages.forms import PartForm
+from shop.payments.models import Payment
 from shop.payments.provider import provider
 from shop.refusals import Refusal
 
@@ -115,22 +117,63 @@ def _show_action(request: HttpRequest, order: int) -> HttpResponse:
     return response
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
 def cancel(request: HttpRequest, order: int) -> HttpResponse:
-    """Cancel an unpaid order or a part of it."""
+    """Ask whether to cancel an unpaid order or a part of it; on POST, cancel it."""
+    if request.method != "POST":
+        return _ask(request, order, "cancel", Order.Status.AWAITING_PAYMENT)
     return _change(request, order, lambda found: orders.cancel(found, _part(request)))
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
 def refund(request: HttpRequest, order: int) -> HttpResponse:
-    """Return a paid order or a part of it for a refund."""
+    """Ask whether to return a paid order or a part of it for a refund; on POST, return it."""
+    if request.method != "POST":
+        return _ask(request, order, "refund", Order.Status.PAID)
     return _change(request, order, lambda found: payments.refund(found, _part(request)))
 
 
+def _ask(request: HttpRequest, order: int, act: str, status: str) -> HttpResponse:
+    """Show what would be given back, with a button; nothing is changed."""
+    if not request.user.is_authenticated:
+        return redirect_to_login(request.get_full_path())
+    found = _own(request, order)
+    try:
+        part = _part(request)
+    except Refusal as refusal:
+        messages.error(request, _why(refusal.code))
+        return redirect(found)
+    lines = [line for line in found.lines.all() if line.live]
+    if part is not None:
+        lines = [line for line in lines if line.sale_id == part.sale and line.live >= part.quantity]
+    if found.status != status or not lines:
+        return redirect(found)
+    units = [(part.quantity if part else line.live, line) for line in lines]
+    names = [f"{quantity} × {line.sale.product.local_name}" for quantity, line in units]
+    context = {
+        "order": found,
+        "act": act,
+        "part": part,
+        "contents": ", ".join(names),
+        "back": _money_back(found, part, lines[0]) if act == "refund" else 0,
+    }
+    return render(request, "shop/confirm.html", context)
+
+
+def _money_back(order: Order, part: Part | None, line: OrderLine) -> int:
+    """Return what the buyer would get back, in minor units."""
+    taken = order.payments.filter(state=Payment.State.CAPTURED)
+    left: int = taken.aggregate(left=Sum(F("amount") - F("owed_back")))["left"] or 0
+    return left if part is None else min(line.price * part.quantity, left)
+
+
 def _part(request: HttpRequest) -> Part | None:
-    if "quantity" not in request.POST:
+    sent = request.POST if request.method == "POST" else request.GET
+    if "quantity" not in sent:
         return None
-    form = PartForm(request.POST)
+    form = PartForm(sent)
     if not form.is_valid():
         raise Refusal(form.refusal())
     wanted = form.cleaned_data

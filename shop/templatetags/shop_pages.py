@@ -76,9 +76,10 @@ def fee_name(fee: Fee) -> str:
 
 @register.filter
 def moment(when: datetime) -> SafeString:
-    """Format a time in UTC; the script converts it to the visitor's time zone."""
-    text = formats.date_format(timezone.localtime(when), "DATETIME_FORMAT")
-    return format_html('<time datetime="{}" data-local>{} UTC</time>', when.isoformat(), text)
+    """Format a time in the shop's time zone; the script converts it to the visitor's."""
+    local = timezone.localtime(when)
+    text = f"{formats.date_format(local, 'DATETIME_FORMAT')} {local:%Z}"
+    return format_html('<time datetime="{}" data-local>{}</time>', when.isoformat(), text)
 
 
 @register.simple_tag

@@ -105,6 +105,7 @@ def test_a_buyer_buys_pays_and_returns(open_page, buyer, javascript):
     page.get_by_role("button", name="Pay CN¥999.00").click()
     expect(page.get_by_text("Payment received. Thank you for your purchase!")).to_be_visible()
     page.get_by_role("button", name="Return for a refund").click()
+    page.get_by_role("button", name="Yes, return").click()
     expect(page.get_by_text("Your payment for this order has been refunded.")).to_be_visible()
     order.refresh_from_db()
     assert order.status == Order.Status.REFUNDED
