@@ -41,6 +41,9 @@ class RunFiles:
         # Not among the histories, which are all `*.jsonl`.
         self.faults = path / "faults.log"
         self.report = path / "report.html"
+        # How it was judged, and what came of it.
+        self.how = path / "judged.json"
+        self.verdict_file = path / "verdict.json"
 
     def histories(self) -> list[Path]:
         """The histories that were written here or elsewhere."""
@@ -96,14 +99,10 @@ class RunFolder(RunFiles):
         found: dict[str, Any] = json.loads((self.path / "run.json").read_text())
         return found
 
-    def conclude(self, verdict: dict[str, Any]) -> None:
-        """Write the verdict."""
-        (self.path / "verdict.json").write_text(json.dumps(verdict, indent=2) + "\n")
-
     def verdict(self) -> dict[str, Any] | None:
         """Return the verdict, if there is one."""
         try:
-            found: dict[str, Any] = json.loads((self.path / "verdict.json").read_text())
+            found: dict[str, Any] = json.loads(self.verdict_file.read_text())
         except (FileNotFoundError, ValueError):
             return None
         return found

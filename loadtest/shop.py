@@ -227,6 +227,15 @@ class Sized(Protocol):
     sizes: Sizes
 
 
+@runtime_checkable
+class Looks(Protocol):
+    """For adapters that name a command by which anybody can see the books of a sale; any may."""
+
+    def look(self, sale: Sale) -> str:
+        """Return the command: a line of `psql`, or of `curl` to the shop's own interface."""
+        ...
+
+
 class Vouchers(Protocol):
     """What `Level.VOUCHERS` asks for as well: a code that may be used so many times and no more."""
 

@@ -29,8 +29,9 @@ from loadtest.faults.postgres_hosts import SETTLED
 from loadtest.files import RunFiles
 from loadtest.report import Story
 from loadtest.roles import MAIN
+from loadtest.shops.flash_sale import look_of
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import RunPlan, judge_run, open_sales, write_report
+from loadtest.steps import RunPlan, judge_run, open_sales, write_verdict
 from loadtest.steps.plan import AFTERWARDS
 from shop.catalogue.models import Sale
 
@@ -274,9 +275,7 @@ class Proof(SaleRun):
             self.result.log = Path(shutil.copy(log, self.files.path)) if own else log
 
     def report(self) -> None:
-        """Write the report, if one is wanted."""
-        if self._report_to is None:
-            return
+        """Write the verdict, and its page if one is wanted."""
         plan, result = self.plan, self.result
         facts: dict[str, Any] = plan.facts(str(result.sale))
         if plan.arrivals and result.late is not None:
@@ -284,8 +283,9 @@ class Proof(SaleRun):
         facts["pace"] = result.pace
         if plan.left_out:
             facts["left out"] = ", ".join(plan.left_out)
-        story = Story(plan.title, plan.repeat, facts, result.reason, plan.buyers)
-        write_report(self._report_to, self.files, story, result.verdict)
+        look = look_of(str(result.sale))
+        story = Story(plan.title, plan.repeat, facts, result.reason, plan.buyers, look=look)
+        write_verdict(self.files, story, result.verdict, self._report_to)
 
     def _watch(self, since: float) -> None:
         """Look at the stock and at the fault of this moment."""

@@ -18,7 +18,8 @@ from lab.proof.result import Result
 from loadtest.checker import Rate, Verdict
 from loadtest.checker.properties.recovery import KINDS as RATES
 from loadtest.checker.verdict import Aftermath
-from loadtest.report.headline import meanings, why_not, wrapped
+from loadtest.report import why_not
+from loadtest.report.headline import meanings, wrapped
 from loadtest.steps import RunPlan
 
 STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow"}

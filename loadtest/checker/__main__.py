@@ -1,7 +1,8 @@
 """`python -m loadtest.checker FOLDER`: exit 0 pass, 1 fail, 2 unknown.
 
 The folder holds the files of a run, by any client, under the names that `loadtest/files.py` gives
-them. `--report` also writes the report.
+them, or the folders of several rounds. A run whose folder says how it was judged (`judged.json`) is
+judged alike. No shop is asked.
 """
 
 from __future__ import annotations
@@ -10,17 +11,23 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from loadtest.checker import EXIT_CODES, PROPERTIES, UNKNOWN
-from loadtest.files import RunFiles
-from loadtest.report import Story
-from loadtest.steps import judge_run, write_report
+from loadtest.checker.verdict import overall
+from loadtest.files import RunFiles, new_file
+from loadtest.report import Story, document, gather, lines, write
+from loadtest.steps import judge_again
+from loadtest.steps.judge import UNREADABLE
+
+EXAMPLES = 3
+"""Violations shown of a property."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Judge the folder named on the command line and print the findings."""
+    """Judge the folder named on the command line and print the verdict."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.checker", description=__doc__)
-    parser.add_argument("folder", type=Path, help="the files of one run")
+    parser.add_argument("folder", type=Path, help="the files of one run, or of several rounds")
     parser.add_argument(
         "--properties",
         nargs="*",
@@ -28,28 +35,59 @@ def main(arguments: list[str] | None = None) -> int:
         default=list(PROPERTIES),
         help="those to judge",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--report", type=Path, help="write the report to this file")
-    parser.add_argument("--title", default="A run", help="title of the report")
+    parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    parser.add_argument("--report", type=new_file, help="write the page to this file")
+    parser.add_argument("--title", default="A run", help="title of the page")
+    parser.add_argument(
+        "--database", type=new_file, help="write the tables that the queries read to this new file"
+    )
     options = parser.parse_args(arguments)
-    files = RunFiles(options.folder)
-    verdict = judge_run(files, {}, properties=options.properties)
+    rounds = sorted(options.folder.glob("round-*"), key=lambda path: (len(path.name), path.name))
+    if rounds and (options.report or options.database):
+        parser.error("--report and --database take the folder of one round")
+    outcomes = []
+    for folder in rounds or [options.folder]:
+        if rounds and not options.json:
+            print(f"{folder.name}:")
+        outcomes.append(_judge(folder, options))
+    return EXIT_CODES[overall(outcomes)]
+
+
+def _judge(folder: Path, options: argparse.Namespace) -> str:
+    """Judge one run, print what came of it, and return pass, fail or unknown."""
+    files = RunFiles(folder)
+    try:
+        verdict = judge_again(files, properties=options.properties, database=options.database)
+    except (ValueError, KeyError) as error:
+        print(f"cannot be judged: {error}", file=sys.stderr)
+        return UNKNOWN
     if verdict.reason:
         print(f"cannot be judged: {verdict.reason}", file=sys.stderr)
-        return EXIT_CODES[UNKNOWN]
-    if options.report:
-        try:
-            write_report(options.report, files, Story(options.title), verdict)
-        except OSError as error:
-            print(f"cannot be shown: {error}", file=sys.stderr)
-            return EXIT_CODES[UNKNOWN]
+        return UNKNOWN
+    try:
+        evidence = gather(files)
+        told = document(_story(files, options.title), verdict, evidence, files)
+        if options.report:
+            write(options.report, told, evidence)
+    except UNREADABLE as error:
+        print(f"cannot be shown: {error}", file=sys.stderr)
+        return UNKNOWN
     if options.json:
-        print(json.dumps(verdict.to_json(), indent=2))
+        print(json.dumps(told, indent=2))
     else:
-        for finding in verdict.properties:
-            print(f"{finding.id:4} {finding.name:22} {finding.verdict:8} {finding.detail}")
-        print(verdict.verdict)
-    return EXIT_CODES[verdict.verdict]
+        for line in lines(told, EXAMPLES):
+            print(line)
+    return str(told["verdict"])
+
+
+def _story(files: RunFiles, title: str) -> Story:
+    """Return what the run's first verdict said of itself, if there is one."""
+    try:
+        told: dict[str, Any] = json.loads(files.verdict_file.read_text())
+        look = told["check"]["look"]
+        return Story(told["title"], told["repeat"], told["facts"], "", told["buyers"], look=look)
+    except (OSError, ValueError, KeyError):
+        return Story(title)
 
 
 if __name__ == "__main__":

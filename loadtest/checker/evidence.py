@@ -83,6 +83,13 @@ class Evidence:
     def __exit__(self, *exc_info: object) -> None:
         self._database.close()
 
+    def save(self, path: Path) -> None:
+        """Write all tables to a new SQLite file. Raises `OSError` if it cannot be written."""
+        try:
+            self._database.execute("VACUUM INTO ?", (str(path),))
+        except sqlite3.Error as error:
+            raise OSError(f"{path}: {error}") from error
+
     def rows(self, query: str, *parameters: Any) -> Iterator[Any]:
         """The rows of a query, one by one."""
         return self._database.execute(query, parameters)

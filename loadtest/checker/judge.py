@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -28,6 +29,7 @@ def judge(
     not_judged: Mapping[str, str] = MappingProxyType({}),
     enough: Mapping[str, int] = ENOUGH,
     allows_errors: bool = False,
+    database: Path | None = None,
 ) -> Verdict:
     """Judge one run.
 
@@ -36,7 +38,8 @@ def judge(
     decision of the caller, while one that is asked for and cannot be judged is unknown, and so is
     then the whole. `enough` is what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under
     faults at least one unknown answer too. `allows_errors` says that a server error is one more
-    unknown answer, and the buyer asked again.
+    unknown answer, and the buyer asked again. `database` is a new SQLite file for all tables that
+    the properties' queries read.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
     `OSError` for those that cannot be read, `ValueError` for a property that does not exist.
@@ -46,6 +49,8 @@ def judge(
     wanted = [each for each in PROPERTIES if each in properties and each not in not_judged]
     with Evidence(enough=enough, allows_errors=allows_errors) as evidence:
         evidence.load(files)
+        if database is not None:
+            evidence.save(database)
         findings = [PROPERTIES[identity].judge(evidence) for identity in wanted]
         return Verdict(
             findings,

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from loadtest.checker import PASS, PROPERTIES
+from loadtest.checker import PASS
 from loadtest.history import AGAIN, NEVER, OK, Operation
 
 SUMMARIES = {
@@ -137,15 +137,6 @@ def meanings(counts: Mapping[str, int]) -> list[tuple[int, str]]:
         (counts["sold_out"], "of the refused heard “sold out”"),
         (counts["info"], "purchases without an answer that says whether they were accepted"),
     ]
-
-
-def why_not(not_judged: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line per reason for which properties were not judged."""
-    for reason in dict.fromkeys(not_judged.values()):
-        names = ", ".join(
-            f"{each} {PROPERTIES[each].name}" for each, why in not_judged.items() if why == reason
-        )
-        yield f"Not judged, since {reason}: {names}."
 
 
 def counted(count: int, noun: str) -> str:

@@ -1,103 +1,61 @@
-"""The report's page."""
+"""The page of a verdict: the report's file, what Locust's tab and the control room show."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from loadtest.checker import PASS, PROPERTIES, UNKNOWN, Verdict
-from loadtest.fault_log import Injected
 from loadtest.report.charts import HEIGHT, WIDTH, Charts, number
+from loadtest.report.document import why_not
 from loadtest.report.gather import Evidence
-from loadtest.report.headline import (
-    CLOSED_LOOP,
-    OPEN_LOOP,
-    SUMMARIES,
-    headline,
-    meanings,
-    why_not,
-)
+from loadtest.report.headline import CLOSED_LOOP, OPEN_LOOP, SUMMARIES, Speed, meanings
 
 _HERE = Path(__file__).parent
 _TEMPLATES = Environment(
     loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
 )
 _TEMPLATES.filters["number"] = number
+_TEMPLATES.globals["rows_of"] = lambda rows: [tuple(row.values()) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
-    """Facts that the files of a run do not contain.
-
-    Attributes:
-        title: short description of the run.
-        repeat: the command that repeats it, with its seed.
-        facts: further facts by name, such as strategy, buyers and stock.
-        reason: why there is no verdict, or why a pass does not count.
-        buyers: that the run had; 0 if that is not known.
-        passed: the word for a pass.
-    """
-
-    title: str
-    repeat: str = ""
-    facts: Mapping[str, object] = field(default_factory=dict)
-    reason: str = ""
-    buyers: int = 0
-    passed: str = SUMMARIES[PASS][0]
-
-
-def write(
-    path: str | Path,
-    story: Story,
-    verdict: Verdict,
-    evidence: Evidence | None,
-) -> None:
-    """Write a run's report; bare without evidence.
+def write(path: str | Path, told: Mapping[str, Any], evidence: Evidence | None) -> None:
+    """Write a run's page; without charts if there is no evidence.
 
     Args:
         path: the file.
-        story, verdict, evidence: of the run.
+        told: the verdict, as `document` returns it.
+        evidence: gathered from the run's files, for the charts.
     """
-    Path(path).write_text(render(story, verdict, evidence), encoding="utf-8")
+    Path(path).write_text(render(told, evidence), encoding="utf-8")
 
 
-def render(
-    story: Story,
-    verdict: Verdict,
-    evidence: Evidence | None,
-) -> str:
-    """Return the report as HTML."""
-    outcome = verdict.verdict
-    if outcome == PASS and story.reason:
-        outcome = UNKNOWN
-    counts = verdict.counts
-    speed = evidence.pace.speed() if evidence else None
-    injected = sum(not fault.error for fault in evidence.faults) if evidence else 0
-    word, *seen = headline(outcome, story.buyers, counts, speed, injected)
+def render(told: Mapping[str, Any], evidence: Evidence | None) -> str:
+    """Return the page as HTML."""
     charts = Charts(evidence) if evidence else None
+    counts, speed = told["counts"], told["speed"]
+    word, *seen = told["headline"]
     template = _TEMPLATES.get_template("page.html")
     return template.render(
-        story=story,
-        outcome=outcome,
-        word=story.passed if outcome == PASS else word,
+        told=told,
+        word=word,
         seen=" · ".join(seen),
-        sentence=story.reason or SUMMARIES[outcome][1],
+        sentence=told["reason"] or SUMMARIES[told["verdict"]][1],
         counts=meanings(counts) if counts else [],
-        speed=speed.meaning if speed else "",
+        speed=Speed(speed["answers"], speed["seconds"], speed["p99"]).meaning if speed else "",
         loop=_loop(evidence),
         charts=charts.all() if charts else [],
         plot=(WIDTH, HEIGHT),
-        faults=_faults(evidence),
-        findings=verdict.properties,
-        asks={identity: each.asks for identity, each in PROPERTIES.items()},
-        not_judged=list(why_not(verdict.not_judged)),
-        answers=_answers(evidence),
-        histories=verdict.histories,
+        faults=[_fault(number, each) for number, each in enumerate(told["faults"], start=1)],
+        not_judged=list(why_not(told["not_judged"])),
+        answers=[
+            (each["call"], each["answer"], _MEANING.get(each["outcome"], ""), each["count"])
+            for each in told["answers"]
+        ],
         css=Markup(_text("page.css")),
         js=Markup(_text("page.js")),
         # "</" would end the script element.
@@ -105,6 +63,18 @@ def render(
             json.dumps(charts.values if charts else {}, separators=(",", ":")).replace("</", "<\\/")
         ),
     )
+
+
+_MEANING = {"ok": "accepted", "fail": "refused", "info": "unknown"}
+
+
+def _fault(number: int, fault: Mapping[str, Any]) -> tuple[str, ...]:
+    start, lasted = f"{fault['start']:.1f} s", f"{fault['seconds']:.1f} s"
+    if fault["error"]:
+        lasted, effect = "–", f"not injected: {fault['error']}"
+    else:
+        effect = fault["did"]
+    return str(number), fault["fault"], start, lasted, effect
 
 
 def _text(name: str) -> str:
@@ -118,40 +88,3 @@ def _loop(evidence: Evidence | None) -> str:
         return CLOSED_LOOP
     late, due = evidence.purchases.late, len(evidence.purchases.delays)
     return f"{OPEN_LOOP} {number(late)} of {number(due)} requests began late."
-
-
-def _faults(evidence: Evidence | None) -> list[tuple[str, ...]]:
-    if evidence is None:
-        return []
-    return [
-        (str(order), fault.fault, _seconds(fault.start - evidence.start), *_what_happened(fault))
-        for order, fault in enumerate(evidence.faults, start=1)
-    ]
-
-
-def _what_happened(fault: Injected) -> tuple[str, str]:
-    if fault.error:
-        return "–", f"not injected: {fault.error}"
-    return _seconds(fault.end - fault.start), _told(fault.did)
-
-
-def _seconds(ns: int) -> str:
-    return f"{ns / 1e9:.1f} s"
-
-
-def _told(did: object) -> str:
-    """Summarise what was done: lists by their length."""
-    if not isinstance(did, dict):
-        return str(did)
-    short = ((name, len(what) if isinstance(what, list) else what) for name, what in did.items())
-    return ", ".join(f"{name}: {what}" for name, what in short)
-
-
-def _answers(evidence: Evidence | None) -> list[tuple[str, str, str, int]]:
-    meaning = {"ok": "accepted", "fail": "refused", "info": "unknown"}
-    if evidence is None:
-        return []
-    return [
-        (op, answer, meaning.get(outcome, ""), times)
-        for (op, answer, outcome), times in sorted(evidence.answers.items())
-    ]

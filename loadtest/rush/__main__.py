@@ -14,11 +14,12 @@ from pathlib import Path
 
 from loadtest.address import RunImpossible
 from loadtest.checker import EXIT_CODES, UNKNOWN
-from loadtest.files import new_file
+from loadtest.files import RunFiles, new_file
 from loadtest.rush.plan import SCENES, size_of
 from loadtest.rush.release import Release
 from loadtest.rush.result import Terminal
 from loadtest.rush.run import measure, rush_shop
+from loadtest.rush.verdict import write_rush
 from loadtest.shop import Level, Sizes
 from loadtest.shops import load
 
@@ -53,7 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
         help="what to try, of what the adapter offers; repeatable (default: all)",
     )
     parser.add_argument("--release", choices=[*map(str, Release)], default=Release.LAST_BYTE)
-    parser.add_argument("--folder", type=Path, help="keeps the histories and the books")
+    parser.add_argument(
+        "--folder", type=Path, help="keeps the histories, the books, verdict and page"
+    )
     parser.add_argument("--json", type=new_file, help="writes the result")
     parser.add_argument("--measure", action="store_true", help="compare the ways of sending")
     parser.add_argument("--i-own-this-host", action="store_true", help="load another machine")
@@ -81,6 +84,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     terminal.clear()
     print(*result.lines(shutil.get_terminal_size().columns), sep="\n")
+    if options.folder:
+        write_rush(result, RunFiles(options.folder), size[0], size[1])
+        print(f"Report: {RunFiles(options.folder).report}")
     if options.json:
         options.json.write_text(json.dumps(result.to_json(), indent=2) + "\n")
     return result.exit_code

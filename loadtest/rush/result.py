@@ -14,6 +14,7 @@ from loadtest.checker import EXIT_CODES, FAIL, PASS, PROPERTIES, UNKNOWN, Verdic
 from loadtest.checker.verdict import overall
 from loadtest.history import FAIL as REFUSED
 from loadtest.history import NEVER, OK, Operation
+from loadtest.report.document import Unseen
 from loadtest.report.headline import SUMMARIES, counted
 from loadtest.rush.plan import Observer
 from loadtest.rush.round import Round
@@ -92,22 +93,26 @@ class RushResult:
         return sum((each.problems for each in self.rounds), Counter[str]())
 
     @property
-    def not_seen(self) -> Iterator[str]:
-        """Yield what these rounds could not have seen, although they judged it.
-
-        Of what happens once in N times, N trials miss it in 37 of 100 cases and 3 N trials in 5.
-        """
-        served = [each.count(Sold) for each in self.rounds]
-        if any(served):
-            yield f"an answered order that is lost less often than once in {_rarest(sum(served))}"
+    def unseen(self) -> Iterator[Unseen]:
+        """Yield what these rounds could have missed, although they judged it."""
+        served = sum(each.count(Sold) for each in self.rounds)
+        if served:
+            yield Unseen("an answered order that is lost", served)
         offering = [each for each in self.rounds if each.plan.enough]
         offers = sum(each.count(Sold) + each.count(Refused) for each in offering)
         if offers:
-            yield (
-                f"an untrue “sold out” less often than once in {_rarest(offers)}: there was enough "
-                f"for {counted(offers, 'buyer')}"
-            )
-        elif self.rounds:
+            there_was = f"there was enough for {counted(offers, 'buyer')}"
+            yield Unseen("an untrue “sold out”", offers, there_was)
+        if cancelled := sum(each.cancelled for each in self.rounds):
+            yield Unseen("a cancellation that goes wrong", cancelled)
+        if expired := sum(each.expired for each in self.rounds):
+            yield Unseen("an expiry that goes wrong", expired)
+
+    @property
+    def left_open(self) -> Iterator[str]:
+        """Yield what these rounds could not have seen at all, whatever their number."""
+        offering = [each for each in self.rounds if each.plan.enough]
+        if self.rounds and not offering:
             yield "an untrue “sold out”, unless units were left at the end"
         unclear = sum(each.refused_otherwise for each in offering)
         if unclear:
@@ -115,12 +120,8 @@ class RushResult:
                 f"whether {counted(unclear, 'refusal')} were true, although there was enough: they "
                 "do not say “sold out” and nothing else"
             )
-        if cancelled := sum(each.cancelled for each in self.rounds):
-            yield f"a cancellation that goes wrong less often than once in {_rarest(cancelled)}"
         if refused := sum(each.not_cancelled for each in self.rounds):
             yield f"what cancelling does to {counted(refused, 'order')}: the shop refused it"
-        if expired := sum(each.expired for each in self.rounds):
-            yield f"an expiry that goes wrong less often than once in {_rarest(expired)}"
         if any(each.gives_back and each.final.available is None for each in self.rounds):
             yield "whether cancelled units came back: the shop keeps no figure of what is left"
         if any(each.waited_for_carts for each in self.rounds):
@@ -128,6 +129,11 @@ class RushResult:
                 "a “sold out” that came too early while few units were left: a cart or a checkout "
                 "may have held them"
             )
+
+    @property
+    def not_seen(self) -> list[str]:
+        """What these rounds could not have seen, although they judged it, for people."""
+        return [*(each.text for each in self.unseen), *self.left_open]
 
     def to_json(self) -> dict[str, Any]:
         """Return the result for programs."""
@@ -143,7 +149,8 @@ class RushResult:
             "properties": judged["properties"],
             "not_judged": judged["not_judged"],
             "levels_not_tried": dict.fromkeys(self.untried, NOT_TRIED),
-            "not_seen": list(self.not_seen),
+            "not_seen": [each.to_json() for each in self.unseen],
+            "left_open": list(self.left_open),
             "unknown_answers": dict(self.unknown),
             "left_out": dict(self.problems),
             "smallest": list(history(self.smallest)) if self.smallest else [],
@@ -182,13 +189,10 @@ class RushResult:
             yield f"The smallest history that shows it ({size}):"
             for line in history(self.smallest):
                 yield from _wrapped(f"  {line}", width, 28)
+        if look := next((each.look for each in reversed(self.rounds) if each.look), ""):
+            yield f"See the books of the last sale: {look}"
         if self.repeat:
             yield f"Again: {self.repeat}"
-
-
-def _rarest(trials: int) -> int:
-    """Return N, where what happens once in N trials is seen in 95 of 100 cases."""
-    return max(1, trials // 3)
 
 
 def _table(rounds: Sequence[Round], width: int) -> Iterator[str]:

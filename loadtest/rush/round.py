@@ -19,7 +19,7 @@ from loadtest.history import Operation, Recorder, operations
 from loadtest.report.headline import counted
 from loadtest.rush.buyers import EACH, Buyers
 from loadtest.rush.plan import Observer, Plan
-from loadtest.shop import SOLD_OUT, Books, Level, Outcome, Refused, Shop, Sold, Unknown
+from loadtest.shop import SOLD_OUT, Books, Level, Looks, Outcome, Refused, Shop, Sold, Unknown
 from loadtest.steps import judge_run
 
 ENOUGH = {Level.STOCK: {"ok": 1, "contested": 1}}
@@ -100,6 +100,12 @@ class Round:
     def refused_otherwise(self) -> int:
         """How many buyers were refused in other words than “sold out”."""
         return sum(isinstance(each, Refused) and each.reason != SOLD_OUT for each in self.last)
+
+    @property
+    def look(self) -> str:
+        """The adapter's command that shows the books of this round's sale; empty without one."""
+        shop = self._shop
+        return shop.look(self._buyers.sale) if isinstance(shop, Looks) else ""
 
     @property
     def problems(self) -> Counter[str]:

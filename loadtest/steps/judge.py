@@ -1,7 +1,8 @@
-"""The verdict on a run from its files, and its report as one HTML file."""
+"""Judging a run, and writing its verdict as `verdict.json` and as one HTML page."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from loadtest.checker import FaultLogError, HistoryError, SnapshotError, Verdict, judge
 from loadtest.files import RunFiles
-from loadtest.report import Evidence, Story, gather, write
+from loadtest.report import Evidence, Story, document, gather, write
 
 # Evidence that cannot be read leaves the verdict unknown.
 UNREADABLE = (HistoryError, SnapshotError, FaultLogError, OSError)
@@ -18,12 +19,16 @@ UNREADABLE = (HistoryError, SnapshotError, FaultLogError, OSError)
 def judge_run(files: RunFiles, not_judged: Mapping[str, str], **more: Any) -> Verdict:
     """Judge a run but for these properties; never fails, but says why there is no verdict.
 
+    How it was judged is written next to its files, so that `judge_again` judges it alike.
+
     Args:
         files: of the run.
         not_judged: the properties that it says nothing about, and why not.
         more: further arguments of the checker's `judge`.
     """
+    how = {"not_judged": dict(not_judged), "elsewhere": list(map(str, files.elsewhere)), **more}
     try:
+        files.how.write_text(json.dumps(how, indent=2) + "\n")
         verdict = judge(files, not_judged=not_judged, **more)
     except UNREADABLE as error:
         return Verdict(reason=str(error))
@@ -32,12 +37,56 @@ def judge_run(files: RunFiles, not_judged: Mapping[str, str], **more: Any) -> Ve
     return verdict
 
 
-def write_report(path: Path, files: RunFiles, story: Story, verdict: Verdict) -> None:
-    """Write the report of a run to `path`, without charts where its files cannot be read."""
+def judge_again(files: RunFiles, **more: Any) -> Verdict:
+    """Judge the files of a run as they were judged when it ended, if they say how.
+
+    Raises:
+        ValueError: what says how cannot be understood.
+    """
+    how: dict[str, Any] = {"not_judged": {}}
+    if files.how.exists():
+        how = json.loads(files.how.read_text())
+        files.elsewhere = [Path(each) for each in how.pop("elsewhere") if Path(each).exists()]
+    try:
+        verdict = judge(files, **how, **more)
+    except UNREADABLE as error:
+        return Verdict(reason=str(error))
+    except TypeError as error:
+        raise ValueError(f"{files.how}: {error}") from error
+    if not files.final.exists():
+        return Verdict(reason=f"{files.final} does not exist")
+    return verdict
+
+
+def write_verdict(
+    files: RunFiles,
+    story: Story,
+    judged: Verdict,
+    page: Path | None,
+    *,
+    into: Path | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Write `verdict.json`, and the page unless that is None; return the document.
+
+    A page has no charts where the run's files cannot be read.
+
+    Args:
+        files: of the run.
+        story: what they do not say.
+        judged: by the checker.
+        page: its file.
+        into: another file than the run's own `verdict.json`.
+        more: further members of the document.
+    """
     evidence: Evidence | None = None
     try:
         evidence = gather(files)
     except UNREADABLE as error:
         story = replace(story, reason=story.reason or str(error))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, story, verdict, evidence)
+    told = document(story, judged, evidence, files) | more
+    (into or files.verdict_file).write_text(json.dumps(told, indent=2) + "\n")
+    if page is not None:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        write(page, told, evidence)
+    return told

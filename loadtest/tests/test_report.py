@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from markupsafe import escape
 
-from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN, Verdict, judge
+from loadtest.checker import FAIL, PASS, PROPERTIES, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.__main__ import main
 from loadtest.files import RunFiles
 from loadtest.history import AGAIN, INFO, NEVER, OK, Operation
-from loadtest.report import Story, gather, write
+from loadtest.report import Evidence, Story, document, gather, write
 from loadtest.report.charts import ticks
 from loadtest.report.gather import BINS, Latencies, Purchases
 from loadtest.report.headline import Pace, Speed, headline, wrapped
+from loadtest.steps import judge_run, write_verdict
 from loadtest.tests.busy_run import sold_out_run
 from loadtest.tests.simulated_world import World
 
@@ -56,9 +58,10 @@ class Page(HTMLParser):
             self.scripts.append(data)
 
 
-def written(folder: Path, *of: Any) -> str:
-    """The report of a story, a verdict and more."""
-    write(folder / "r.html", *of)
+def written(folder: Path, story: Story, verdict: Verdict, evidence: Evidence | None) -> str:
+    """The page of a story, a verdict and the evidence for its charts."""
+    told = document(story, verdict, evidence, RunFiles(folder))
+    write(folder / "r.html", told, evidence)
     return (folder / "r.html").read_text()
 
 
@@ -200,7 +203,7 @@ def test_the_command_judges_and_reports_a_folder(
     assert "cannot be judged" in capsys.readouterr().err
     sold_out_run(3).write(folder)
     assert main([str(folder), "--report", str(report)]) == 2
-    assert capsys.readouterr().out.endswith(f"{UNKNOWN}\n")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("COULD NOT BE JUDGED · 4 of 4 sold")
     assert main([str(folder), "--properties", "P1", "P3"]) == 0
     Page(report.read_text())
 
@@ -279,3 +282,56 @@ def test_the_closing_line_names_the_outcome_first():
 def test_a_long_line_is_broken_between_its_parts():
     assert list(wrapped(["aa", "bb", "cc"], 7)) == ["aa · bb", "cc"]
     assert list(wrapped(["aa", "bb", "cc"], 12)) == ["aa · bb · cc"]
+
+
+TOO_SMALL = ("P9", "P12", "P13", "P17", "P18", "P22", "P23")
+"""Properties that a run with four units says nothing about."""
+
+
+def test_a_verdict_is_a_document_that_names_how_to_check_it(tmp_path: Path) -> None:
+    files = sold_out_run(3).write(tmp_path / "run")
+    not_judged = dict.fromkeys(TOO_SMALL, "the run is too small")
+    verdict = judge_run(files, not_judged, enough={"ok": 1})
+    story = Story("A title", "make prove", look="psql …")
+    told = write_verdict(files, story, verdict, None)
+    assert json.loads(files.verdict_file.read_text()) == told
+    assert (told["version"], told["verdict"], told["repeat"]) == (1, "pass", "make prove")
+    assert told["not_judged"] == not_judged
+    first = told["properties"][0]
+    assert {"id", "name", "verdict", "detail", "evidence", "problems", "asks", "sql"} <= set(first)
+    assert "FROM item" in first["sql"]["checks"][0]["query"]
+    [lost, *_] = told["not_seen"]
+    assert lost["trials"] == told["counts"]["ok"] == 4
+    assert lost["text"].startswith("an answered order that is lost less often than once in 1")
+    assert told["check"]["look"] == "psql …"
+    assert {"final.snapshot"} <= set(told["check"]["files"])
+
+
+def test_a_folder_is_judged_again_as_it_was_with_a_database_to_look_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = sold_out_run(3).write(tmp_path / "run")
+    not_judged = dict.fromkeys(TOO_SMALL, "the run is too small")
+    verdict = judge_run(files, not_judged, enough={"ok": 1})
+    told = write_verdict(files, Story("A title", "make prove"), verdict, None)
+    database = tmp_path / "run.sqlite"
+    assert main([str(files.path), "--json", "--database", str(database)]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again == told
+    query = told["properties"][0]["sql"]["checks"][0]["query"]
+    with closing(sqlite3.connect(database)) as tables:
+        assert tables.execute(query).fetchall() == []
+        assert tables.execute("SELECT count(*) FROM purchase").fetchone() > (0,)
+
+
+def test_the_rounds_of_a_folder_are_judged_again_one_by_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (1, 2):
+        files = sold_out_run(3).write(tmp_path / f"round-{number}")
+        judge_run(files, dict.fromkeys(TOO_SMALL, "the run is too small"))
+    assert main([str(tmp_path)]) == 0
+    (tmp_path / "round-2" / "final.snapshot").unlink()
+    capsys.readouterr()
+    assert main([str(tmp_path)]) == 2
+    assert "round-2:" in capsys.readouterr().out

@@ -16,10 +16,12 @@ import pytest
 
 from loadtest.address import RunImpossible
 from loadtest.checker import snapshot
+from loadtest.checker.verdict import Finding, Problem, Verdict
 from loadtest.conduct import During
 from loadtest.faults import FAULTS, Target
 from loadtest.files import KEPT, RunFiles, RunFolder, Runs
 from loadtest.finished import Finished, Tally
+from loadtest.report import Story, document
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.shops.setup import installed, names, setup_of
@@ -128,11 +130,12 @@ def test_a_run_whose_users_have_done_their_work_says_so() -> None:
 
 def test_without_a_page_every_property_and_the_verdict_are_told() -> None:
     run = a_run()
-    finding = {"id": "P1", "name": "no oversell", "verdict": "fail", "detail": "3 too many"}
+    problems = [Problem(letter, {}) for letter in "abcd"]
+    finding = Finding("P1", "no oversell", "fail", "3 too many", problems)
     run.phase = JUDGED
-    counts = {"held": 100, "confirmed": 3, "total": 100, "oversold": 3}
-    properties = [{**finding, "evidence": list("abcd")}]
-    run.verdict = {"verdict": "fail", "counts": counts, "properties": properties}
+    counts = dict.fromkeys(("ok", "sold_out", "orders", "available"), 0)
+    counts |= {"held": 100, "confirmed": 3, "total": 100, "oversold": 3}
+    run.verdict = document(Story("t"), Verdict([finding], counts), None, run.files)
     first, *examples, last = conclusion(run)
     assert first.split() == ["P1", "FAIL", "no", "oversell:", "3", "too", "many"]
     assert [each.strip() for each in examples] == ["a", "b", "c"]
@@ -272,7 +275,7 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(
     # The verdict is known as soon as the first round is over, with the calls that show it.
     assert {word for rounds, word, _ in seen if not rounds} == {"running"}
     assert {word for rounds, word, _ in seen if rounds} == {"FAIL"}
-    assert any("round 2 of 18 (stock, about" in title for _, _, title in seen)
+    assert any("round 2 of 18 (enough, about" in title for _, _, title in seen)
     assert run.broken[0].id == "P1"
     assert run.broken[0].history
     assert (pages.verdict(run), pages.outcome(run), run.phase) == ("FAIL", "fail", JUDGED)

@@ -18,7 +18,8 @@ import msgspec
 from loadtest.checker import Verdict, judge_so_far
 from loadtest.files import RunFolder
 from loadtest.report import Story
-from loadtest.steps import RunPlan, judge_run, write_report
+from loadtest.shops.flash_sale import look_of
+from loadtest.steps import RunPlan, judge_run, write_verdict
 from loadtest.steps.judge import UNREADABLE
 
 SO_FAR = "so-far"
@@ -51,10 +52,10 @@ def conclude(folder: RunFolder, run: Wanted) -> int:
     plan, verdict = run.plan, Verdict(reason=run.reason)
     if not verdict.reason:
         verdict = judge_run(folder, plan.not_judged)
-    reason = verdict.reason
-    story = Story(plan.title, plan.repeat, plan.facts(plan.sale), reason, plan.buyers)
-    write_report(folder.report, folder, story, verdict)
-    folder.conclude({**verdict.to_json(), "reason": reason, "title": plan.title})
+    facts = plan.facts(plan.sale)
+    look = look_of(plan.sale)
+    story = Story(plan.title, plan.repeat, facts, verdict.reason, plan.buyers, look=look)
+    write_verdict(folder, story, verdict, folder.report)
     return 0
 
 

@@ -20,7 +20,7 @@ from loadtest.address import RunImpossible, address_of
 from loadtest.files import RunFolder, Runs
 from loadtest.finished import Tally
 from loadtest.options import plan_of
-from loadtest.report.headline import headline, why_not
+from loadtest.report import lines
 from loadtest.roles import parse_sales
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
@@ -203,15 +203,7 @@ def conclusion(run: PageRun | RushRun) -> Iterator[str]:
             said = waiting
             yield said
         gevent.sleep(LOOK)
-    verdict = run.verdict or {}
-    for each in verdict.get("properties", []):
-        yield f"{each['id']:>4}  {each['verdict'].upper():<8}{each['name']}: {each['detail']}"
-        yield from (f"{'':14}{example}" for example in each["evidence"][:EXAMPLES])
-    yield from why_not(verdict.get("not_judged", {}))
-    reason = f": {run.reason}" if run.reason else ""
-    counts = verdict.get("counts", {})
-    parts = headline(run.outcome, 0, counts, speed=None, faults=0)
-    yield verdict.get("headline", " · ".join(parts)) + reason
+    yield from lines(run.verdict or {}, EXAMPLES)
 
 
 def _plan(shop: DemoShop, options: Namespace, limit: int) -> RunPlan:

@@ -16,10 +16,11 @@ import gevent
 import msgspec
 from gevent.event import Event
 
-from loadtest.checker import Broken
+from loadtest.checker import Broken, Verdict
 from loadtest.checker.snapshot import Item
 from loadtest.conduct import SaleRun
 from loadtest.files import RunFolder
+from loadtest.report import Story, document
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import RunPlan
 from loadtest.ui import faults
@@ -196,10 +197,12 @@ class PageRun(SaleRun):
             problem = done.stderr.strip().splitlines()[-1:] or [""]
         except subprocess.TimeoutExpired:
             problem = [f"judging took more than {JUDGING:.0f} s"]
-        return self.files.verdict() or {
-            "verdict": "unknown",
-            "reason": f"the judge did not finish: {problem[0]}",
-        }
+        found = self.files.verdict()
+        if found is None:
+            story = Story(self.plan.title, self.plan.repeat)
+            reason = f"the judge did not finish: {problem[0]}"
+            found = document(story, Verdict(reason=reason), None, self.files)
+        return found
 
 
 def item_of(figures: dict[str, Any]) -> Item:

@@ -15,14 +15,11 @@ from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, Broken, judge_so_far
 from loadtest.files import RunFolder
 from loadtest.finished import Report, Tally
-from loadtest.report import Story
-from loadtest.report.headline import counted
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.plan import Observer
-from loadtest.rush.result import HOLDS, history, summary
 from loadtest.rush.round import Round
+from loadtest.rush.verdict import write_rush
 from loadtest.shops import load
-from loadtest.steps import write_report
 from loadtest.ui import other_shops
 from loadtest.ui.run import JUDGED, RUNNING
 
@@ -161,25 +158,7 @@ class RushRun:
 
     def _conclude(self, result: RushResult) -> None:
         self.result, self.reason = result, result.reason
-        shown = result.smallest or (result.rounds[-1] if result.rounds else None)
-        size = f"{counted(self.plan.buyers, 'buyer')}, {counted(self.plan.stock, 'unit')}"
-        title = f"{size}, {result.shop}"
-        self.verdict = {
-            **result.judged.to_json(),
-            "verdict": result.verdict,
-            "title": title,
-            "headline": next(result.lines()),
-            "reason": result.reason,
-        }
-        if result.smallest is not None:
-            first = next(each for each in self.verdict["properties"] if each["verdict"] == FAIL)
-            first["evidence"] = list(history(result.smallest))
-        if shown is not None:
-            rounds = {f"round {n}": summary(each) for n, each in enumerate(result.rounds, start=1)}
-            verdict = shown.verdict
-            story = Story(title, self.plan.repeat, rounds, verdict.reason, shown.plan.buyers, HOLDS)
-            write_report(self.files.report, shown.files, story, verdict)
-        self.files.conclude(self.verdict)
+        self.verdict = write_rush(result, self.files, self.plan.stock, self.plan.buyers)
         self.phase = JUDGED
 
 

@@ -17,11 +17,12 @@ from development.signals import end_on_signals
 from lab.management.commands.prove import at_least_one
 from lab.stack.hosting import hosted
 from loadtest.address import RunImpossible
-from loadtest.files import new_file
+from loadtest.files import RunFiles, new_file
 from loadtest.history import OK
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.plan import SCENES, size_of
 from loadtest.rush.result import Terminal
+from loadtest.rush.verdict import write_rush
 from loadtest.shop import Level, Sizes
 from loadtest.shops import load
 from loadtest.shops.setup import names, setup_of
@@ -73,6 +74,10 @@ class Command(BaseCommand):
         if rates := sold_per_second(result):
             least_and_most = dict.fromkeys(f"{rate:.3g}" for rate in (min(rates), max(rates)))
             self.stdout.write(f"Sold per second: {' to '.join(least_and_most)}")
+        if options["folder"]:
+            files = RunFiles(options["folder"])
+            write_rush(result, files, options["stock"], options["buyers"])
+            self.stdout.write(f"Report: {files.report}")
         if options["json"]:
             options["json"].write_text(json.dumps(result.to_json(), indent=2) + "\n")
         sys.exit(result.exit_code)

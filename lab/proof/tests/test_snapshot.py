@@ -21,6 +21,7 @@ from lab import environment
 from lab.proof import snapshot
 from lab.stack.stack import listens
 from loadtest.checker import snapshot as rows
+from loadtest.shops.flash_sale import look_of
 from shop import orders
 from shop.accounts.models import User
 from shop.background.follow_up import follow_up
@@ -189,3 +190,13 @@ def test_without_a_folder_of_mails_there_is_nothing_to_judge(settings: Any, tmp_
     settings.MAIL_FOLDER = tmp_path / "nowhere"
     with pytest.raises(snapshot.NoMailServer):
         snapshot.delivery_lines([a_sale().pk])
+
+
+def test_the_line_of_psql_shows_the_stock_and_what_holds_it() -> None:
+    sale = a_sale(stock=9, limit=5)
+    an_order(sale, User.objects.create(username="b"), quantity=3)
+    _, command, query = look_of(str(sale.pk)).split('"', 3)[1:]
+    assert command == " -c "
+    with connection.cursor() as cursor:
+        cursor.execute(query.rstrip('"'))
+        assert cursor.fetchall() == [(9, 6, 3, 0)]

@@ -25,7 +25,7 @@ from loadtest.shop import (
     Sold,
     Unknown,
 )
-from loadtest.shops.flash_sale import LEVELS, requests
+from loadtest.shops.flash_sale import LEVELS, look_of, requests
 from loadtest.shops.flash_sale.answers import classify, read
 from loadtest.shops.flash_sale.demo import DemoShop
 
@@ -48,6 +48,7 @@ class Adapter:
     # Orders expire by the follow-up's workers, which need not run when a shop is rushed.
     levels = LEVELS - {Level.EXPIRY}
     strategy = ""  # the shop's default
+    look = staticmethod(look_of)
 
     def __init__(self, url: str) -> None:
         self._address = address_of(url)

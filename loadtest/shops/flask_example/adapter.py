@@ -46,6 +46,10 @@ class Adapter:
             return Refused(SOLD_OUT)
         return Unknown(f"status {response.status}")
 
+    def look(self, sale):
+        """Name the command that shows the books to anybody."""
+        return f"curl {self.host}/sales/{sale}"
+
     def books(self, sale):
         """Read what the shop itself says was sold."""
         said = self.ask("GET", f"/sales/{sale}")

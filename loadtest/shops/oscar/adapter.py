@@ -59,6 +59,9 @@ class Adapter(WithoutSteps):
         [(total, available)] = rows(q.STOCK, sale)
         return Books(total, available, {order: int(units) for order, units in rows(q.SOLD, sale)})
 
+    def look(self, sale: str) -> str:  # noqa: D102
+        return q.LOOK % sale
+
     def voucher(self, sale: str, uses: int) -> str:  # noqa: D102
         code = uuid.uuid4().hex.upper()
         rows(q.VOUCHER, code, code, uses, code, code)  # the API has no call for it

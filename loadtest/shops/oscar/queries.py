@@ -19,3 +19,6 @@ BILLS = """SELECT number, 100 * total_incl_tax,
   100 * (shipping_incl_tax + (SELECT sum(line_price_incl_tax) FROM order_line x
     WHERE x.order_id = o.id))
 FROM order_order o WHERE id IN (SELECT order_id FROM order_line WHERE product_id = %s)"""
+LOOK = """psql "$SHOP_DATABASE_URL" -c "SELECT num_in_stock, num_allocated,
+  (SELECT sum(quantity) FROM order_line l WHERE l.product_id = s.product_id) AS ordered
+  FROM partner_stockrecord s WHERE product_id = %s\""""
