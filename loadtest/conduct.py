@@ -57,6 +57,7 @@ class SaleRun(ABC):
         files: of the run.
         figures: of the main sale, at the last look that was answered.
         answers: whether the last look was answered.
+        read_at: when the figures were read, in seconds on the monotonic clock.
         reason: why there is no verdict; empty if there may be one.
         during: snapshots of the stock.
         restocks: of the sales that have to last.
@@ -71,6 +72,7 @@ class SaleRun(ABC):
         self.plan, self.shop, self.files = plan, shop, files
         self.figures: dict[str, Any] = {}
         self.answers = True
+        self.read_at = time.monotonic()
         self.reason = ""
         self.during = During(files)
         self.restocks: list[Restocks] = []
@@ -179,7 +181,7 @@ class SaleRun(ABC):
         """Read the figures once; return whether the shop answered."""
         try:
             self.figures = self.shop.figures(self.plan.sale)
-            self.answers = True
+            self.answers, self.read_at = True, time.monotonic()
         except ShopRefused:
             self.answers = False
         return self.answers

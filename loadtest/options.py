@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from loadtest.address import RunImpossible
@@ -34,6 +34,16 @@ NUMBERS = {
     ),
     "seed": Number(0, 0, "Repeats the behaviour of a run; 0 draws a seed and logs it"),
 }
+CUSTOM = "custom"
+PRESETS: dict[str, dict[str, Any]] = {
+    CUSTOM: {},
+    "flash": {"mix": "rush", "rounds": 1, "arrivals": 0.0},
+    "long-sale": {"mix": "all", "rounds": 0, "arrivals": 0.0},
+    "payers": {"mix": "payers", "rounds": 1, "arrivals": 0.0},
+    "bots": {"mix": "bots", "rounds": 1, "arrivals": 0.0},
+}
+"""Choices that fit together, by name; each replaces the fields of the form that it names."""
+
 RUSHED = ("stock", "rounds")
 """What of the form applies to a rush on another shop."""
 HIDDEN = {
@@ -92,6 +102,8 @@ def add_options(
     else:
         meaning = "Rush another shop, by the name of its adapter, or path.to:Adapter"
         add("shop", meaning, default=OURS, include_in_web_ui=False)
+    meaning = f"Fields that fit together: mix, rounds and arrivals; {CUSTOM}: the fields below"
+    add("preset", meaning, choices=list(PRESETS), default=CUSTOM)
     add("sale", f"Id of the sale, or {FRESH}: a fresh one for every run", default=FRESH)
     usual = strategies[0] if strategies else "combining"
     add("strategy", "Strategy of the fresh sale", default=usual, choices=strategies or None)
@@ -108,17 +120,34 @@ def add_options(
         add(name, meaning, action="store_true", include_in_web_ui=False)
 
 
+def wrong_numbers(given: Mapping[str, Any]) -> Iterator[str]:
+    """Say what is wrong with each number of a start, by the names of options or of the form."""
+    users = Number(1, 1, "Users")
+    for name, key, number in (
+        ("users", "num_users", users),
+        ("users", "user_count", users),
+        *((name, name, number) for name, number in NUMBERS.items()),
+    ):
+        if given.get(key) is None:
+            continue
+        try:
+            too_small = type(number.default)(given[key]) < number.minimum
+        except ValueError:
+            kind = "a whole number" if isinstance(number.default, int) else "a number"
+            yield f"{name} must be {kind}"
+            continue
+        if too_small:
+            yield f"{name} must be at least {number.minimum}"
+
+
 def plan_of(options: Namespace) -> RunPlan:
     """Read the plan of a run; its sales are not open yet.
 
     Raises:
-        RunImpossible: a number is too small.
+        RunImpossible: numbers are too small; names all of them.
     """
-    if options.num_users == 0:
-        raise RunImpossible("users must be at least 1")
-    for name, number in NUMBERS.items():
-        if getattr(options, name) < number.minimum:
-            raise RunImpossible(f"{name} must be at least {number.minimum}")
+    if problems := list(wrong_numbers(vars(options))):
+        raise RunImpossible("; ".join(problems))
     return RunPlan(
         buyers=options.num_users or 1,
         seed=int(options.seed or 0),

@@ -30,7 +30,7 @@ from loadtest.address import RunImpossible, address_of
 from loadtest.checker import EXIT_CODES, UNKNOWN
 from loadtest.client import file_shortage, raise_file_limit
 from loadtest.finished import Finished, Tally
-from loadtest.options import FRESH, add_options, plan_of
+from loadtest.options import CUSTOM, FRESH, PRESETS, add_options, plan_of
 from loadtest.roles import format_sales, parse_sales
 from loadtest.run import Run, find_sale
 from loadtest.scenarios import parse_weights
@@ -108,6 +108,7 @@ def attach(events: Events) -> Session:
         (events.quitting, session.close),
         (events.quitting, session.summarize),
         (events.quitting, session.conclude),
+        (events.quit, session.tell),
     ):
         event.add_listener(listener)
     return session
@@ -174,6 +175,8 @@ class Session:
         """Choose sale, seed and history, and prepare for the users."""
         self.close()
         self.tallies.clear()
+        if self.page is not None:
+            self.page.forget()
         try:
             if not isinstance(self._environment.runner, WorkerRunner):
                 # Workers get the choice with their options from the master, after this.
@@ -185,6 +188,8 @@ class Session:
         except (RunImpossible, ShopRefused, ValueError) as error:
             if self.page is not None:
                 self.page.problem = str(error)
+            # Locust would go on showing what the last run came to.
+            self._environment.stats.clear_all()
             self.give_up(error)
 
     def open_doors(self, **_: Any) -> None:
@@ -222,6 +227,11 @@ class Session:
         if self._environment.runner is not None:
             self._environment.runner.stop()  # what Ctrl-C ends has not been stopped
         self._environment.process_exit_code = EXIT_CODES[self.page.conclude()]
+
+    def tell(self, **_: Any) -> None:
+        """Without a page, print the verdict after Locust's last table."""
+        if self.page is not None:
+            self.page.tell()
 
     def summarize(self, **_: Any) -> None:
         """Log what the percentiles are percentiles of, and write the totals."""
@@ -266,6 +276,8 @@ class Session:
         if options.shop != OURS:
             self._choose_rush(options)
             return
+        options.preset = options.preset or CUSTOM
+        vars(options).update(PRESETS[options.preset])
         parse_weights(options.weights)
         options.seed = int(options.seed or 0) or random.SystemRandom().randrange(1, 2**31)
         logger.info("The seed of this run is %d", options.seed)

@@ -311,7 +311,9 @@ class Proof(SaleRun):
         self._deadline.begin(f"{phase}, {current}")
 
     def _say(self, phase: str, seconds: float = 0.0, owed: int = 0) -> None:
-        self._deadline.begin(phase, STALLED + 60 * self.plan.minutes)
+        # Orders that are followed up are progress, however many are left on a busy machine.
+        step = f"{phase}, {owed} pending" if owed else phase
+        self._deadline.begin(step, STALLED + 60 * self.plan.minutes)
         self._tell_progress(phase, seconds, owed)
 
     def _tell_progress(self, phase: str, seconds: float, owed: int = 0) -> None:

@@ -40,6 +40,7 @@ class RushResult:
         reason: why the rounds stopped before their end; empty if they did not.
         repeat: the command that repeats them.
         untried: the levels that the shop offers and no rush puts to the test.
+        stopped: whether somebody ended them early.
     """
 
     shop: str
@@ -49,6 +50,13 @@ class RushResult:
     reason: str = ""
     repeat: str = ""
     untried: tuple[str, ...] = ()
+    stopped: bool = False
+
+    def stop(self) -> None:
+        """Record that whoever started the rounds has ended them; those that are over count."""
+        self.stopped = True
+        if not self.rounds:
+            self.reason = "stopped before the first round was over"
 
     @property
     def verdict(self) -> str:
@@ -112,6 +120,8 @@ class RushResult:
     def left_open(self) -> Iterator[str]:
         """Yield what these rounds could not have seen at all, whatever their number."""
         offering = [each for each in self.rounds if each.plan.enough]
+        if self.stopped:
+            yield "what the remaining rounds would have shown: the rush was stopped early"
         if self.rounds and not offering:
             yield "an untrue “sold out”, unless units were left at the end"
         unclear = sum(each.refused_otherwise for each in offering)

@@ -59,6 +59,8 @@ def rush_shop(
 ) -> RushResult:
     """Rush a shop and judge it; never raises what the shop or its adapter does wrong.
 
+    An interrupt ends the rounds; those that are over are judged.
+
     Args:
         shop: the adapter.
         units: of the stock in each round; also how often a voucher may be used.
@@ -94,6 +96,8 @@ def rush_shop(
                 result.smallest = _smallest(shop, result.rounds, folders, observer)
         except (RunImpossible, OSError) as error:  # such as a folder in use
             result.reason = str(error)
+        except KeyboardInterrupt:
+            result.stop()
     return result
 
 

@@ -22,6 +22,7 @@ from loadtest.rush import RushResult, rush_shop
 from loadtest.rush import buyers as rush_buyers
 from loadtest.rush import round as rush_round
 from loadtest.rush.__main__ import command, main
+from loadtest.rush.plan import Observer
 from loadtest.rush.result import CLEAR, Terminal
 from loadtest.rush.run import MOST_OFFERING
 from loadtest.shop import (
@@ -730,3 +731,23 @@ def test_a_rush_leaves_a_verdict_a_page_and_rounds_that_can_be_judged_again(
     capsys.readouterr()
     assert judge_folder([str(tmp_path)]) == 0
     assert "round-1:" in capsys.readouterr().out
+
+
+class Interrupted(StockOnly):
+    """Somebody presses Ctrl-C while the second sale is opened."""
+
+    opened = 0
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.observer = Observer(round=self.press)
+
+    def press(self, _: RushResult) -> None:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_judges_the_rounds_that_are_over(guarded: str) -> None:
+    shop = Interrupted(guarded)
+    result = rush(shop, guarded, rounds=3, observer=shop.observer)
+    assert (result.verdict, len(result.rounds)) == ("pass", 1)
+    assert "the rush was stopped early" in "\n".join(result.lines(200))

@@ -21,7 +21,7 @@ from loadtest.conduct import During
 from loadtest.faults import FAULTS, Target
 from loadtest.files import KEPT, RunFiles, RunFolder, Runs
 from loadtest.finished import Finished, Tally
-from loadtest.report import Story, document
+from loadtest.report import Story, document, lines
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.shops.setup import installed, names, setup_of
@@ -31,7 +31,7 @@ from loadtest.tests.simulated_world import World
 from loadtest.tests.trivial_server import OVERLAP, ROUND_TRIP, in_thread
 from loadtest.ui import faults, pages
 from loadtest.ui.other_shops import offered, running
-from loadtest.ui.page import Referee, conclusion
+from loadtest.ui.page import EXAMPLES, Referee, waiting_for
 from loadtest.ui.run import JUDGED, PageRun, item_of
 from loadtest.ui.rush_run import Rush, RushRun
 
@@ -136,7 +136,8 @@ def test_without_a_page_every_property_and_the_verdict_are_told() -> None:
     counts = dict.fromkeys(("ok", "sold_out", "orders", "available"), 0)
     counts |= {"held": 100, "confirmed": 3, "total": 100, "oversold": 3}
     run.verdict = document(Story("t"), Verdict([finding], counts), None, run.files)
-    first, *examples, last = conclusion(run)
+    assert list(waiting_for(run)) == []
+    first, *examples, last = lines(run.verdict, EXAMPLES)
     assert first.split() == ["P1", "FAIL", "no", "oversell:", "3", "too", "many"]
     assert [each.strip() for each in examples] == ["a", "b", "c"]
     assert last == "BROKEN · 103 of 100 sold · 3 oversold"
@@ -294,7 +295,7 @@ def test_a_rush_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
     run.start("", print)
     run.close()
     assert pages.verdict(run) == "UNKNOWN"
-    assert run.reason == "stopped before the rounds were over"
+    assert run.reason == "stopped before the first round was over"
 
 
 HOST = """

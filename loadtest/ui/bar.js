@@ -31,7 +31,7 @@
     const [broken] = state.broken;
     return (broken ? `${broken.id} ${broken.name}: ${broken.reason} · ` : "")
       + `${state.title} · ${state.held + state.sold} of ${state.total} sold or held`
-      + ` · oversold ${state.oversold}`
+      + ` · oversold ${state.oversold} · ${state.age}`
       + (state.done ? " · The work is done: stop the run to get the verdict." : "");
   }
 

@@ -77,6 +77,10 @@ class Referee:
         finally:
             self.starts = False
 
+    def forget(self) -> None:
+        """Show nothing of the last run any more: another one is about to start."""
+        self.problem, self.run = "", None
+
     def follow(self, plan: RunPlan, shop: DemoShop) -> RunFolder:
         """Follow a run from now on; return the folder for its history."""
         self.problem, folder = "", self.runs.new()
@@ -112,6 +116,7 @@ class Page(Referee):
     def __init__(self, environment: Any, tallies: dict[str, Tally]) -> None:
         """`tallies` are the session's, by process."""
         self.strategies: list[str] = []
+        self._last_words: list[str] = []
         self._environment: Environment = environment
         options = self._options
         self.target: str = options.target
@@ -127,14 +132,20 @@ class Page(Referee):
                 gevent.spawn(self._learn_strategies)
 
     def conclude(self) -> str:
-        """Wait for the verdict, print it, and return it: pass, fail or unknown."""
+        """Wait for the verdict, and return it: pass, fail or unknown; `tell` prints it."""
         if (run := self.run) is None:
             return "unknown"
-        for line in conclusion(run):
+        for line in waiting_for(run):
             print(line, flush=True)
         if self._options.runs:
-            print(f"Report: {run.files.report}", flush=True)
+            self._last_words.append(f"Report: {run.files.report}")
+        self._last_words += lines(run.verdict or {}, EXAMPLES)
         return run.outcome
+
+    def tell(self) -> None:
+        """Print the verdict, after everything that Locust prints; the closing line is the last."""
+        for line in self._last_words:
+            print(line, flush=True)
 
     def begin(self, options: Namespace, limit: int) -> Path:
         """Follow a run from now on; return the folder for its history."""
@@ -194,8 +205,8 @@ EXAMPLES = 3
 WAITING = {JUDGING_NOW: "Comparing every answer with the database."}
 
 
-def conclusion(run: PageRun | RushRun) -> Iterator[str]:
-    """Wait until a run is judged; say what it waits for, then every property and the verdict."""
+def waiting_for(run: PageRun | RushRun) -> Iterator[str]:
+    """Wait until a run is judged, and say what it waits for."""
     said = ""
     while run.phase != JUDGED:
         waiting = WAITING.get(run.phase, "Waiting for mails, payments and expiries.")
@@ -203,7 +214,6 @@ def conclusion(run: PageRun | RushRun) -> Iterator[str]:
             said = waiting
             yield said
         gevent.sleep(LOOK)
-    yield from lines(run.verdict or {}, EXAMPLES)
 
 
 def _plan(shop: DemoShop, options: Namespace, limit: int) -> RunPlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from msgspec import to_builtins
 
 from loadtest.checker import FAIL, Broken
 from loadtest.finished import Tally
-from loadtest.options import NUMBERS
+from loadtest.options import wrong_numbers
 from loadtest.report.headline import counted
 from loadtest.ui.run import JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
 from loadtest.ui.rush_run import RushRun
@@ -72,7 +73,19 @@ def broken(run: PageRun | RushRun) -> list[Broken]:
 
 def verdict(run: PageRun | RushRun) -> str:
     """Return PASS, FAIL or UNKNOWN, or the phase; not a boolean, which Locust does not show."""
-    return outcome(run).upper() or PHASES[run.phase]
+    return outcome(run).upper() or phase(run)
+
+
+def phase(run: PageRun | RushRun) -> str:
+    """Return what a run does now; while it waits for the follow-up, how much is pending."""
+    pending = run.figures.get("owed", 0)
+    more = f": {pending:,} pending" if run.phase == SETTLING else ""
+    return f"{PHASES[run.phase]}{more}"
+
+
+def age(run: PageRun | RushRun) -> str:
+    """Return how old the shop's figures are."""
+    return f"{max(0.0, time.monotonic() - run.read_at):.0f} s old"
 
 
 def rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
@@ -92,6 +105,7 @@ def _rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
         _row("Verdict", verdict(run), run.reason or "see the bar below for the report"),
         *_broken(run),
         *(_shop(run) if isinstance(run, RushRun) else _sale(run)),
+        _row("Figures", age(run), "those of the shop's books below, while the run goes on"),
         _row("Oversold", oversold, meaning if purchases else "no purchase yet"),
         _row("Sold", figures.get("confirmed", 0), "units paid for"),
         _row("Held", figures.get("held", 0), "units of orders that are not paid yet"),
@@ -218,7 +232,8 @@ def state(referee: Referee) -> dict[str, Any]:
         "outcome": outcome(run),
         "broken": [to_builtins(each) for each in broken(run)],
         "done": run.phase == RUNNING and all_finished(run, referee.tally),
-        "reason": run.reason,
+        "reason": run.reason or (phase(run) if run.phase == SETTLING else ""),
+        "age": age(run),
         "run": run.files.number,
         "total": figures.get("total", 0),
         "reserved": figures.get("held", 0) + figures.get("confirmed", 0),
@@ -246,14 +261,10 @@ def _refuse_other_sites() -> Response | None:
 
 
 def _refuse_words(referee: Referee) -> Response | None:
-    """Refuse a start whose numbers are none, of which Locust only says that an error occurred."""
-    for name, number in NUMBERS.items():
-        try:
-            type(number.default)(request.form.get(name, 0))
-        except ValueError:
-            kind = "a whole number" if isinstance(number.default, int) else "a number"
-            referee.problem = f"{name} must be {kind}"
-            return jsonify({"success": False, "message": referee.problem})
+    """Refuse a start with wrong numbers, of which Locust only says that an error occurred."""
+    if problems := list(wrong_numbers(request.form)):
+        referee.problem = "; ".join(problems)
+        return jsonify({"success": False, "message": referee.problem})
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import threading
+import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,7 @@ class RushRun:
         self.plan, self.files, self.phase = plan, files, RUNNING
         self.result = RushResult(plan.adapter, "", [])
         self.verdict: dict[str, Any] | None = None
+        self.read_at = time.monotonic()
         self.reason = ""
         # Each round is judged when it is over, which is soon.
         self.broken: list[Broken] = []
@@ -117,10 +119,11 @@ class RushRun:
         """Do nothing: each round writes its own history."""
 
     def close(self) -> None:
-        """End the rush; without a verdict, if it is not over."""
+        """End the rush; if it is not over, its verdict is on the rounds that are."""
         if self.phase == RUNNING:
             self._playing.kill()
-            self._conclude(self._nothing("stopped before the rounds were over"))
+            self.result.stop()
+            self._conclude(self.result)
 
     def play(self, report: Report) -> None:
         """Play all rounds when all users have started, judge them, and write the report."""
@@ -153,6 +156,7 @@ class RushRun:
     def _so_far(self, result: RushResult) -> None:
         """Show the rounds so far, and what is broken in the first that breaks anything."""
         self.result, played = result, result.rounds[-1]
+        self.read_at = time.monotonic()
         if played.outcome == FAIL and not self.broken:
             self.broken = _broken(played)
 
