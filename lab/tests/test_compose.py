@@ -391,7 +391,7 @@ def test_the_pools_of_three_replicas_and_an_update_fit_the_servers_connections()
     assert web + celery + others <= int(allowed) - kept_for_the_superuser
 
 
-@pytest.mark.parametrize("arguments", [[], ["--demo"]])
+@pytest.mark.parametrize("arguments", [[], ["--demo"], ["--demo", "--ha"]])
 def test_new_env_fills_in_every_secret_and_leaves_a_file_that_is_there_alone(tmp_path, arguments):
     script = str(environment.PROJECT / "docker/new-env")
     variables = {"PATH": os.environ["PATH"], "ENV_FILE": str(tmp_path / ".env")}
@@ -402,7 +402,9 @@ def test_new_env_fills_in_every_secret_and_leaves_a_file_that_is_there_alone(tmp
     empty = {name for name in (*SECRETS, *OF_PAYMENTS) if not values[name]}
     assert empty == ({"PSP_URL"} if not arguments else set())
     made = [value for value in values.values() if re.fullmatch("[0-9a-f]{64}", value)]
-    assert len(made) == len(set(made)) == 8
+    assert len(made) == len(set(made)) == (11 if "--ha" in arguments else 8)
+    names = ["docker-compose.yml", *(f"docker/{each[2:]}/compose.yml" for each in arguments)]
+    assert values["COMPOSE_FILE"] == ":".join(names)
     assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
     assert run(script, env=variables).returncode != 0
     assert (tmp_path / ".env").read_text() == written

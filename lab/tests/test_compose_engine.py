@@ -43,9 +43,14 @@ PRODUCT = ("web", "celery", "celery-expiry", "beat", "nginx")
 
 
 class Shop:
-    """docker-compose.yml under a separate project name, with its own images and settings."""
+    """docker-compose.yml under a separate project name, with its own images and settings.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: for its settings.
+        options: those of docker/new-env.
+    """
+
+    def __init__(self, folder: Path, *options: str) -> None:
         self.port, self.locust_port = next_free(18200), next_free(18300)
         self.file = folder / "env"
         name = f"flash-sale-test-{os.getpid()}"
@@ -58,7 +63,7 @@ class Shop:
             "ENV_FILE": str(self.file),
             "COMPOSE_PROGRESS": "plain",
         }
-        self.run("docker/new-env", "--demo")
+        self.run("docker/new-env", *options)
         self.set(SHOP_PORT=self.port, LOCUST_PORT=self.locust_port, SHOP_VERSION=name, RATE_LIMIT=0)
 
     def set(self, **variables: object) -> None:
@@ -156,7 +161,7 @@ class Traffic:
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     require(ENGINE)
-    shop = Shop(tmp_path_factory.mktemp("compose"))
+    shop = Shop(tmp_path_factory.mktemp("compose"), "--demo")
     try:
         yield shop
     finally:

@@ -144,9 +144,9 @@ def test_a_slow_mail_server_does_not_end_the_transaction_and_repeat_the_mail(
 ):
     message = rendering.message
 
-    def slowly(*about):
+    def slowly(*about, **more):
         time.sleep(0.5)
-        return message(*about)
+        return message(*about, **more)
 
     monkeypatch.setattr(rendering, "message", slowly)
     follow_up.deliver()
