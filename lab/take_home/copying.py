@@ -42,6 +42,7 @@ TAKEN = (
     "docs/kubernetes.md",
     "docs/operations.md",
     "docs/payments.md",
+    "docs/stripe.md",
     "docs/upgrading.md",
     "gunicorn.conf.py",
     "inventory/",
