@@ -37,6 +37,7 @@ from shop.accounts.models import User
 from shop.admin.acts import OrderActs
 from shop.admin.buyers import BuyersData
 from shop.admin.export import rows
+from shop.admin.new_sale import NewSales
 from shop.admin.sales import SaleStops
 from shop.admin.search import find_orders
 from shop.audit.report import Alert
@@ -304,7 +305,7 @@ class ProductAdmin(PricedAdmin):
 
 
 @admin.register(Sale)
-class SaleAdmin(SaleStops, PricedAdmin):
+class SaleAdmin(NewSales, SaleStops, PricedAdmin):
     """Sales. Pausing is safe at any time: each purchase's transaction checks the sale."""
 
     form = SaleForm
@@ -512,10 +513,6 @@ class OrderAdmin(OrderActs):
     list_select_related = ("buyer",)
     view_on_site = False  # only the buyer sees that page
     search_fields = ("=id",)  # that there is a search; see `get_search_results`
-    search_help_text = _(
-        "number of the order or sale, name or email address of the buyer, product, "
-        "the provider's number of a payment, refund or dispute"
-    )
     ordering = ("-id",)
     fields = ("buyer", *Order.DETAILS, "money", "back", "status", "pay_before", "created")
     readonly_fields = ("money", "back")
