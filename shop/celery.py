@@ -19,8 +19,10 @@ if environment.switch("SHOP_DRAWS"):
     app.autodiscover_tasks(["shop.draws"])
 
 
-@heartbeat_sent.connect
 def _show_that_it_is_alive(**_: Any) -> None:
     """Touch the file that health checks look at; without the broker there is no heartbeat."""
     if path := environment.text("ALIVE_FILE"):
         Path(path).touch()
+
+
+heartbeat_sent.connect(_show_that_it_is_alive)

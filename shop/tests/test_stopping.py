@@ -22,6 +22,7 @@ from shop.audit import examine
 from shop.audit.report import Alert
 from shop.checkout import Wanted, buy, check_out
 from shop.orders.models import Order, OrderEvent, Status
+from shop.orders.parts import give_back
 from shop.orders.transitions import Act
 from shop.payments import recovery
 from shop.payments.models import Payment
@@ -112,7 +113,6 @@ def test_stop_goes_on_after_a_crash_at_any_order(fake_provider, monkeypatch, whe
     sale = a_sale(stock=9)
     placed = [paid(sale) if number % 2 else an_order(sale) for number in range(5)]
     stop(sale)
-    give_back = stopping.give_back
     crashed: set[int] = set()
 
     def die_once(order: Order, *more: Any) -> None:
