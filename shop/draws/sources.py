@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from urllib.error import URLError
@@ -41,6 +42,9 @@ def fetch_drand(closed: datetime) -> str:
     """
     earliest = (closed + AFTER).timestamp()
     number = math.ceil((earliest - GENESIS) / PERIOD) + 1
+    begins = GENESIS + (number - 1) * PERIOD
+    if time.time() < begins:
+        raise NotKnownYet(f"round {number} begins at {begins} s after 1970")
     url = f"{environment.text('DRAND_URL').rstrip('/')}/{QUICKNET}/public/{number}"
     try:
         with urlopen(url, timeout=TIMEOUT) as answer:

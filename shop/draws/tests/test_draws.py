@@ -335,6 +335,33 @@ def test_entry_that_waits_over_the_end_is_refused(draw: Draw, ann: Buyer) -> Non
     assert not Entry.objects.exists()
 
 
+def test_lines_of_two_processes_form_one_chain(draw: Draw, ann: Buyer, bob: Buyer) -> None:
+    """Another process writes between the look and the write, as if there were no lock."""
+    mine, other = (entering.WishTicket(entering.Wish(draw.pk, each.user.pk)) for each in (ann, bob))
+    look, looks = entering._look, []
+
+    def elsewhere() -> None:
+        entering._write(draw.pk, [other], locked=False)
+        connection.close()
+
+    def look_and_be_overtaken(*arguments: Any, **named: Any) -> Any:
+        found = look(*arguments, **named)
+        looks.append(found)
+        if len(looks) == 1:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(elsewhere).result()
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(entering, "_look", look_and_be_overtaken)
+        entering._write_or_split(draw.pk, [mine])
+
+    numbers = [getattr(ticket.answer, "number", None) for ticket in (other, mine)]
+    assert numbers == [1, 2]
+    draw.refresh_from_db()
+    assert (draw.lines, bytes(draw.head)) == (2, getattr(mine.answer, "hash", None))
+
+
 def test_entry_of_a_deleted_buyer_fails_alone(draw: Draw, ann: Buyer, bob: Buyer) -> None:
     wishes = [entering.Wish(draw.pk, buyer) for buyer in (ann.user.pk, 0, bob.user.pk)]
     tickets = [entering.WishTicket(wish) for wish in wishes]
