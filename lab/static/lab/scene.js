@@ -23,8 +23,10 @@ const LEFT = 8;
 const WIDTH = 464;
 const PROCESSES = { y: 26, height: 84, gap: 10 };
 const LOCK = { x: LEFT, y: 142, width: WIDTH, height: 98 };
-const LAST = { y: 284, height: 108, width: 148, gap: 10 };
-const [COMMIT, ROW, OUTBOX] = [0, 1, 2].map((place) => ({ ...LAST, x: LEFT + place * (LAST.width + LAST.gap) }));
+const LAST = { y: 284, height: 108 };
+const COMMIT = { ...LAST, x: LEFT, width: 136 };
+const ROW = { ...LAST, x: LEFT + 146, width: 172 };
+const OUTBOX = { ...LAST, x: LEFT + 328, width: 136 };
 const middle = (box) => box.x + box.width / 2;
 
 export class Scene {
