@@ -12,6 +12,7 @@ from typing import Any
 
 MAIN, CART_A, CART_B = "main", "cart_a", "cart_b"
 LIMITED, BRIEF, TIMED, DRAWN = "limited", "brief", "timed", "drawn"
+ON_PAGE = "on_page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class SaleTerms:
         strategy: how it is sold.
         price: of one unit, in minor units.
         hold: seconds to pay.
+        action_hold: seconds for the buyer's part of a payment, from its beginning.
         restock_cancelled: whether units of cancelled orders are sold again.
         restock_returned: whether units of returned orders are sold again.
         draw: seconds after the main sale's opening until which buyers enter a draw; 0: it is none.
@@ -34,6 +36,7 @@ class SaleTerms:
     strategy: str
     price: int = 99_900
     hold: float = 900.0
+    action_hold: float = 600.0
     restock_cancelled: bool = True
     restock_returned: bool = True
     draw: float = 0.0
@@ -49,6 +52,8 @@ _ROLES: Mapping[str, tuple[float, Mapping[str, Any]]] = {
     LIMITED: (2.0, {"limit": 10, "price": 333, "restock_returned": False}),
     # So few that buyers have to wait for what others do not pay for.
     BRIEF: (0.4, {"limit": 3, "price": 2_501, "hold": 3.0, "restock_cancelled": False}),
+    # Its buyers pay on the provider's page, for which there is a little more time.
+    ON_PAGE: (0.8, {"limit": 3, "price": 4_999, "hold": 6.0, "action_hold": 6.0}),
     # So many that it is closed while units are left.
     TIMED: (12.0, {"limit": 10, "price": 7_919}),
     # So few that most who enter do not win, and so long that faults come in its last seconds.
@@ -60,6 +65,7 @@ _OF_MIX: Mapping[str, tuple[str, ...]] = {
     "limits": (MAIN, LIMITED),
     "windows": (MAIN, TIMED),
     "holds": (MAIN, BRIEF),
+    "walkers": (MAIN, ON_PAGE),
     "parts": (MAIN, LIMITED, BRIEF),
     "entrants": (MAIN, DRAWN),
     "all": tuple(_ROLES),

@@ -139,7 +139,12 @@ def make_sale(request: HttpRequest, *, body: schemas.SaleWanted) -> Result:
         if body.draw:
             sale = open_draw(**terms, lasts=timedelta(seconds=body.draw)).sale
         else:
-            sale = open_sale(**terms, strategy=body.strategy, lasts=snapshot.LASTS)
+            sale = open_sale(
+                **terms,
+                strategy=body.strategy,
+                lasts=snapshot.LASTS,
+                action_hold=timedelta(seconds=body.action_hold),
+            )
     except ValidationError:
         raise Refusal("invalid_request") from None
     return 201, schemas.SaleMade(sale.pk, sale.item_id)

@@ -46,6 +46,10 @@ class SaleWanted(Request):
     strategy: Annotated[str, Meta(extra_json_schema={"enum": [*CLASSES]})] = DEFAULT
     starts_in: Annotated[float, Meta(ge=0, le=LONGEST, description="Seconds.")] = 0
     hold: Annotated[float, Meta(ge=0.001, le=LONGEST, description="Seconds to pay.")] = 900
+    action_hold: Annotated[
+        float,
+        Meta(ge=0, le=LONGEST, description="Seconds for the buyer's part of a payment."),
+    ] = 600
     price: Price = 99_900
     restock_cancelled: Annotated[
         bool, Meta(description="Units of cancelled orders are sold again.")

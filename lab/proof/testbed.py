@@ -122,7 +122,7 @@ def restart(stack: Stack, tell: Callable[[str], None]) -> None:
         stack.wait_until_ready(name, READY)
 
 
-PAYING = frozenset({"holds", "parts", "all"})
+PAYING = frozenset({"holds", "parts", "walkers", "all"})
 """Mixes in which the payment provider misbehaves."""
 
 PROVIDER: Mapping[str, Any] = {
@@ -136,8 +136,13 @@ PROVIDER: Mapping[str, Any] = {
 
 
 def behaviour_for(plan: RunPlan) -> Mapping[str, Any]:
-    """How the payment provider misbehaves; not at all while faults break the shop."""
-    return {} if plan.faults or plan.mix not in PAYING else {**PROVIDER, "seed": plan.seed}
+    """How the payment provider behaves: where buyers have to pay on its page, it asks all of them.
+    It misbehaves in some mixes, and not at all while faults break the shop.
+    """
+    asks = {"asks": 1.0} if plan.mix == "walkers" else {}
+    if plan.faults or plan.mix not in PAYING:
+        return asks
+    return {**PROVIDER, **asks, "seed": plan.seed}
 
 
 TIMEOUT = 10.0

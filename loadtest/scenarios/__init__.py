@@ -36,6 +36,7 @@ from loadtest.scenarios.paying import (
     pay_and_refund,
     pay_at_deadline,
 )
+from loadtest.scenarios.walking_away import pay_on_page
 from loadtest.shopper import Shopper
 
 Behaviour = Callable[[Shopper, Random], None]
@@ -54,6 +55,8 @@ MIXES: dict[str, Mapping[Behaviour, int]] = {
     "windows": {outlast: 80, buy_once: 10, send_twice: 10},
     # Buyers who do not pay in time, and those who wait for what comes back.
     "holds": {let_expire: 24, pay_at_deadline: 24, cancel_late: 24, come_again: 28},
+    # Buyers who have to pay on the provider's page. Half of them leave it.
+    "walkers": {pay_on_page: 100},
     "parts": {cancel_parts: 40, refund_parts: 40, send_twice: 20},
     # Buyers who enter a draw in its last seconds.
     "entrants": {enter: 40, enter_twice: 15, enter_and_withdraw: 15, buy_once: 20, send_twice: 10},

@@ -155,6 +155,12 @@ class Answer(NamedTuple):
             raise ValueError("the answer names no deadline") from error
 
     @property
+    def action_url(self) -> str:
+        """The page on which the buyer has to pay; empty if there is none."""
+        action = self.body.get("action")
+        return str(action.get("url", "")) if isinstance(action, dict) else ""
+
+    @property
     def about(self) -> str | None:
         """The sale that a refusal of a cart is about; None if it names none."""
         about = self.body.get("sale")
