@@ -65,10 +65,16 @@ VARIABLES = (
         secret=True,
     ),
     Variable("CELERY_BROKER_URL", "", "Celery's broker; unset: the embedded Valkey", secret=True),
-    Variable("PAYMENT_PROVIDER", "http", "`http`, `stripe`, or the dotted path of a class"),
+    Variable("PAYMENT_PROVIDER", "http", "`http`, `stripe`, `wechat` or the path of a class"),
     Variable("PSP_URL", "", "payment provider's address; required for `http`"),
     Variable("PSP_KEY", "", "the shop's API key at the provider; required", secret=True),
     Variable("PSP_PUBLIC_KEY", "", "key for the provider's script on the page; Stripe: `pk_…`"),
+    Variable("WECHAT_MERCHANT", "", "WeChat Pay: the merchant's number"),
+    Variable("WECHAT_APP", "", "WeChat Pay: the app's id"),
+    Variable("WECHAT_CERTIFICATE", "", "WeChat Pay: serial number of the merchant's certificate"),
+    Variable("WECHAT_PRIVATE_KEY", "", "WeChat Pay: the merchant's private key, PEM", secret=True),
+    Variable("WECHAT_PUBLIC_KEY", "", "WeChat Pay: WeChat's public key, PEM"),
+    Variable("WECHAT_PUBLIC_KEY_ID", "", "WeChat Pay: id of WeChat's public key"),
     Variable("PSP_WEBHOOK_SECRET", "", "verifies provider webhooks; required", secret=True),
     Variable("PSP_HTTPS", "1", "0: allow a PSP_URL with plain HTTP to another machine"),
     Variable("SHOP_DEMO", "0", "1: the settings of development, with calls for load tests"),
@@ -240,6 +246,7 @@ def languages(name: str) -> list[tuple[str, str]]:
 PROVIDERS = {
     "http": "shop.payments.http_provider.HttpProvider",
     "stripe": "shop.payments.stripe.Stripe",
+    "wechat": "shop.payments.wechat.WeChat",
 }
 """The payment providers that come with the shop, by their names in PAYMENT_PROVIDER."""
 

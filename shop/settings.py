@@ -133,6 +133,12 @@ PAYMENT_PROVIDER = environment.payment_provider() if environment.switch("SHOP_PA
 PSP_URL = environment.text("PSP_URL")
 PSP_KEY = environment.text("PSP_KEY")
 PSP_PUBLIC_KEY = environment.text("PSP_PUBLIC_KEY")
+WECHAT_MERCHANT = environment.text("WECHAT_MERCHANT")
+WECHAT_APP = environment.text("WECHAT_APP")
+WECHAT_CERTIFICATE = environment.text("WECHAT_CERTIFICATE")
+WECHAT_PRIVATE_KEY = environment.text("WECHAT_PRIVATE_KEY")
+WECHAT_PUBLIC_KEY = environment.text("WECHAT_PUBLIC_KEY")
+WECHAT_PUBLIC_KEY_ID = environment.text("WECHAT_PUBLIC_KEY_ID")
 PSP_WEBHOOK_SECRET = environment.text("PSP_WEBHOOK_SECRET")
 
 # --- Stock --------------------------------------------------------------------------------------

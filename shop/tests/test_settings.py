@@ -144,6 +144,8 @@ TAKEN = {
     ),
     *("EMAIL_HOST", "EMAIL_HOST_USER", "EMAIL_HOST_PASSWORD", "DEFAULT_FROM_EMAIL"),
     *("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "DRAND_URL", "PSP_PUBLIC_KEY"),
+    *("WECHAT_MERCHANT", "WECHAT_APP", "WECHAT_CERTIFICATE", "WECHAT_PRIVATE_KEY"),
+    *("WECHAT_PUBLIC_KEY", "WECHAT_PUBLIC_KEY_ID"),
 }
 """Variables of which any text is taken as it is; nonsense in others keeps production from starting,
 which names the variable."""
