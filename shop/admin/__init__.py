@@ -274,7 +274,10 @@ class TextForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.fields["language"] = forms.ChoiceField(choices=settings.LANGUAGES[1:])
+        self.fields["language"] = forms.ChoiceField(
+            choices=settings.LANGUAGES[1:], label=_("Language")
+        )
+        self.fields["description"].widget.attrs = {"rows": 3, "cols": 40}
 
 
 class TextsInline(admin.TabularInline):  # type: ignore[type-arg]
@@ -282,7 +285,7 @@ class TextsInline(admin.TabularInline):  # type: ignore[type-arg]
 
     model = ProductText
     form = TextForm
-    verbose_name_plural = _("in other languages")
+    verbose_name = verbose_name_plural = _("in other languages")
 
     def get_max_num(self, request: HttpRequest, obj: Any = None, **more: Any) -> int:
         """Return how many other languages the shop speaks."""
