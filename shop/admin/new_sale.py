@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import admin
@@ -26,6 +26,12 @@ from shop.money import MAX_AMOUNT, check_currency, default_currency, to_minor
 
 NEEDED = ("shop.add_product", "shop.add_sale", "inventory.add_item")
 """Permissions for the three rows that the form makes."""
+
+MOMENTS = {
+    "starts_at": (_("Starts: date"), _("Starts: time")),
+    "ends_at": (_("Ends: date"), _("Ends: time")),
+}
+"""Labels of the two inputs of a moment, for those who hear the page."""
 
 MAX_LIMIT = 1000
 MAX_MINUTES = 30 * 24 * 60
@@ -54,6 +60,13 @@ class NewSaleForm(forms.Form):
         min_value=1, max_value=MAX_MINUTES, initial=15, label=_("Minutes to pay")
     )
     listed = forms.BooleanField(required=False, initial=True, label=_("On the home page"))
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        for name, labels in MOMENTS.items():
+            widget = cast("AdminSplitDateTime", self.fields[name].widget)
+            for part, text in zip(widget.widgets, labels, strict=True):
+                part.attrs["aria-label"] = str(text)
 
     def clean(self) -> dict[str, Any]:
         """Convert the prices; check what fields say together."""
