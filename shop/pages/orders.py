@@ -106,7 +106,9 @@ def _show_action(request: HttpRequest, order: int) -> HttpResponse:
         "order": found,
         "now": database_time(),
         "action": action,
-        "code": segno.make(data, error="m").svg_inline(scale=6, border=2) if data else "",
+        "code": segno.make(data, error="m").svg_inline(scale=6, border=4, light="#fff")
+        if data
+        else "",
         "provider": provider(),
         "return_url": request.build_absolute_uri(reverse("order", args=[order])),
     }
