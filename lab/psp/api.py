@@ -13,7 +13,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import msgspec
 from babel.numbers import format_currency
@@ -44,8 +44,6 @@ class NewIntent(Struct):
     order: Positive
     amount: Positive
     currency: Annotated[str, Meta(pattern="^[A-Z]{3}$", max_length=3)]
-    return_url: Annotated[str, Meta(pattern="^(https?://.*)?$", max_length=2000)] = ""
-    expires: float | None = None
 
 
 class NewRefund(Struct):
@@ -145,10 +143,18 @@ class Api:
     def _create(self, environ: Environ) -> Answer:
         new = decoded(environ, NewIntent)
         key = environ.get("HTTP_IDEMPOTENCY_KEY", "")
+        query = dict(parse_qsl(environ["QUERY_STRING"]))
+        return_url = query.get("return_url", "")
+        if return_url and not return_url.startswith(("http://", "https://")):
+            raise Bad(400, "invalid_return_url")
+        try:
+            expires = float(query["expires"]) if "expires" in query else None
+        except ValueError:
+            raise Bad(400, "invalid_expires") from None
         status, document = self._once(
             environ,
             lambda: self._books.create(
-                new.order, new.amount, new.currency, key, new.return_url, new.expires
+                new.order, new.amount, new.currency, key, return_url, expires
             ),
         )
         return status, self._with_action(environ, document)

@@ -111,10 +111,10 @@ class HttpProvider(Provider):
             "order": order,
             "amount": amount,
             "currency": currency,
-            "return_url": return_url,
-            "expires": expires.timestamp() if expires else None,
         }
-        return _call(Intent, "POST", "payment_intents", key=key, body=body)
+        # Not in the body, which a repeat under the key must not change: the first request decides.
+        more = {"return_url": return_url, "expires": expires.timestamp() if expires else ""}
+        return _call(Intent, "POST", f"payment_intents?{urlencode(more)}", key=key, body=body)
 
     def capture(self, intent: str, *, key: str) -> Intent:
         """Capture the money."""

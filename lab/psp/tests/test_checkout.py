@@ -114,3 +114,14 @@ def test_refund_is_found_by_its_key(psp):
 def test_page_of_no_payment_is_not_found(psp):
     assert urllib3.request("GET", f"{psp.url}/pay/pi_nothing").status == 404
     assert json.loads(psp.call("behaviour"))["asks"] == 0.0
+
+
+def test_repeat_with_another_page_and_end_gets_the_first_answer(psp):
+    same = key()
+    first, again = (
+        shop.create_intent(
+            order=301, amount=5, currency="CNY", key=same, return_url=page, expires=end
+        )
+        for page, end in ((BACK, datetime.now(UTC)), ("", None))
+    )
+    assert (again.id, again.status) == (first.id, "requires_action")
