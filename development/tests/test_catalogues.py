@@ -105,8 +105,9 @@ def copy_of_the_shop(folder: Path) -> None:
         shutil.copytree(environment.PROJECT / name, folder / name)
     shutil.copy(environment.PROJECT / "manage.py", folder)
     own = folder / "own/shop.toml"  # as in a shop that was taken home
-    text = own.read_text().replace("lab.settings", "development.settings")
-    own.write_text(text.replace("lab.stack.entry", "development.entry"))
+    ours = environment.own("development")
+    text = own.read_text().replace(ours["settings"], "development.settings")
+    own.write_text(text.replace(ours["entry"], "development.entry"))
 
 
 def messages_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -44,6 +44,7 @@ TAKEN = (
     "docs/payments.md",
     "docs/stripe.md",
     "docs/upgrading.md",
+    "docs/wechat-pay.md",
     "gunicorn.conf.py",
     "inventory/",
     "locking/",

@@ -22,8 +22,9 @@ def made(app: str, *operations: migrations.operations.base.Operation) -> Migrati
 
 def test_makemigrations_puts_a_field_of_the_shop_into_own() -> None:
     migration = gathered({"shop": [made("shop", ADD)]})
-    assert (migration.app_label, migration.name) == ("own", "0001_order_address")
-    assert migration.dependencies == [("shop", "0007_product_texts")]
+    assert migration.app_label == "own"
+    assert migration.name.endswith("_order_address")
+    assert ("shop", "0007_product_texts") in migration.dependencies
     [operation] = migration.operations
     assert isinstance(operation, InApp)
     assert (operation.app, operation.operation) == ("shop", ADD)
