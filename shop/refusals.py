@@ -107,6 +107,11 @@ PROBLEMS: dict[str, Problem] = {
         409, _("This order was returned, and its refund is in progress.")
     ),
     "order_refunded": Problem(409, _("This order has been refunded.")),
+    "payment_declined": Problem(409, _("The payment was declined. You were not charged.")),
+}
+"""Problems of the API by code. Codes are stable: clients branch on them."""
+
+OF_STAFF: dict[str, Problem] = {
     "too_much_back": Problem(409, _("That is more than what was paid and has not gone back yet.")),
     "number_reused": Problem(409, _("This number of the provider is recorded already.")),
     "not_renewable": Problem(
@@ -117,9 +122,8 @@ PROBLEMS: dict[str, Problem] = {
         ),
     ),
     "no_address": Problem(409, _("The buyer has no confirmed email address.")),
-    "payment_declined": Problem(409, _("The payment was declined. You were not charged.")),
 }
-"""Problems by code. Codes are stable: clients branch on them."""
+"""Problems that only staff meet, in the admin."""
 
 MAY_COME_BACK = _("Some orders are not final yet. Their items may go back on sale.")
 """The detail of `sold_out` while reservations are unpaid."""
@@ -129,7 +133,7 @@ class Refusal(Exception):
     """A request was refused.
 
     Attributes:
-        code: one of `PROBLEMS`.
+        code: one of `PROBLEMS` or, in the admin, of `OF_STAFF`.
         detail: the exact error, for the client's programmer.
         more: figures, such as the units still available; none that are None.
     """

@@ -34,7 +34,7 @@ from shop.orders import Part
 from shop.orders.models import Order, Status
 from shop.orders.transitions import Act
 from shop.payments.models import Discrepancy
-from shop.refusals import PROBLEMS, Refusal
+from shop.refusals import OF_STAFF, PROBLEMS, Problem, Refusal
 from shop.staff import orders as staff
 
 MAX_MINUTES = 30 * 24 * 60
@@ -325,7 +325,7 @@ class OrderActs(ReadOnly):
             if not code:
                 return self._back(request, order)
             form.add_error(None, _why(code))
-            status = PROBLEMS[code].status
+            status = _problem(code).status
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -369,4 +369,8 @@ def _why(code: str) -> str:
             "It is written down, but the provider has not answered yet. The shop asks again by "
             "itself; pressing the button again does nothing twice."
         )
-    return str(PROBLEMS[code].title)
+    return str(_problem(code).title)
+
+
+def _problem(code: str) -> Problem:
+    return PROBLEMS.get(code) or OF_STAFF[code]
