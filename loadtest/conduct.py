@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -20,32 +20,10 @@ from typing import Any, ClassVar
 from loadtest.checker import snapshot
 from loadtest.checker.snapshot import Header, Item, Terms
 from loadtest.files import RunFiles
+from loadtest.rest import Figures, at_rest
 from loadtest.roles import MAIN, TIMED
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import Restocks, RunPlan, Schedule, ask_again, opening_of
-
-Figures = tuple[int, ...]
-"""What must no longer change."""
-
-
-def at_rest(look: Callable[[float], Figures | None], patience: float, pause: float) -> bool:
-    """Wait until nothing is pending and nothing changes any more: whether it is so.
-
-    Args:
-        look: reads the books, after so many seconds; None if the shop is silent, or something is
-            pending.
-        patience: seconds for the shop to come to rest.
-        pause: seconds between two looks.
-    """
-    start = time.monotonic()
-    before: Figures | None = None
-    while (since := time.monotonic() - start) < patience:
-        now = look(since)
-        if now is not None and now == before:
-            return True
-        before = now
-        time.sleep(pause)
-    return False
 
 
 class SaleRun(ABC):

@@ -28,8 +28,8 @@ from locust.runners import MasterRunner, WorkerRunner
 
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import EXIT_CODES, UNKNOWN
-from loadtest.client import file_shortage, raise_file_limit
 from loadtest.finished import Finished, Tally
+from loadtest.open_files import file_shortage, raise_file_limit
 from loadtest.options import CUSTOM, FRESH, PRESETS, add_options, plan_of
 from loadtest.roles import format_sales, parse_sales
 from loadtest.run import Run, find_sale

@@ -18,7 +18,7 @@ from lab.bench.report import Benchmark, Document, Panel, about, draw, interleave
 from lab.bench.rows import RATIOS, Row, Server
 from lab.bench.targets import Target
 from lab.stack.stack import Stack
-from loadtest.client import raise_file_limit
+from loadtest.open_files import raise_file_limit
 
 DRAIN = 15.0
 """Seconds to wait for the last answers; the slowest strategies have long queues."""

@@ -23,15 +23,17 @@ from lab.proof.testbed import Testbed, behaviour_for, misbehave, restart
 from lab.strategies import CLASSES
 from loadtest.address import address_of
 from loadtest.checker import Verdict
-from loadtest.conduct import Figures, SaleRun
+from loadtest.conduct import SaleRun
 from loadtest.faults import Chaos, Fault, Target, find
 from loadtest.faults.postgres_hosts import SETTLED
 from loadtest.files import RunFiles
+from loadtest.judging import judge_run, write_verdict
 from loadtest.report import Story
+from loadtest.rest import Figures
 from loadtest.roles import MAIN
 from loadtest.shops.flash_sale import look_of
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import RunPlan, judge_run, open_sales, write_verdict
+from loadtest.steps import RunPlan, open_sales
 from loadtest.steps.plan import AFTERWARDS
 from shop.catalogue.models import Sale
 

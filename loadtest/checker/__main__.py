@@ -16,9 +16,8 @@ from typing import Any
 from loadtest.checker import EXIT_CODES, PROPERTIES, UNKNOWN
 from loadtest.checker.verdict import overall
 from loadtest.files import RunFiles, new_file
+from loadtest.judging import UNREADABLE, judge_again
 from loadtest.report import Story, document, gather, lines, write
-from loadtest.steps import judge_again
-from loadtest.steps.judge import UNREADABLE
 
 EXAMPLES = 3
 """Violations shown of a property."""

@@ -13,14 +13,14 @@ from loadtest.address import RunImpossible
 from loadtest.bounded import STEP, valid, within
 from loadtest.checker import FAIL, UNKNOWN, Need, Verdict, not_judged, snapshot
 from loadtest.checker.evidence import ALLOWED
-from loadtest.conduct import Figures, at_rest
 from loadtest.files import RunFiles
 from loadtest.history import Operation, Recorder, operations
+from loadtest.judging import judge_run
 from loadtest.report.headline import counted
+from loadtest.rest import Figures, at_rest
 from loadtest.rush.buyers import EACH, Buyers
 from loadtest.rush.plan import Observer, Plan
 from loadtest.shop import SOLD_OUT, Books, Level, Looks, Outcome, Refused, Shop, Sold, Unknown
-from loadtest.steps import judge_run
 
 ENOUGH = {Level.STOCK: {"ok": 1, "contested": 1}}
 """What a round must have seen: units sold and, where there are few, buyers refused or none left."""

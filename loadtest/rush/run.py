@@ -14,7 +14,7 @@ from statistics import median
 
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL
-from loadtest.client import file_shortage, raise_file_limit
+from loadtest.open_files import file_shortage, raise_file_limit
 from loadtest.report.headline import counted
 from loadtest.rush.plan import OFFERING, SCENES, Observer, Plan
 from loadtest.rush.release import Release

@@ -7,10 +7,10 @@ from typing import Any
 
 from loadtest.checker import PASS
 from loadtest.files import RunFiles
+from loadtest.judging import write_verdict
 from loadtest.report import Story
 from loadtest.report.headline import SUMMARIES, counted
 from loadtest.rush.result import HOLDS, RushResult, summary
-from loadtest.steps import write_verdict
 
 
 def write_rush(result: RushResult, files: RunFiles, units: int, buyers: int) -> dict[str, Any]:

@@ -4,7 +4,6 @@ This package knows a shop by HTTP only; `lab/proof` adds what needs processes an
 """
 
 from loadtest.steps.again import ask_again
-from loadtest.steps.judge import judge_again, judge_run, write_verdict
 from loadtest.steps.plan import RunPlan, open_sales
 from loadtest.steps.schedule import Restocks, Schedule, opening_of
 
@@ -13,9 +12,6 @@ __all__ = [
     "RunPlan",
     "Schedule",
     "ask_again",
-    "judge_again",
-    "judge_run",
     "open_sales",
     "opening_of",
-    "write_verdict",
 ]

@@ -12,8 +12,9 @@ from unittest.mock import Mock
 import pytest
 
 from loadtest.address import ALLOWED_HOST, RunImpossible, address_of
-from loadtest.client import Connection, file_shortage, raise_file_limit
+from loadtest.client import Connection
 from loadtest.crowd import KEPT, KnownOrders
+from loadtest.open_files import file_shortage, raise_file_limit
 from loadtest.purchases import WITH_ANOTHER, Cart, Sale
 from loadtest.roles import (
     BRIEF,

@@ -17,10 +17,10 @@ import msgspec
 
 from loadtest.checker import Verdict, judge_so_far
 from loadtest.files import RunFolder
+from loadtest.judging import UNREADABLE, judge_run, write_verdict
 from loadtest.report import Story
 from loadtest.shops.flash_sale import look_of
-from loadtest.steps import RunPlan, judge_run, write_verdict
-from loadtest.steps.judge import UNREADABLE
+from loadtest.steps import RunPlan
 
 SO_FAR = "so-far"
 

@@ -32,8 +32,8 @@ from lab.bench.rows import PEERS, Row, peer, rows
 from lab.bench.run import PURCHASES, Bench, purchases
 from lab.strategies import CLASSES
 from lab.tests.whole_shop import buy
-from loadtest.client import raise_file_limit
 from loadtest.framing import request_bytes
+from loadtest.open_files import raise_file_limit
 from loadtest.tests.trivial_server import answering, response
 from shop.audit import examine
 
