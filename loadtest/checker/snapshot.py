@@ -227,7 +227,7 @@ class Draw(Row, frozen=True):
     commitment: str
     source: str = ""
     closed: Whole = 0
-    lines: Whole = 0
+    length: Whole = 0
     last_hash: str = ""
     seed: str = ""
     public_value: str = ""

@@ -92,7 +92,7 @@ class World:
                 content = b"\1" + number_bytes(line.withdraws)
             running = hashlib.sha256(running + number_bytes(number) + content).digest()
             self.entries[number - 1] = replace(line, number=number, hash=running.hex())
-        self.draw = replace(self.draw, lines=len(self.entries), last_hash=running.hex())
+        self.draw = replace(self.draw, length=len(self.entries), last_hash=running.hex())
 
     def order(self) -> list[int]:
         """Return the numbers that take part, in the order of the draw."""

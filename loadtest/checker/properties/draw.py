@@ -165,7 +165,7 @@ def _recompute(evidence: Evidence, draw: Draw) -> tuple[list[int], list[Problem]
             wrong("the hash of number {number} of draw {draw} does not follow", number=count)
             break
     else:
-        if count != draw["lines"] or (draw["last_hash"] or running.hex()) != running.hex():
+        if count != draw["length"] or (draw["last_hash"] or running.hex()) != running.hex():
             wrong("the list of draw {draw} does not end with the last hash")
     return sorted(entered), problems
 
