@@ -71,7 +71,7 @@ CREATE TABLE delivery (
 -- Draws: their lists, who has won, and the receipts that buyers were given.
 CREATE TABLE draw (
     snapshot INTEGER, id TEXT, total INTEGER, available INTEGER, starts_at INTEGER, ends_at INTEGER,
-    commitment TEXT, source TEXT, closed INTEGER, lines INTEGER, last_hash TEXT, seed TEXT,
+    commitment TEXT, source TEXT, closed INTEGER, length INTEGER, last_hash TEXT, seed TEXT,
     public_value TEXT
 );
 CREATE TABLE entry (

@@ -57,7 +57,10 @@ def test_a_snapshot_shows_terms_times_and_the_life_of_an_order(tmp_path: Path) -
     assert before[0] <= header.taken_at <= after[0]
     assert before[1] <= header.clock <= after[1]
     item, hold = str(sale.item_id), 3_500_000
-    assert of[rows.Sale] == rows.Sale(str(sale.pk), item, 10, 333, "EUR", hold, False, True)
+    more = int(sale.action_hold.total_seconds() * 1_000_000)
+    assert of[rows.Sale] == rows.Sale(
+        str(sale.pk), item, 10, 333, "EUR", hold, False, True, action_hold=more
+    )
     told = of[rows.Order]
     assert isinstance(told, rows.Order)
     assert (told.amount, told.to_pay, told.refunded) == (5 * 333, 3 * 333, 0)
