@@ -208,6 +208,8 @@ class SaleForm(PriceForm):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        if "action_hold" in self.fields:
+            self.fields["action_hold"].required = False  # a form without it keeps what is there
         if "hold" in self.fields:
             self.fields["hold"].help_text = _(
                 "time to pay, before the units go back: 15:00 is a quarter of an hour"

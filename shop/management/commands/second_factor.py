@@ -24,7 +24,8 @@ class Command(BaseCommand):
 
     def handle(self, *, name: str, **options: Any) -> None:  # noqa: D102
         with transaction.atomic():
-            user = User.objects.select_for_update().filter(username=normal(name)).first()
+            named = User.objects.select_for_update().filter(username=normal(name))
+            user = named.order_by("pk").first()
             if user is None or not user.is_staff:
                 raise CommandError(f"There is no member of the staff called {name}.")
             for kind in (TOTPDevice, StaticDevice):
