@@ -1,7 +1,7 @@
-"""A lock on Redis or Valkey: fair, fenced, without polling, on redis-py's own connection pools.
+"""A lock on Redis or Valkey: fair, fenced, handed over, on redis-py's own connection pools.
 
 A holder that releases hands the lock to the next waiter in the queue. That waiter sleeps in a
-blocking pop (`BLPOP`) on a list of its own, so nobody wakes in vain and nobody polls. Two clients:
+blocking pop (`BLPOP`) on a list of its own, so no hand-over waits for somebody to ask. Two clients:
 
     time 0.0   A acquires "item:7" for 10 s:  lock = "1001:a", the script returns the token 1001
     time 0.1   B acquires it:  the script sees A's lock, puts B into the queue and answers "held for
@@ -9,8 +9,10 @@ blocking pop (`BLPOP`) on a list of its own, so nobody wakes in vain and nobody 
     time 3.3   A's lease is renewed to 13.3 by this process's renewal thread, while A works
     time 5.0   A releases:  one script sets lock = "1002:b" and pushes the token 1002 to B's list;
                B wakes up as the holder, without a further command
-    time 5.1   A, had it been paused instead since 0.2, would find its lease ended, and what it
-               writes with the token 1001 is refused by whatever has seen 1002
+
+If A is paused from 0.2 on, nothing renews its lease: at 10.05 B asks again and gets the token 1002.
+When A goes on at 12.0, it finds its lease ended, and what it writes with the token 1001 is refused
+by whatever has seen 1002.
 
 Each of `acquire`, `release` and `renew` is one Lua script (`locking/lua/`), which recognises the
 holder by a token of its own. So a command whose answer was lost is sent again without harm.
@@ -26,7 +28,8 @@ of all, and gives the connection back at least every 0.4 s. With a pool of one c
 not block, they ask again. So a holder always gets a connection to renew or release with.
 
 **Time-outs and retries**: a command is given the client's `socket_timeout` (one second if it has
-none), and less where the caller's time-out ends before; it is sent at most twice. Only connecting
+none), and less where the caller's time-out ends before; it is sent at most twice, a release at most
+three times. Only connecting
 follows the client's own retries, so give locks a client that has none (`locking.redis_client`).
 A server that says it is read-only or loading gets its connections closed, so that a fail-over
 behind a fixed address is ridden out.
@@ -80,7 +83,7 @@ that waiters who died cost those behind them a second, long enough to cost almos
 
 JITTER = 0.05
 """Seconds after the end of the holder's lease until the first waiter looks whether the holder has
-crashed, so that the server has removed the key; those behind it look later, in their order."""
+crashed, so that the server has removed the key; those behind it look a little later."""
 
 MAX_JITTER = 0.1
 """Seconds: the longest of these delays, however many wait in front."""
@@ -343,7 +346,10 @@ class RedisLeaseState(LeaseState):
         return self._releasing
 
     def was_held(self, answer: int, *, repeated: bool) -> bool:
-        """Return whether the lock was ours until the release that got this answer.
+        """Return whether the lock was ours until its release, as far as this answer can tell.
+
+        After a repeated release, 2 says "not any more": an earlier one has released the lock, or an
+        operator had taken it before. It counts as held.
 
         Args:
             answer: of the script `release`.
@@ -927,7 +933,7 @@ class RedisLease(RedisLeaseState, Lease):
             return
         self.lost_reason()  # an end that is over is noted before the server is asked
         if self._process is not TOKENS.process:
-            self.mark_released(held=False)  # the parent's: nothing is sent
+            self.mark_released(held=False)  # the parent's: it raises, so nothing is sent
         self.drop()
         words = (self.holder, str(self.token), "")
         repeated, self._release_sent = self._release_sent, True
