@@ -29,6 +29,7 @@ FROM shop-packages AS static
 WORKDIR /shop
 COPY docker/static_settings.py docker/
 COPY shop/static shop/static
+COPY shop/draws/static shop/draws/static
 RUN /venv/bin/django-admin collectstatic --pythonpath docker --settings static_settings \
     --no-input --verbosity 0 --ignore redoc
 

@@ -14,9 +14,10 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.staticfiles",
     "django_otp",
+    "django_otp.plugins.otp_totp",
     "drf_spectacular_sidecar",
 ]
-STATICFILES_DIRS = [BASE_DIR / "shop" / "static"]
+STATICFILES_DIRS = [BASE_DIR / "shop" / "static", BASE_DIR / "shop" / "draws" / "static"]
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 STORAGES = {

@@ -136,8 +136,8 @@ def make_sale(request: HttpRequest, *, body: schemas.SaleWanted) -> Result:
         "listed": False,
     }
     try:
-        if body.draw:
-            sale = open_draw(**terms, lasts=timedelta(seconds=body.draw)).sale
+        if lasts := timedelta(seconds=body.draw):
+            sale = open_draw(**terms, lasts=lasts).sale
         else:
             sale = open_sale(
                 **terms,

@@ -305,7 +305,7 @@ def test_every_secret_may_be_a_file_for_every_service():
     assert of_the_demo.pop("seed")["extends"] == {"file": "docker/secrets.yml", "service": "beat"}
     overlays = {**AS_FILES["services"], **of_the_demo}
     secret = [variable.name for variable in environment.SHOP_VARIABLES if variable.secret]
-    assert len(secret) == 8
+    assert len(secret) == 9
     for service in (*SHOP - {"seed"}, "psp"):
         overlay = overlays[service]
         for name in secret:
