@@ -58,7 +58,7 @@ def test_held_down_program_stays_away_until_it_is_healed(supervisor):
     held = HeldDown(nothing, supervisor, "mail")
     held.inject()
     [killed] = held.did["killed"]
-    assert not psutil.pid_exists(killed)
+    wait_for(lambda: not psutil.pid_exists(killed))  # somebody has waited for it
     wait_for(lambda: supervisor.state("mail").state == "STOPPED")  # which is not restarted
     with pytest.raises(FaultFailed, match="mail is not running"):
         HeldDown(nothing, supervisor, "mail").inject()
