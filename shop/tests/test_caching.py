@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.test import Client
 from django.urls import get_resolver
@@ -30,7 +32,7 @@ def test_page_with_a_cookie_is_not_cached_by_others() -> None:
     seen = 0
     for path in [*paths(), f"/sales/{sale.pk}/", "/password-reset/", "/api/docs", "/nothing"]:
         for browser in (Client(), signed_in):
-            answer = browser.get(path)
+            answer: Any = browser.get(path)
             if answer.cookies or "cookie" in answer.headers.get("Vary", "").lower():
                 seen += 1
                 control = answer.headers.get("Cache-Control", "")
