@@ -47,8 +47,27 @@ NOT_GIVEN = {
 METHODS = frozenset(
     f"__{name}__"
     for name in (
-        *("init", "new", "enter", "exit", "call", "repr", "str", "eq", "hash", "len", "iter"),
-        *("next", "bool", "del", "name", "doc", "class", "slots", "all", "post_init", "contains"),
+        "init",
+        "new",
+        "enter",
+        "exit",
+        "call",
+        "repr",
+        "str",
+        "eq",
+        "hash",
+        "len",
+        "iter",
+        "next",
+        "bool",
+        "del",
+        "name",
+        "doc",
+        "class",
+        "slots",
+        "all",
+        "post_init",
+        "contains",
     )
 )
 """Names with two underscores that a file may use; it may define any method."""

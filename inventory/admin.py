@@ -234,8 +234,14 @@ class ItemAdmin(CheckedAdmin):
         return answer
 
     def _page(self, request: HttpRequest, name: str, title: str, **more: Any) -> HttpResponse:
-        site = self.admin_site.each_context(request)
-        context = {**site, "opts": self.opts, "title": title, **more}
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": title,
+            "row": more["item"],
+            "may_view": self.has_view_permission(request),
+            **more,
+        }
         return TemplateResponse(request, f"admin/inventory/item/{name}.html", context)
 
     def _correct(self, request: HttpRequest, item: Item, form: dict[str, Any]) -> str:

@@ -163,7 +163,9 @@ class Books:
             'INSERT INTO intent (id, "order", amount, currency, created, reference, status, '
             "return_url, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             *(pk, order, amount, currency, time.time(), reference),
-            *("requires_action" if asks else "requires_capture", return_url, expires),
+            "requires_action" if asks else "requires_capture",
+            return_url,
+            expires,
         )
         return 200, intent_document(self._intent(pk))
 
@@ -250,7 +252,11 @@ class Books:
         pk, due = f"re_{uuid4().hex}", time.time() + processing / 1000
         self._run(
             "INSERT INTO refund VALUES (?, ?, ?, 'pending', ?, ?)",
-            *(pk, intent_id, amount, due, reference),
+            pk,
+            intent_id,
+            amount,
+            due,
+            reference,
         )
         if not processing:
             self._give_back(self._refund(pk))

@@ -58,8 +58,12 @@ SHOP_DOWN = {"celery-killed": "celery", "mail-killed": "mail"}
 
 OVER_AT_ONCE = frozenset(
     {
-        *("web-killed", "web-killed-before-commit", "web-killed-after-commit"),
-        *("web-killed-before-answer", "postgres-restarted", "postgres-terminated"),
+        "web-killed",
+        "web-killed-before-commit",
+        "web-killed-after-commit",
+        "web-killed-before-answer",
+        "postgres-restarted",
+        "postgres-terminated",
         "broker-emptied",
     }
 )

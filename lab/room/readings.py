@@ -28,7 +28,12 @@ LATE = 1.0
 """Seconds without an answer after which a server counts as away."""
 
 AWAY: tuple[type[Exception], ...] = (
-    *(Error, RedisError, LockUnavailable, OSError, ValueError, StackError),
+    Error,
+    RedisError,
+    LockUnavailable,
+    OSError,
+    ValueError,
+    StackError,
 )
 """That a source does not answer. A metrics file may be half deleted: the next reading goes on."""
 
@@ -160,7 +165,12 @@ ORDER BY sale.id DESC LIMIT 12
 """
 
 COLUMNS = (
-    *("id", "item", "name", "names", "strategy", "paused"),
+    "id",
+    "item",
+    "name",
+    "names",
+    "strategy",
+    "paused",
     *("total", "available", "reserved", "fence", "starts_in", "ends_in"),
 )
 

@@ -25,7 +25,11 @@ from shop.tests.processes import run, succeed, wait_for
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 KEPT = (
-    *("inventory", "locking", "own", "serving", "shop"),
+    "inventory",
+    "locking",
+    "own",
+    "serving",
+    "shop",
     *("manage.py", "gunicorn.conf.py"),
 )
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc")

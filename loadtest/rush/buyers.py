@@ -227,7 +227,10 @@ class Buyers:
                 continue
             yield snapshot.Reservation(
                 f"cart {number}",
-                *(self.sale, f"b{number}", f"cart {number}", units),
+                self.sale,
+                f"b{number}",
+                f"cart {number}",
+                units,
                 state=snapshot.RELEASED,
             )
 

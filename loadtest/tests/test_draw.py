@@ -248,13 +248,30 @@ def last_hash_of_another_list(world: World) -> None:
 PLANTS: dict[str, Callable[[World], None]] = {
     plant.__name__.replace("_", " "): plant
     for plant in (
-        *(winner_out_of_order, later_place_first, passed_over_while_it_held, oversold_at_the_end),
-        *(won_twice, won_without_an_entry, won_before_the_close, two_units_for_one),
-        *(won_before_the_order_was_public, units_left_and_nobody_asked, unit_lost, another_seed),
-        *(line_dropped, line_dropped_and_chain_made_anew, line_added_at_the_end, lines_exchanged),
-        *(mark_of_another, entered_after_the_end, entered_long_after_the_close),
-        *(two_entries_of_a_buyer, number_of_two_buyers, withdrawal_lost, withdrawn_by_nobody),
-        *(last_hash_of_another_list,),
+        winner_out_of_order,
+        later_place_first,
+        passed_over_while_it_held,
+        oversold_at_the_end,
+        won_twice,
+        won_without_an_entry,
+        won_before_the_close,
+        two_units_for_one,
+        won_before_the_order_was_public,
+        units_left_and_nobody_asked,
+        unit_lost,
+        another_seed,
+        line_dropped,
+        line_dropped_and_chain_made_anew,
+        line_added_at_the_end,
+        lines_exchanged,
+        mark_of_another,
+        entered_after_the_end,
+        entered_long_after_the_close,
+        two_entries_of_a_buyer,
+        number_of_two_buyers,
+        withdrawal_lost,
+        withdrawn_by_nobody,
+        last_hash_of_another_list,
     )
 }
 """Ways to damage a run, so that P24 must fail."""

@@ -331,6 +331,7 @@ class OrderActs(ReadOnly):
             "opts": self.opts,
             "title": f"{page.title} · {order}",
             "act": page,
+            "row": order,
             "order": order,
             "form": form,
             "amount": plain(order.amount, order.currency),

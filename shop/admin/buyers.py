@@ -86,7 +86,7 @@ class BuyersData(admin.ModelAdmin):  # type: ignore[type-arg]
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "title": gettext("Erase %(buyer)s") % {"buyer": user},
-            "buyer": user,
+            "row": user,
             "error": error,
             "may_view": self.has_view_permission(request),
         }

@@ -63,7 +63,7 @@ class SaleStops(admin.ModelAdmin):  # type: ignore[type-arg]
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "title": gettext("Stop %(sale)s") % {"sale": sale},
-            "sale": sale,
+            "row": sale,
             "form": form,
             "last": last,
             "progress": stopping.progress(last) if last else None,

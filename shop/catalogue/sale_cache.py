@@ -44,9 +44,23 @@ MAX_WAIT = 5.0
 """Seconds that a request waits for the query before its own, like for a connection."""
 
 FIELDS = (
-    *("now", "pk", "product_id", "item_id", "price", "currency", "limit", "starts_at", "ends_at"),
-    *("paused", "hold", "kind", "early_starts_at", "early_group_id", "early_code"),
-    *("item__available", "held"),
+    "now",
+    "pk",
+    "product_id",
+    "item_id",
+    "price",
+    "currency",
+    "limit",
+    "starts_at",
+    "ends_at",
+    "paused",
+    "hold",
+    "kind",
+    "early_starts_at",
+    "early_group_id",
+    "early_code",
+    "item__available",
+    "held",
 )
 
 READ = """

@@ -58,8 +58,17 @@ class DrawAdmin(CheckedAdmin):
     autocomplete_fields = ("sale",)
     announced = ("sale", "source", "per_address")
     published = (
-        *("status", "announced", "closed", "revealed", "valued"),
-        *("lines", "places", "offered", "commitment_text", "last_hash", "seed_text"),
+        "status",
+        "announced",
+        "closed",
+        "revealed",
+        "valued",
+        "lines",
+        "places",
+        "offered",
+        "commitment_text",
+        "last_hash",
+        "seed_text",
     )
 
     def get_queryset(self, request: HttpRequest) -> Any:

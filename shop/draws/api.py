@@ -70,7 +70,12 @@ class DrawDocument(Document):
             description="`failed`: the shop has not revealed the seed in time.",
             extra_json_schema={
                 "enum": [
-                    *("not_started", "paused", "open", "closed", "awaiting_value", "drawn"),
+                    "not_started",
+                    "paused",
+                    "open",
+                    "closed",
+                    "awaiting_value",
+                    "drawn",
                     "failed",
                 ]
             },

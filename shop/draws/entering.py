@@ -377,7 +377,14 @@ class _Chain:
         if address:
             self._taken.add(address)
         return Receipt(
-            *(self._draw, wish.buyer, self.lines, secret, mark, self.head, self.now), new=True
+            self._draw,
+            wish.buyer,
+            self.lines,
+            secret,
+            mark,
+            self.head,
+            self.now,
+            new=True,
         )
 
     def _withdraw(self, entry: Receipt | None, row: Sequence[Any] | None) -> Receipt | Refusal:

@@ -25,8 +25,14 @@ REQUIRED_FOR_PAYMENTS = {
     "http": ("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
     "stripe": ("PSP_KEY", "PSP_PUBLIC_KEY", "PSP_WEBHOOK_SECRET"),
     "wechat": (
-        *("PSP_KEY", "PUBLIC_URL", "WECHAT_MERCHANT", "WECHAT_APP", "WECHAT_CERTIFICATE"),
-        *("WECHAT_PRIVATE_KEY", "WECHAT_PUBLIC_KEY", "WECHAT_PUBLIC_KEY_ID"),
+        "PSP_KEY",
+        "PUBLIC_URL",
+        "WECHAT_MERCHANT",
+        "WECHAT_APP",
+        "WECHAT_CERTIFICATE",
+        "WECHAT_PRIVATE_KEY",
+        "WECHAT_PUBLIC_KEY",
+        "WECHAT_PUBLIC_KEY_ID",
     ),
 }
 """By `PAYMENT_PROVIDER`. A class of another name decides for itself."""

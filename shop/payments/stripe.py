@@ -39,8 +39,21 @@ TIMEOUT = (1.0, 5.0)
 
 WITHOUT_DECIMALS = frozenset(
     {
-        *("BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA"),
-        *("PYG", "RWF", "VND", "VUV", "XAF", "XOF", "XPF"),
+        "BIF",
+        "CLP",
+        "DJF",
+        "GNF",
+        "JPY",
+        "KMF",
+        "KRW",
+        "MGA",
+        "PYG",
+        "RWF",
+        "VND",
+        "VUV",
+        "XAF",
+        "XOF",
+        "XPF",
     }
 )
 """Currencies that Stripe counts in whole units; all others but the next in hundredths, also ISK and
@@ -69,9 +82,14 @@ REFUND_STATUSES: Mapping[str, RefundStatus] = {
 
 REFUSALS = frozenset(
     {
-        *("amount_too_large", "amount_too_small", "charge_already_captured"),
-        *("charge_already_refunded", "charge_disputed", "charge_expired_for_capture"),
-        *("payment_intent_unexpected_state", "payment_intent_authentication_failure"),
+        "amount_too_large",
+        "amount_too_small",
+        "charge_already_captured",
+        "charge_already_refunded",
+        "charge_disputed",
+        "charge_expired_for_capture",
+        "payment_intent_unexpected_state",
+        "payment_intent_authentication_failure",
     }
 )
 """Codes of invalid requests after which no money was moved. The others may be a mistake of ours,

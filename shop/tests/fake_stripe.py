@@ -162,7 +162,8 @@ class FakeStripe:
         self, method: str, path: str, body: bytes, authorization: str = f"Bearer {KEY}"
     ) -> tuple[int, bytes]:
         answer = urllib3.request(
-            *(method, f"{self._backend}{path}"),
+            method,
+            f"{self._backend}{path}",
             body=body or None,
             headers={
                 "Authorization": authorization,

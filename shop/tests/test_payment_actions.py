@@ -279,7 +279,11 @@ def test_payment_page_shows_what_the_buyer_has_to_do(kind, sale, ann, asking, mo
     def create_with_action(*arguments):
         intent = create(*arguments)
         asking.intents[intent.id] = made = Intent(
-            *(intent.id, intent.order, intent.amount, intent.currency, "requires_action"),
+            intent.id,
+            intent.order,
+            intent.amount,
+            intent.currency,
+            "requires_action",
             reference=intent.reference,
             action=action,
         )

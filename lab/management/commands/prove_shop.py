@@ -95,7 +95,9 @@ class Command(BaseCommand):
             options |= {"stock": stock, "buyers": buyers, "rounds": rounds}
             result = rush_shop(
                 shop,
-                *(stock, buyers, rounds),
+                stock,
+                buyers,
+                rounds,
                 host=url,
                 folder=options["folder"],
                 levels=[Level(each) for each in options["level"] or SCENES],

@@ -43,7 +43,8 @@ def page(intent: Intent, **headers: str) -> str:
 def choose(intent: Intent, choice: str) -> urllib3.BaseHTTPResponse:
     assert intent.action is not None
     return urllib3.request(
-        *("POST", intent.action.url),
+        "POST",
+        intent.action.url,
         body=f"choice={choice}".encode(),
         headers={"Content-Type": "application/x-www-form-urlencoded"},
         redirect=False,

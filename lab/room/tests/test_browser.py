@@ -82,8 +82,15 @@ def test_room_shows_all_of_the_show_at_once_on_a_projector(open_page, a_room_wit
     expect(page.get_by_role("button", name="fill Redis' memory")).to_be_visible()
     expect(figure(page, "available")).to_have_text("10")
     for selector in (
-        *("[data-start]", "[data-preset]", "[data-figures]", "[data-chart=stock]"),
-        *("[data-chart=rates]", "[data-scene]", "[data-card]", "[data-faults]", "[data-events]"),
+        "[data-start]",
+        "[data-preset]",
+        "[data-figures]",
+        "[data-chart=stock]",
+        "[data-chart=rates]",
+        "[data-scene]",
+        "[data-card]",
+        "[data-faults]",
+        "[data-events]",
     ):
         for nth in range(page.locator(selector).count()):
             found = box(page, selector, nth)

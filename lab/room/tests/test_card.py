@@ -20,12 +20,16 @@ def asked(buyer: str, outcome: str, code: str = "", op: str = "order") -> Operat
 
 def test_card_counts_a_buyer_once_by_the_last_answer():
     calls = [
-        *(asked("ann", INFO), asked("ann", OK), asked("ann", FAIL, "limit_reached")),
-        *(asked("bob", INFO), asked("bob", FAIL, "sold_out")),
+        asked("ann", INFO),
+        asked("ann", OK),
+        asked("ann", FAIL, "limit_reached"),
+        asked("bob", INFO),
+        asked("bob", FAIL, "sold_out"),
         asked("cy", FAIL, "sold_out"),
         asked("di", FAIL, "rate_limited"),
         asked("ed", OK, op="look"),
-        *(asked("flo", FAIL, "busy"), asked("flo", INFO)),
+        asked("flo", FAIL, "busy"),
+        asked("flo", INFO),
     ]
     ends = {"got": 1, "no_answer": 1, "sold_out": 2, "refused": 1}
     assert dict(buyers_by_end(calls)) == ends

@@ -79,7 +79,8 @@ def test_room_shows_a_program_that_is_away_and_restores_it_at_its_start(supervis
     assert look()["celery"]["up"]
     supervisor.stop_program("celery")
     assert (look()["celery"]["up"], look()["celery"]["pid"], look()["mail"]["up"]) == (
-        *(False, 0),
+        False,
+        0,
         True,
     )
     FaultControl(target, supervisor.folder, room).restore()

@@ -180,7 +180,8 @@ def test_draw_publishes_each_part_in_its_time(ann: Buyer) -> None:
     assert not enter_value(draw.pk, "16 23 42")
     advance()
     assert (shown()["status"], shown()["public_value"], shown()["offered"]) == (
-        *("drawn", "4 8 15"),
+        "drawn",
+        "4 8 15",
         1,
     )
 
