@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Protocol
 
 from django.db import transaction
 from django.db.models.functions import Now
+from django.test import Client
 
 from inventory.models import Reservation
 from inventory.tests.helpers import book
 from shop import payments
+from shop.audit import examine
 from shop.audit.report import mismatches
 from shop.catalogue.models import Sale
 from shop.orders.models import Order
@@ -106,3 +109,34 @@ def status(order: Order) -> str:
 
 def paid(sale: Sale) -> Order:
     return payments.pay(an_order(sale))
+
+
+class Books(Protocol):
+    """What a fake provider has written down."""
+
+    def kept(self, intent: str, /) -> int:
+        """Return the money of a payment that the shop has, in the provider's minor units."""
+
+
+def receive_webhook(body: bytes, headers: dict[str, str]) -> int:
+    """Post a webhook to the shop as its provider does; return the status."""
+    answer = Client().post(
+        "/api/v1/webhooks/psp", body, content_type="application/json", headers=headers
+    )
+    return answer.status_code
+
+
+def begin_to_pay(sale: Sale) -> tuple[Order, str]:
+    """Order one unit and begin to pay it; return the order, and the provider's payment."""
+    order = payments.pay(an_order(sale))
+    return order, Payment.objects.get(order=order).intent
+
+
+def must_agree(books: Books, *intents: str) -> None:
+    """Check that provider and shop have the same money, and that the audit finds nothing."""
+    for intent in intents:
+        payment = Payment.objects.get(intent=intent)
+        taken = payment.amount if payment.state == "captured" else 0
+        back = sum(refund.amount for refund in payment.refunds.filter(state="done"))
+        assert books.kept(intent) == taken - back
+    assert examine().problems == []

@@ -18,7 +18,7 @@ from shop.payments.stripe import Stripe
 from shop.tests import fake_stripe
 from shop.tests.catalogue import a_sale, an_order
 from shop.tests.fake_stripe import FakeStripe
-from shop.tests.money import make_due, status, sweep
+from shop.tests.money import begin_to_pay, make_due, must_agree, receive_webhook, status, sweep
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,27 +50,14 @@ def sale() -> Sale:
     return a_sale(limit=3)
 
 
-def post(body: bytes, headers: dict[str, str]) -> int:
-    answer = Client().post(
-        "/api/v1/webhooks/psp", body, content_type="application/json", headers=headers
-    )
-    return answer.status_code
-
-
-def begin(sale: Sale) -> tuple[Order, str]:
-    """Begin to pay an order; return it, and the number of its PaymentIntent."""
-    order = payments.pay(an_order(sale))
-    return order, Payment.objects.get(order=order).intent
-
-
 def hear(books: FakeStripe, kind: str, intent: str) -> int:
     """Deliver an event about a PaymentIntent as it is now."""
-    return post(*books.event(kind, books.intent(intent)))
+    return receive_webhook(*books.event(kind, books.intent(intent)))
 
 
 def pay(books: FakeStripe, sale: Sale) -> tuple[Order, str]:
     """Pay an order; return it, and the number of its PaymentIntent."""
-    order, intent = begin(sale)
+    order, intent = begin_to_pay(sale)
     books.buyer_pays(intent)
     assert hear(books, AUTHORISED, intent) == 200
     assert status(order) == "paid"
@@ -82,18 +69,8 @@ def _order(intent: dict[str, Any]) -> str:
     return str(intent["metadata"].get("order", ""))
 
 
-def must_agree(books: FakeStripe, *intents: str) -> None:
-    """Check that both sides have the same money, and that the audit finds nothing."""
-    for intent in intents:
-        payment = Payment.objects.get(intent=intent)
-        taken = payment.amount if payment.state == "captured" else 0
-        back = sum(refund.amount for refund in payment.refunds.filter(state="done"))
-        assert books.kept(intent) == taken - back
-    assert examine().problems == []
-
-
 def test_payment_is_captured_after_the_buyers_card(books, sale):
-    order, intent = begin(sale)
+    order, intent = begin_to_pay(sale)
     progress = payments.progress(order)
     assert progress.action is not None
     assert (progress.state, progress.action["kind"]) == ("action", "script")
@@ -109,7 +86,7 @@ def test_payment_is_captured_after_the_buyers_card(books, sale):
 
 
 def test_payment_goes_on_after_the_banks_question(books, sale):
-    order, intent = begin(sale)
+    order, intent = begin_to_pay(sale)
     books.buyer_pays(intent, "asks")
     assert hear(books, "payment_intent.requires_action", intent) == 200
     assert payments.progress(order).state == "action"
@@ -121,7 +98,7 @@ def test_payment_goes_on_after_the_banks_question(books, sale):
 
 @pytest.mark.parametrize("how", ["card", "bank"])
 def test_payment_that_is_declined_can_be_paid_again(how, books, sale):
-    order, intent = begin(sale)
+    order, intent = begin_to_pay(sale)
     if how == "card":
         books.buyer_pays(intent, "declined")
     else:
@@ -138,7 +115,7 @@ def test_payment_that_is_declined_can_be_paid_again(how, books, sale):
 
 
 def test_walking_away_takes_nothing(books, sale):
-    order, intent = begin(sale)
+    order, intent = begin_to_pay(sale)
     make_due(order)
     orders.expire()
     sweep()
@@ -149,7 +126,7 @@ def test_walking_away_takes_nothing(books, sale):
 
 
 def test_authorisation_after_the_expiry_is_released(books, sale):
-    order, intent = begin(sale)
+    order, intent = begin_to_pay(sale)
     make_due(order)
     orders.expire()
     books.buyer_pays(intent)
@@ -160,7 +137,7 @@ def test_authorisation_after_the_expiry_is_released(books, sale):
 
 
 def test_money_taken_after_the_expiry_goes_back(books, sale):
-    order, intent = begin(sale)
+    order, intent = begin_to_pay(sale)
     make_due(order)
     orders.expire()
     books.buyer_pays(intent)
@@ -190,7 +167,7 @@ def test_event_before_the_answer_is_sent_again(books, sale):
 
 
 def test_events_out_of_order_change_nothing(books, sale):
-    order, intent = begin(sale)
+    order, intent = begin_to_pay(sale)
     before = books.event("payment_intent.created", books.intent(intent))
     books.buyer_pays(intent)
     authorised = books.event(AUTHORISED, books.intent(intent))
@@ -201,7 +178,7 @@ def test_events_out_of_order_change_nothing(books, sale):
         before,
         authorised,
     ):
-        assert post(*event) == 200
+        assert receive_webhook(*event) == 200
     assert status(order) == "paid"
     must_agree(books, intent)
 
@@ -247,7 +224,7 @@ def test_refund_that_fails_later_is_open_again(books, sale):
     books.failed.add(number)
     [failed] = books.refunds(intent)
     for kind in ("refund.updated", "refund.failed", "charge.refund.updated"):
-        assert post(*books.event(kind, failed)) == 200
+        assert receive_webhook(*books.event(kind, failed)) == 200
     order.refresh_from_db()
     assert (order.status, order.refunded) == ("refund_pending", 0)
     assert examine().overdue == ["1 refunds were refused by the provider"]
@@ -257,16 +234,16 @@ def test_refund_that_fails_later_is_open_again(books, sale):
 def test_dispute_is_reported_until_it_is_won(books, sale):
     _, intent = pay(books, sale)
     opened = books.dispute(intent, "needs_response")
-    assert post(*books.event("charge.dispute.created", opened)) == 200
+    assert receive_webhook(*books.event("charge.dispute.created", opened)) == 200
     assert len(examine().overdue) == 1
     won = books.dispute(intent, "won")
-    assert post(*books.event("charge.dispute.closed", won)) == 200
+    assert receive_webhook(*books.event("charge.dispute.closed", won)) == 200
     assert examine().overdue == []
     must_agree(books, intent)
 
 
 def test_capture_of_a_cancelled_payment_is_a_refusal(books, sale):
-    _, intent = begin(sale)
+    _, intent = begin_to_pay(sale)
     client = Stripe()
     assert client.cancel(intent, key="cancel-1").status == "cancelled"
     with pytest.raises(PaymentDeclined, match="unexpected_state"):
@@ -287,12 +264,12 @@ def test_key_used_for_another_request_is_unknown():
 
 
 def test_webhook_that_is_not_of_stripe_is_refused(books, sale):
-    _, intent = begin(sale)
+    _, intent = begin_to_pay(sale)
     body, headers = books.event(AUTHORISED, books.intent(intent))
-    assert post(body + b" ", headers) == 401
-    assert post(body, {}) == 401
-    assert post(*fake_stripe.signed(body, ago=400)) == 401
-    assert post(*fake_stripe.signed(body, secret="another")) == 401
+    assert receive_webhook(body + b" ", headers) == 401
+    assert receive_webhook(body, {}) == 401
+    assert receive_webhook(*fake_stripe.signed(body, ago=400)) == 401
+    assert receive_webhook(*fake_stripe.signed(body, secret="another")) == 401
 
 
 def test_events_of_other_programs_on_the_account_are_acknowledged(books):
@@ -300,8 +277,11 @@ def test_events_of_other_programs_on_the_account_are_acknowledged(books):
         "POST", "/v1/payment_intents", amount="500", currency="eur", capture_method="manual"
     )
     for kind in ("payment_intent.created", "payment_intent.succeeded"):
-        assert post(*books.event(kind, strange | {"status": "succeeded"})) == 200
-    assert post(*books.event("customer.created", {"id": "cus_1", "object": "customer"})) == 200
+        assert receive_webhook(*books.event(kind, strange | {"status": "succeeded"})) == 200
+    assert (
+        receive_webhook(*books.event("customer.created", {"id": "cus_1", "object": "customer"}))
+        == 200
+    )
 
 
 @pytest.mark.parametrize(

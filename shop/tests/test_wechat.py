@@ -9,16 +9,15 @@ import pytest
 from django.test import Client
 
 from shop import orders, payments
-from shop.audit import examine
 from shop.catalogue.models import Sale
 from shop.orders.models import Order
-from shop.payments.models import Payment, Refund
+from shop.payments.models import Refund
 from shop.payments.provider import PaymentDeclined, PaymentUnknown, provider
 from shop.payments.wechat import WeChat
 from shop.tests import fake_wechat
 from shop.tests.catalogue import a_sale, an_order
 from shop.tests.fake_wechat import FakeWeChat
-from shop.tests.money import make_due, status, sweep
+from shop.tests.money import begin_to_pay, make_due, must_agree, receive_webhook, status, sweep
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -46,44 +45,22 @@ def sale() -> Sale:
     return a_sale(limit=3)
 
 
-def post(body: bytes, headers: dict[str, str]) -> int:
-    answer = Client().post(
-        "/api/v1/webhooks/psp", body, content_type="application/json", headers=headers
-    )
-    return answer.status_code
-
-
-def begin(sale: Sale) -> tuple[Order, str]:
-    """Begin to pay an order; return it, and the number of its payment."""
-    order = payments.pay(an_order(sale))
-    return order, Payment.objects.get(order=order).intent
-
-
 def hear(books: FakeWeChat, number: str) -> int:
     """Deliver the notification that an order was paid."""
-    return post(*books.report("TRANSACTION.SUCCESS", books.orders[number]))
+    return receive_webhook(*books.report("TRANSACTION.SUCCESS", books.orders[number]))
 
 
 def pay(books: FakeWeChat, sale: Sale) -> tuple[Order, str]:
     """Pay an order; return it, and the number of its payment."""
-    order, number = begin(sale)
+    order, number = begin_to_pay(sale)
     books.scan(number)
     assert hear(books, number) == 200
     assert status(order) == "paid"
     return order, number
 
 
-def must_agree(books: FakeWeChat, number: str) -> None:
-    """Check that both sides have the same money, and that the audit finds nothing."""
-    payment = Payment.objects.get(intent=number)
-    taken = payment.amount if payment.state == "captured" else 0
-    back = sum(refund.amount for refund in payment.refunds.filter(state="done"))
-    assert books.kept(number) == taken - back
-    assert examine().problems == []
-
-
 def test_scanned_code_pays_the_order_once(books, sale):
-    order, number = begin(sale)
+    order, number = begin_to_pay(sale)
     action = payments.progress(order).action
     assert action is not None
     assert (action["kind"], action["data"]) == (
@@ -98,7 +75,7 @@ def test_scanned_code_pays_the_order_once(books, sale):
 
 
 def test_code_stays_the_same_while_it_is_not_paid(books, sale):
-    order, _ = begin(sale)
+    order, _ = begin_to_pay(sale)
     first = payments.progress(order).action
     payments.pay(order)
     sweep()
@@ -106,7 +83,7 @@ def test_code_stays_the_same_while_it_is_not_paid(books, sale):
 
 
 def test_scanned_code_is_found_without_a_notification(books, sale):
-    order, number = begin(sale)
+    order, number = begin_to_pay(sale)
     books.scan(number)
     sweep()
     assert status(order) == "paid"
@@ -114,7 +91,7 @@ def test_scanned_code_is_found_without_a_notification(books, sale):
 
 
 def test_walking_away_closes_the_code(books, sale):
-    order, number = begin(sale)
+    order, number = begin_to_pay(sale)
     make_due(order)
     orders.expire()
     sweep()
@@ -123,7 +100,7 @@ def test_walking_away_closes_the_code(books, sale):
 
 
 def test_code_that_is_scanned_after_the_expiry_is_refunded(books, sale):
-    order, number = begin(sale)
+    order, number = begin_to_pay(sale)
     make_due(order)
     orders.expire()
     books.scan(number)
@@ -170,7 +147,7 @@ def test_refund_that_fails_later_is_open_again(books, sale):
     refund = books.refunds[Refund.objects.get(payment__order=order).number]
     refund["status"] = "ABNORMAL"
     told = {**refund, "refund_status": "ABNORMAL"}
-    assert post(*books.report("REFUND.ABNORMAL", told)) == 200
+    assert receive_webhook(*books.report("REFUND.ABNORMAL", told)) == 200
     order.refresh_from_db()
     assert (order.status, order.refunded) == ("refund_pending", 0)
     assert books.kept(number) == order.amount
@@ -183,14 +160,14 @@ def test_refund_of_more_than_there_is_is_declined(books, sale):
 
 
 def test_notification_that_is_not_of_wechat_is_refused(books, sale):
-    order, number = begin(sale)
+    order, number = begin_to_pay(sale)
     body, headers = books.report("TRANSACTION.SUCCESS", books.orders[number])
     forged = {**headers, "Wechatpay-Signature": "AAAA"}
     other = {**headers, "Wechatpay-Serial": "1234"}
     old = books.signature(body.decode(), ago=400)
     for wrong in (forged, other, old, {}):
-        assert post(body, wrong) == 401
-    assert post(body + b" ", headers) == 401
+        assert receive_webhook(body, wrong) == 401
+    assert receive_webhook(body + b" ", headers) == 401
     assert status(order) == "awaiting_payment"
 
 
