@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import importlib
 import importlib.util
 import sys
@@ -41,6 +42,7 @@ NOT_GIVEN = {
     "functools": {"singledispatch", "singledispatchmethod"},
     # They are told frames.
     "threading": {"settrace", "setprofile", "settrace_all_threads", "setprofile_all_threads"},
+    "dataclasses": {"FunctionType"},
 }
 """Names of modules that a file does without."""
 
@@ -132,7 +134,13 @@ def _names_of(module: ModuleType | None) -> Iterator[str]:
                 yield from value.__code__.co_names
 
 
+READ_BY_TEXT = ("format", "format_map")
+"""Methods of texts that read attributes whose names stand in the text."""
+
+
 def _is_fine(name: str, own: set[str]) -> bool:
+    if name in READ_BY_TEXT:
+        return False
     if name.startswith("__"):
         return name in METHODS
     if name.startswith("_"):
@@ -184,6 +192,8 @@ class Given(ModuleType):
             raise missing
         real = _real[id(self)]
         value = getattr(real, name)
+        if any(value is function for function in READ_ATTRIBUTES):
+            raise missing
         if isinstance(value, ModuleType):
             if not is_allowed(value.__name__):
                 raise missing
@@ -196,6 +206,9 @@ class Given(ModuleType):
 
 _real: dict[int, Any] = {}
 """The real modules of those that are given, where no attribute leads to."""
+
+READ_ATTRIBUTES = (functools.update_wrapper, functools.wraps)
+"""Functions, in whatever module, that read attributes by names which nothing has checked."""
 
 SHARED = ("functools", "itertools", "collections", "typing", "math", "time", "contextlib")
 """Packages of Python whose functions may stand in other modules, too."""

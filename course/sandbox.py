@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import select
 import signal
 import sys
 from collections.abc import Callable
@@ -95,7 +96,7 @@ def _live_confined(
     try:
         # Own session and group: a signal to the group must not reach the process that started it.
         os.setsid()
-        _die_with_parent()
+        _die_with_parent(pipe)
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nothing, descriptor)
@@ -154,9 +155,14 @@ def _make_read_only(libc: ctypes.CDLL) -> bool:
     return bool(done == 0)
 
 
-def _die_with_parent() -> None:
+def _die_with_parent(pipe: int) -> None:
+    """End this process with its parent, which alone reads the pipe."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    parent = select.poll()
+    parent.register(pipe, 0)
+    if parent.poll(0):  # it ended before the line above, of which nobody tells
+        os._exit(1)
 
 
 def _bound(memory: int, seconds: int, *, isolated: bool) -> None:

@@ -28,6 +28,7 @@ REFUSED = {
     "a module by its name": ("from threading import _os", "_os"),
     "the builtins": ("__builtins__", "__builtins__"),
     "the loader": ("__loader__", "__loader__"),
+    "frames by a format": ("'{0.tb_frame}'.format(1)", "format"),
 }
 
 
@@ -46,6 +47,9 @@ NOT_GIVEN = {
     "attributes by a format": "import string\nstring.Formatter",
     "text that is evaluated": "import typing\ntyping.get_type_hints",
     "text that a decorator evaluates": "import functools\nfunctools.singledispatch",
+    "attributes by a copy of them": "import functools\nfunctools.update_wrapper",
+    "a copy of them from another module": "import contextlib\ncontextlib.wraps",
+    "a maker of functions": "import dataclasses\ndataclasses.FunctionType",
     "a tracer": "import threading\nthreading.settrace",
     "the simulator": "import course.simulator.search",
     "the judge": "from course import judge",

@@ -168,7 +168,7 @@ class Actions:
             misbehave(settings.PSP_URL)
         self._room.empty()
 
-    def _duel(self, strategies: Two, buyers: Buyers = 500, stock: Units = 100) -> None:
+    def _duel(self, strategies: Two, buyers: Buyers, stock: Units) -> None:
         if unknown := set(strategies) - set(CLASSES):
             raise ValueError(f"no strategy is called {unknown.pop()!r}")
         self._duels.start(tuple(strategies), buyers, stock)

@@ -125,7 +125,7 @@ def duel(request: HttpRequest) -> HttpResponse:
         "stock": DUEL_UNITS,
         "scripts": _player(),
     }
-    return _page(request, "lab/duel.html", {**chosen, "scripts": _player()})
+    return _page(request, "lab/duel.html", chosen)
 
 
 @for_staff

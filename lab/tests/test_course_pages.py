@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from django.test import Client
 from playwright.sync_api import expect
 
 from course.lesson import find, scenarios
@@ -144,14 +145,18 @@ def test_own_lock_is_searched_for_whoever_is_signed_in_on_this_machine(client, s
     assert client.post(MINE, code, **here, **elsewhere).status_code == 403
     settings.ALLOWED_HOSTS = ["*"]
     assert client.post(MINE, code, HTTP_HOST="shop.example").status_code == 403
+    staff = User.objects.create_user("staff", is_staff=True)
+    client.force_login(staff)
+    assert client.post(MINE, code, **elsewhere).status_code == 403, "whose password is known"
     settings.COURSE_OPEN = False
-    assert client.post(MINE, code, **here).status_code == 403
-    client.force_login(User.objects.create_user("staff", is_staff=True))
     assert client.post(MINE, code, **elsewhere).status_code == 200
+    client.force_login(User.objects.get(username="ann"))
+    assert client.post(MINE, code, **here).status_code == 403
 
 
 @pytest.mark.django_db
-def test_own_lock_is_answered_with_what_breaks_it(client):
+def test_own_lock_is_answered_with_what_breaks_it():
+    client = Client(HTTP_HOST="127.0.0.1")
     client.force_login(User.objects.create_user("staff", is_staff=True))
     assert client.post(MINE, {"code": "import os"}).json()["error"].startswith("my_lock.py: it may")
     broken = find("1").start.read_text()

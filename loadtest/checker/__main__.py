@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         default=list(PROPERTIES),
         help="those to judge",
     )
-    parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    parser.add_argument("--json", action="store_true", help="print the verdict as JSON, one line")
     parser.add_argument("--report", type=new_file, help="write the page to this file")
     parser.add_argument("--title", default="A run", help="title of the page")
     parser.add_argument(
@@ -72,7 +72,7 @@ def _judge(folder: Path, options: argparse.Namespace) -> str:
         print(f"cannot be shown: {error}", file=sys.stderr)
         return UNKNOWN
     if options.json:
-        print(json.dumps(told, indent=2))
+        print(json.dumps(told))
     else:
         for line in lines(told, EXAMPLES):
             print(line)
@@ -84,7 +84,10 @@ def _story(files: RunFiles, title: str) -> Story:
     try:
         told: dict[str, Any] = json.loads(files.verdict_file.read_text())
         look = told["check"]["look"]
-        return Story(told["title"], told["repeat"], told["facts"], "", told["buyers"], look=look)
+        reason = told["reason"] if told["properties"] else ""
+        return Story(
+            told["title"], told["repeat"], told["facts"], reason, told["buyers"], look=look
+        )
     except (OSError, ValueError, KeyError):
         return Story(title)
 
