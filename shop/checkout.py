@@ -31,7 +31,13 @@ from inventory.outcomes import (
 from inventory.selling.cart import MAX_LINES, LineRefused, line_keys
 from shop.accounts.models import User
 from shop.catalogue.models import Sale
-from shop.catalogue.sale_cache import CachedSale, NoSuchSale, availability_cache, sale_cache
+from shop.catalogue.sale_cache import (
+    CachedSale,
+    NoSuchSale,
+    availability_cache,
+    sale_cache,
+    why_closed,
+)
 from shop.money import MAX_AMOUNT
 from shop.orders import (
     AmountTooLarge,
@@ -43,7 +49,7 @@ from shop.orders import (
 )
 from shop.orders.details import DetailedPurchase, Details, complete
 from shop.orders.models import Order
-from shop.orders.totals import Basket, PricedLine, total
+from shop.orders.totals import Basket, PricedLine, fees_function, total
 from shop.refusals import Refusal
 
 MAX_UNITS = 1000
@@ -288,6 +294,10 @@ def _why_too_much(
 
 
 def _amount(purchases: Sequence[DetailedPurchase], sales: Sequence[CachedSale]) -> int:
+    if fees_function(settings.FEES) is None:  # nothing depends on the details
+        return sum(
+            cached.price * each.quantity for each, cached in zip(purchases, sales, strict=True)
+        )
     lines = [
         PricedLine(each.scope, each.quantity, cached.price)
         for each, cached in zip(purchases, sales, strict=True)
@@ -339,7 +349,8 @@ def _why_closed(sale: int, line: int | None) -> Refusal:
         cached = sale_cache().refresh(sale)
         if cached.kind == Sale.Kind.DRAW:
             return Refusal("draw_only", sale=line)
-        return Refusal(cached.closed() or "paused", sale=line)
+        early = why_closed(cached, cached.now(), cached.early_starts_at)
+        return Refusal(early or cached.closed() or "paused", sale=line)
     except NoSuchSale:
         return Refusal("not_found", sale=line)
     except (OperationalError, InterfaceError):

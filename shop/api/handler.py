@@ -162,7 +162,8 @@ class ApiHandler:
                 reply = view.call(request, **found.kwargs)
         seconds = time.perf_counter() - start
         status = reply.status if isinstance(reply, Reply) else reply.status_code
-        metrics.observe("api_seconds", seconds, view.__name__, str(status))
+        name = view.methods.get(request.method, view).__name__
+        metrics.observe("api_seconds", seconds, name, str(status))
         return reply
 
 

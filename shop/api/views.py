@@ -288,6 +288,8 @@ def order_document(order: Order | Opened) -> schemas.Order:
     lines: Iterable[Opened | OrderLine] = (
         (order,) if isinstance(order, Opened) else order.lines.all()
     )
+    # And its amount includes the fees, which are no part of the line's.
+    fees = sum(fee.amount for fee in order.fee_lines) if isinstance(order, Opened) else 0
     progress = payments.progress(order) if isinstance(order, Order) else payments.NONE
     action: schemas.Action | UnsetType = UNSET
     if progress.action is not None:
@@ -308,7 +310,7 @@ def order_document(order: Order | Opened) -> schemas.Order:
                 sale=line.sale_id,
                 quantity=line.quantity,
                 returned=line.returned,
-                amount=Money(line.amount, currency),
+                amount=Money(line.amount - fees, currency),
             )
             for line in lines
         ],

@@ -25,8 +25,9 @@ HAVING count(invoice.id) <> drawn.last OR max(invoice.number) > drawn.last
 ORDER BY drawn.name
 """
 
-# What is invoiced, less what is credited, is never more or less than the order was paid with and
-# keeps. A refund that failed after its credit note leaves the note: the refund is tried again.
+# What is invoiced is what the order was paid with; what is credited is at least what went back, and
+# at most what was invoiced. A refund that failed after its credit note leaves the note: the refund
+# is tried again.
 AMOUNTS = f"""
 SELECT shop_order.id, shop_order.currency, shop_order.amount, documents.invoiced,
        documents.credited, COALESCE(refunds.done, 0)

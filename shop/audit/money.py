@@ -22,7 +22,7 @@ would read them all."""
 
 # The value of what a buyer keeps of an order, less what staff conceded, against captures minus
 # refunds owed. Each step of an order writes both in one transaction, so they agree at every moment.
-# What was conceded is part of what was paid for the units, so returning them gives back the rest.
+# What was conceded comes first off the fees that stay with the shop, then off the units.
 UNPAID = f"""
 SELECT shop_order.id, shop_order.status, shop_order.currency,
        GREATEST(worth.kept + fees.kept - shop_order.conceded, 0), COALESCE(taken.sum, 0)
@@ -59,7 +59,7 @@ LEFT JOIN (
 ) AS fees ON fees.order_id = shop_order.id
 WHERE (shop_order.fee_amount > COALESCE(fees.sum, 0)
        OR (shop_order.fee_amount <> COALESCE(fees.sum, 0)
-           AND shop_order.status NOT IN ('refund_pending', 'refunded')))
+           AND shop_order.status IN ('awaiting_payment', 'expired', 'cancelled')))
   AND (%(items)s::bigint[] IS NULL OR shop_order.id = {OF_ITEMS})
 ORDER BY shop_order.id LIMIT 1000
 """

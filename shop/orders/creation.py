@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.contrib.postgres.functions import TransactionNow
 from django.db import connection, transaction
 from django.db.models import Q
@@ -250,7 +251,8 @@ def open_cart(granted: Sequence[Granted]) -> list[int]:
     """
     purchases = [grant.purchase for grant in granted]
     first = purchases[0]
-    early = Q(early_group__user=first.buyer)
+    # Not by a join, which would read the sale once for each member of the group.
+    early = Q(early_group__in=Group.objects.filter(user=first.buyer))
     if isinstance(first, DetailedPurchase) and first.early_code:
         early |= Q(early_code=first.early_code)
     found = Sale.objects.filter(

@@ -46,7 +46,7 @@ provider. The timeout lets a second click wait for the first one's answer, which
 too."""
 
 
-CHANGING = ("status", "amount", "fee_amount", "refunded", "pay_before")
+CHANGING = ("status", "amount", "fee_amount", "refunded", "conceded", "pay_before")
 """The fields of an order that change after it was opened."""
 
 

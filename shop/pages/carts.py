@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from inventory.selling.cart import MAX_LINES
 from shop.catalogue.models import Sale
 from shop.checkout import Wanted, check_out
+from shop.orders.details import complete
 from shop.orders.models import Order
 from shop.orders.totals import Basket, PricedLine, Total, total
 from shop.pages import refusals, sales
@@ -190,7 +191,8 @@ def _show(
     priced = [
         PricedLine(each.offer.sale.pk, each.quantity, each.offer.sale.price) for each in lines
     ]
-    cost = total(Basket(priced, currency, {})) if lines else Total(0, ())
+    details = complete(form.details()) if form.is_bound and form.is_valid() else {}
+    cost = total(Basket(priced, currency, details)) if lines else Total(0, ())
     context = {
         "lines": lines,
         "fees": cost.fees,

@@ -31,6 +31,7 @@ from shop.operating import headers, outage
 from shop.orders import Part
 from shop.orders.details import labelled
 from shop.orders.models import Order, OrderLine
+from shop.orders.totals import fees_given_back
 from shop.pages import refusals
 from shop.pages.forms import PartForm
 from shop.payments.models import Payment
@@ -168,7 +169,11 @@ def _money_back(order: Order, part: Part | None, line: OrderLine) -> int:
     """Return what the buyer would get back, in minor units."""
     taken = order.payments.filter(state=Payment.State.CAPTURED)
     left: int = taken.aggregate(left=Sum(F("amount") - F("owed_back")))["left"] or 0
-    return left if part is None else min(line.price * part.quantity, left)
+    if part is not None and part.quantity < sum(each.live for each in order.lines.all()):
+        fees = fees_given_back(order.fee_amount, whole=False, handed_over=False)
+        return min(line.price * part.quantity + fees, left)
+    fees = fees_given_back(order.fee_amount, whole=True, handed_over=False)
+    return left - max(order.fee_amount - fees - order.conceded, 0)
 
 
 def _part(request: HttpRequest) -> Part | None:

@@ -22,7 +22,6 @@ import urllib3
 from django.conf import settings
 from msgspec import Meta, Struct, convert
 
-from inventory.metrics import metrics
 from shop.catalogue.sales import database_time
 from shop.payments.provider import (
     Dispute,
@@ -34,6 +33,7 @@ from shop.payments.provider import (
     PaymentUnknown,
     Provider,
     ProviderRefund,
+    measured,
 )
 
 T = TypeVar("T")
@@ -201,17 +201,8 @@ def _complete(response: urllib3.BaseHTTPResponse) -> Iterator[LedgerLine]:
 
 def _call(kind: type[T], method: str, path: str, *, key: str = "", body: Any = None) -> T:
     """Send a request; return the document of a definite success."""
-    start = time.monotonic()
-    outcome = "unknown"
-    try:
-        document = _ask(kind, method, path, key=key, body=body)
-        outcome = "answered"
-        return document
-    except PaymentDeclined:
-        outcome = "declined"
-        raise
-    finally:
-        metrics.observe("provider_seconds", time.monotonic() - start, outcome)
+    with measured():
+        return _ask(kind, method, path, key=key, body=body)
 
 
 def _ask(kind: type[T], method: str, path: str, *, key: str, body: Any) -> T:

@@ -188,7 +188,9 @@ def _intent(payment: Payment, return_url: str) -> Intent:
     if payment.intent:
         return look(payment)
     # Read before the call, which has no connection.
-    order, expires = payment.order, settlement.latest_deadline(payment.order)
+    order = payment.order
+    # Staff may have held the order for longer than its sale does.
+    expires = max(order.pay_before, settlement.latest_deadline(order))
     prepare_to_ask()
     intent = provider().create_intent(
         order=order.pk,

@@ -20,8 +20,10 @@ relies on this:
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -30,6 +32,7 @@ from typing import Literal
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from inventory.metrics import metrics
 from shop import money
 from shop.refusals import Refusal
 
@@ -219,6 +222,10 @@ class Provider(ABC):
         """Return what the script needs to know the account; no secret."""
         return ""
 
+    def step(self, currency: str) -> int:
+        """Return of how many of its units an amount of a currency must be a multiple."""
+        return 1
+
     @abstractmethod
     def create_intent(
         self,
@@ -295,6 +302,27 @@ class Provider(ABC):
         return None
 
 
+def order_named(text: str) -> int:
+    """Return the order that the text of a payment names; 0 if it names none, as a payment of
+    another program on the account.
+    """
+    return int(text) if text.isdecimal() and len(text) < 19 else 0
+
+
+@contextmanager
+def measured() -> Iterator[None]:
+    """Measure a call of the provider, and count what came of it."""
+    start, outcome = time.monotonic(), "unknown"
+    try:
+        yield
+        outcome = "answered"
+    except PaymentDeclined:
+        outcome = "declined"
+        raise
+    finally:
+        metrics.observe("provider_seconds", time.monotonic() - start, outcome)
+
+
 def to_provider(amount: int, currency: str) -> int:
     """Convert an amount of the books to the provider's minor units.
 
@@ -303,7 +331,7 @@ def to_provider(amount: int, currency: str) -> int:
     """
     finer, coarser = _factors(currency)
     units, rest = divmod(amount * finer, coarser)
-    if rest:
+    if rest or units % provider().step(currency):
         raise PaymentDeclined("amount_not_expressible")
     return units
 

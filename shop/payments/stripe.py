@@ -30,6 +30,8 @@ from shop.payments.provider import (
     Provider,
     ProviderRefund,
     RefundStatus,
+    measured,
+    order_named,
 )
 
 T = TypeVar("T")
@@ -119,6 +121,10 @@ class Stripe(Provider):
             return 0
         return 3 if currency in THREE_DECIMALS else 2
 
+    def step(self, currency: str) -> int:
+        """Return of how many of Stripe's units an amount must be a multiple."""
+        return 10 if currency in THREE_DECIMALS else 1
+
     def create_intent(
         self,
         *,
@@ -130,8 +136,6 @@ class Stripe(Provider):
         expires: datetime | None = None,
     ) -> Intent:
         """Create a PaymentIntent. It has no end of its own: the shop cancels it."""
-        if currency in THREE_DECIMALS and amount % 10:
-            raise PaymentDeclined("amount_not_expressible")
         params: Any = {
             "amount": amount,
             "currency": currency.lower(),
@@ -204,16 +208,17 @@ def _ask(call: Callable[[], T]) -> T:
         PaymentDeclined: no money was or will be moved by it.
         PaymentUnknown: all other errors.
     """
-    try:
-        return call()
-    except stripe.CardError as error:
-        raise PaymentDeclined(error.code or "card_error") from error
-    except stripe.InvalidRequestError as error:
-        if error.code in REFUSALS:
-            raise PaymentDeclined(str(error.code)) from error
-        raise PaymentUnknown(f"Stripe: {error!r}") from error
-    except stripe.StripeError as error:
-        raise PaymentUnknown(f"Stripe: {error!r}") from error
+    with measured():
+        try:
+            return call()
+        except stripe.CardError as error:
+            raise PaymentDeclined(error.code or "card_error") from error
+        except stripe.InvalidRequestError as error:
+            if error.code in REFUSALS:
+                raise PaymentDeclined(str(error.code)) from error
+            raise PaymentUnknown(f"Stripe: {error!r}") from error
+        except stripe.StripeError as error:
+            raise PaymentUnknown(f"Stripe: {error!r}") from error
 
 
 def _subject(about: Any) -> Intent | ProviderRefund | Dispute | None:
@@ -231,15 +236,13 @@ def _subject(about: Any) -> Intent | ProviderRefund | Dispute | None:
 
 def _intent(found: stripe.PaymentIntent) -> Intent:
     metadata = _metadata(found)
-    order = metadata.get("order", "")
     status = STATUSES.get(found.status, "processing")
     action = None
     if status == "requires_action" and found.client_secret:
         action = Action("script", client_secret=found.client_secret)
     return Intent(
         id=found.id,
-        # Another program on the account may name no order.
-        order=int(order) if order.isdecimal() and len(order) < 19 else 0,
+        order=order_named(metadata.get("order", "")),
         amount=found.amount,
         currency=found.currency.upper(),
         status=status,

@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from wechatpayv3 import WeChatPay, WeChatPayType  # type: ignore[import-untyped]
@@ -32,10 +32,14 @@ from shop.payments.provider import (
     Provider,
     ProviderRefund,
     RefundStatus,
+    measured,
+    order_named,
 )
 
 TIMEOUT = (1.0, 5.0)
 """Seconds to connect, and to wait for each part of an answer."""
+
+T = TypeVar("T")
 
 TOLERANCE = 5 * 60
 """Maximum age of a signature in seconds."""
@@ -80,15 +84,16 @@ class WeChat(Provider):
         if currency != "CNY":
             raise PaymentDeclined("currency_not_supported")
         number = _number(key)
-        answer = self._ask(
+        code: str = self._ask(
             lambda client: client.pay(
                 description=f"{settings.SHOP_NAME} {order}",
                 out_trade_no=number,
                 amount={"total": amount, "currency": currency},
                 attach=f"{order} {key}",
-            )
+            ),
+            lambda answer: answer["code_url"],
         )
-        action = Action("qr", data=answer["code_url"])
+        action = Action("qr", data=code)
         return Intent(number, order, amount, currency, "requires_action", key, action)
 
     def capture(self, intent: str, *, key: str) -> Intent:
@@ -97,31 +102,30 @@ class WeChat(Provider):
 
     def cancel(self, intent: str, *, key: str) -> Intent:
         """Close an order that was not paid."""
-        self._ask(lambda client: client.close(out_trade_no=intent))
+        self._ask(lambda client: client.close(out_trade_no=intent), lambda _: None)
         return self.get(intent)
 
     def refund(self, intent: str, *, amount: int, key: str) -> ProviderRefund:
         """Refund money, under a number that is made from the key."""
         total = self.get(intent).amount
-        return _refund(
-            self._ask(
-                lambda client: client.refund(
-                    out_refund_no=_number(key),
-                    out_trade_no=intent,
-                    amount={"refund": amount, "total": total, "currency": "CNY"},
-                )
-            )
+        return self._ask(
+            lambda client: client.refund(
+                out_refund_no=_number(key),
+                out_trade_no=intent,
+                amount={"refund": amount, "total": total, "currency": "CNY"},
+            ),
+            _refund,
         )
 
     def get(self, intent: str) -> Intent:
         """Return the present state of an order."""
-        return _intent(self._ask(lambda client: client.query(out_trade_no=intent)))
+        return self._ask(lambda client: client.query(out_trade_no=intent), _intent)
 
     def find_refund(self, intent: str, *, key: str) -> ProviderRefund | None:
         """Return the refund of the number that is made from the key."""
         try:
             number = _number(key)
-            return _refund(self._ask(lambda client: client.query_refund(out_refund_no=number)))
+            return self._ask(lambda client: client.query_refund(out_refund_no=number), _refund)
         except _NoSuchRefund:
             return None
 
@@ -137,14 +141,10 @@ class WeChat(Provider):
             raise NotFromProvider from error
         if not told or abs(age) > TOLERANCE:
             raise NotFromProvider
-        about: Intent | ProviderRefund | None = None
-        kind, resource = str(told["event_type"]), told["resource"]
-        if kind.startswith("TRANSACTION."):
-            about = _intent(resource)
-        elif kind.startswith("REFUND."):
-            about = _refund({**resource, "status": resource["refund_status"]})
-        created = datetime.fromisoformat(told["create_time"]).timestamp()
-        return [Event(told["id"], kind, about, created)]
+        try:
+            return [_event(told)]
+        except (LookupError, TypeError) as error:
+            raise ValueError("no event") from error
 
     @cached_property
     def _client(self) -> WeChatPay:
@@ -164,21 +164,27 @@ class WeChat(Provider):
             client._core._gate_way = settings.PSP_URL  # it has no argument for that
         return client
 
-    def _ask(self, call: Callable[[WeChatPay], tuple[int, str]]) -> Any:
-        """Make a call; return the document of a definite success."""
-        try:
-            status, body = call(self._client)
-            document = json.loads(body) if body else {}
-            code = str(document.get("code", ""))
-        except Exception as error:  # no connection, no answer in time, or a wrong signature
-            raise PaymentUnknown(f"WeChat Pay: {error!r}") from error
-        if status in {200, 202, 204}:
-            return document
-        if code in REFUSALS:
-            raise PaymentDeclined(code)
-        if code == "RESOURCE_NOT_EXISTS":
-            raise _NoSuchRefund(code)
-        raise PaymentUnknown(f"WeChat Pay: {status} {code}")
+    def _ask(
+        self, call: Callable[[WeChatPay], tuple[int, str]], read: Callable[[Mapping[str, Any]], T]
+    ) -> T:
+        """Make a call; return what is read from the document of a definite success."""
+        with measured():
+            try:
+                status, body = call(self._client)
+                document = json.loads(body) if body else {}
+                code = str(document.get("code", ""))
+            except Exception as error:  # no connection, no answer in time, or a wrong signature
+                raise PaymentUnknown(f"WeChat Pay: {error!r}") from error
+            if status in {200, 202, 204}:
+                try:
+                    return read(document)
+                except (LookupError, TypeError) as error:
+                    raise PaymentUnknown(f"WeChat Pay: {document!r}") from error
+            if code in REFUSALS:
+                raise PaymentDeclined(code)
+            if code == "RESOURCE_NOT_EXISTS":
+                raise _NoSuchRefund(code)
+            raise PaymentUnknown(f"WeChat Pay: {status} {code}")
 
 
 class _NoSuchRefund(PaymentUnknown):
@@ -190,12 +196,22 @@ def _number(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
+def _event(told: Mapping[str, Any]) -> Event:
+    about: Intent | ProviderRefund | None = None
+    kind, resource = str(told["event_type"]), told["resource"]
+    if kind.startswith("TRANSACTION."):
+        about = _intent(resource)
+    elif kind.startswith("REFUND."):
+        about = _refund({**resource, "status": resource["refund_status"]})
+    created = datetime.fromisoformat(told["create_time"]).timestamp()
+    return Event(told["id"], kind, about, created)
+
+
 def _intent(found: Mapping[str, Any]) -> Intent:
     order, _, reference = str(found.get("attach", "")).partition(" ")
     return Intent(
         id=found["out_trade_no"],
-        # Another program of the merchant attaches something else.
-        order=int(order) if order.isdecimal() and len(order) < 19 else 0,
+        order=order_named(order),
         amount=found["amount"]["total"],
         currency=found["amount"].get("currency", "CNY"),
         status=STATES.get(found["trade_state"], "processing"),

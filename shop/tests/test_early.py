@@ -85,6 +85,14 @@ def test_early_purchase_is_decided_by_the_database(change, cart, early, ann, bob
     assert answer.json()["code"] == "not_started"
 
 
+def test_early_sale_that_is_paused_says_so(early, ann, bob):
+    join(ann, early)
+    join(bob, early)
+    assert order(ann, early).status_code == 201  # now the sale is cached
+    Sale.objects.filter(pk=early.pk).update(paused=True)
+    refused(order(bob, early), 403, "paused")
+
+
 def test_empty_code_opens_nothing_early(early, ann):
     Sale.objects.update(early_code="", early_group=None)
     refused(order(ann, early, early_code=""), 403, "not_started")

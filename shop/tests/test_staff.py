@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 from uuid import uuid4
 
@@ -285,6 +285,22 @@ def test_hold_moves_the_deadline_that_the_sweep_obeys():
     make_due(order)
     tasks.expire_orders()
     assert status(order) == Status.EXPIRED
+
+
+def test_extended_order_has_a_payment_that_is_still_open(fake_provider, monkeypatch):
+    order = an_order(a_sale())
+    staff.hold(order, ACT, timedelta(days=1), uuid4())
+    Order.objects.filter(pk=order.pk).update(created=database_time() - timedelta(hours=5))
+    create, asked = fake_provider.create_intent, list[datetime]()
+
+    def noted(*, expires: datetime, **more: Any) -> Intent:
+        asked.append(expires)
+        return create(expires=expires, **more)
+
+    monkeypatch.setattr(fake_provider, "create_intent", noted)
+    payments.pay(order)
+    assert status(order) == Status.PAID
+    assert asked[0] > database_time()
 
 
 def test_renewed_order_can_be_paid(fake_provider):

@@ -13,7 +13,7 @@ from shop.audit import examine
 from shop.catalogue.models import Sale
 from shop.orders.models import Order
 from shop.payments.models import Payment, Refund
-from shop.payments.provider import PaymentDeclined, PaymentUnknown, provider
+from shop.payments.provider import PaymentDeclined, PaymentUnknown, provider, to_provider
 from shop.payments.stripe import Stripe
 from shop.tests import fake_stripe
 from shop.tests.catalogue import a_sale, an_order
@@ -294,7 +294,8 @@ def test_amounts_have_the_decimal_places_of_stripes_table(currency, places):
 
 def test_thousandths_that_stripe_cannot_express_are_refused_before_the_call():
     with pytest.raises(PaymentDeclined, match="not_expressible"):
-        Stripe().create_intent(order=1, amount=1_001, currency="KWD", key="b")
+        to_provider(1_001, "KWD")
+    assert to_provider(1_010, "KWD") == 1_010
 
 
 def test_payment_page_loads_stripes_script_and_no_other_page_does(sale, ann):

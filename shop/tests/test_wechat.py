@@ -176,6 +176,14 @@ def test_other_currency_is_declined_before_the_call():
         WeChat().create_intent(order=1, amount=100, currency="EUR", key="a")
 
 
+def test_answer_that_cannot_be_read_says_nothing_about_money(books, sale, monkeypatch):
+    order, number = begin_to_pay(sale)
+    monkeypatch.setitem(books.orders, number, {"trade_state": "SUCCESS"})
+    with pytest.raises(PaymentUnknown):
+        WeChat().get(number)
+    assert status(order) == "awaiting_payment"
+
+
 def test_wrong_key_of_ours_says_nothing_about_money(settings, books):
     settings.WECHAT_PRIVATE_KEY = FakeWeChat().settings()["WECHAT_PRIVATE_KEY"]
     with pytest.raises(PaymentUnknown):
