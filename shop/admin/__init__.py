@@ -403,17 +403,16 @@ class StockAdmin(ItemAdmin):
     """Items, whose units are in orders."""
 
     def takers(self, item: Item) -> list[tuple[str, str]]:
-        """Return the newest orders that hold or have units of an item."""
+        """Return the newest orders that hold or have units of an item; not whose they are."""
         taken = OrderLine.objects.filter(reservation__item=item).exclude(
             reservation__state=Reservation.State.RELEASED
         )
-        lines = taken.select_related("order__buyer", "reservation").order_by("-pk")[:MAX_TAKERS]
+        lines = taken.select_related("order", "reservation").order_by("-pk")[:MAX_TAKERS]
         return [
             (
-                gettext("%(order)s of %(buyer)s: %(units)s, %(status)s")
+                gettext("%(order)s: %(units)s, %(status)s")
                 % {
                     "order": line.order,
-                    "buyer": line.order.buyer,
                     "units": line.live,
                     "status": line.order.get_status_display(),
                 },

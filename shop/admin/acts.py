@@ -41,16 +41,21 @@ MAX_MINUTES = 30 * 24 * 60
 """How long staff may hold an order's units: a month."""
 
 
-class ActForm(forms.Form):
-    """What every act needs: a reason, and the key of this page."""
-
-    key = forms.UUIDField(widget=forms.HiddenInput)
-    reason = forms.CharField(
+def reason_field() -> forms.CharField:
+    """Return the field for why somebody acts on orders."""
+    return forms.CharField(
         max_length=500,
         label=_("Reason"),
         help_text=_("The order's history keeps it with your name. Buyers do not see it."),
         widget=forms.TextInput(attrs={"size": 60}),
     )
+
+
+class ActForm(forms.Form):
+    """What every act needs: a reason, and the key of this page."""
+
+    key = forms.UUIDField(widget=forms.HiddenInput)
+    reason = reason_field()
 
     def __init__(self, order: Order, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -254,7 +259,8 @@ ACTS = {
             "keeps the units."
         ),
         NumberForm,
-        staff.KEPT | {Status.REFUND_PENDING},
+        # An order that had ended may have a refund of money that came late.
+        staff.KEPT | {Status.REFUND_PENDING, Status.EXPIRED, Status.CANCELLED},
         _refund_by_hand,
     ),
     "lost-dispute": ActPage(

@@ -20,6 +20,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from inventory.admin import MAX_UNITS
+from shop.admin.acts import MAX_MINUTES
 from shop.catalogue.models import Product, Sale
 from shop.catalogue.sales import database_time, open_sale
 from shop.money import MAX_AMOUNT, check_currency, default_currency, to_minor
@@ -34,7 +35,6 @@ MOMENTS = {
 """Labels of the two inputs of a moment, for those who hear the page."""
 
 MAX_LIMIT = 1000
-MAX_MINUTES = 30 * 24 * 60
 
 
 class NewSaleForm(forms.Form):

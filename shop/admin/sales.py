@@ -14,6 +14,7 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from shop.admin.acts import reason_field
 from shop.catalogue.models import Sale
 from shop.orders.models import Order
 from shop.orders.transitions import Act
@@ -29,12 +30,7 @@ class StopForm(forms.Form):
         label=_("Refund orders that were handed over, too"),
         help_text=_("Their units come back, as the sale says."),
     )
-    reason = forms.CharField(
-        max_length=500,
-        label=_("Reason"),
-        help_text=_("The order's history keeps it with your name. Buyers do not see it."),
-        widget=forms.TextInput(attrs={"size": 60}),
-    )
+    reason = reason_field()
 
 
 class SaleStops(admin.ModelAdmin):  # type: ignore[type-arg]

@@ -33,7 +33,7 @@ from inventory.outcomes import Granted, Purchase, PurchasesRefused
 from inventory.postgresql.base import lend_connections
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
-from shop.draws.models import Draw, Place
+from shop.draws.models import REVEAL_WITHIN, Draw, Place
 from shop.draws.sources import NotKnownYet, fetch, is_fetched
 from shop.draws.verify import commitment_to, first_hash, key_of
 from shop.orders import Opened, open_won_orders
@@ -182,7 +182,7 @@ def advance(seconds: float = math.inf) -> int:
 
 
 def _due() -> QuerySet[Draw]:
-    over = Q(places=None, sale__ends_at__lte=Now())
+    over = Q(places=None) & (Q(closed__isnull=False) | Q(sale__ends_at__lte=Now()))
     may_offer = Q(offered__lt=F("places"), sale__item__available__gt=0, sale__paused=False)
     return Draw.objects.filter(over | may_offer).order_by("pk")
 
@@ -230,7 +230,9 @@ def reveal(draw: Draw) -> bool:
         SeedLost: it cannot be opened.
     """
     seed = _open_seed(draw)
-    hidden = Draw.objects.filter(pk=draw.pk, closed__isnull=False, seed=None)
+    # Not later: by then the draw has failed, and a shop that could wait could choose.
+    in_time = Q(sale__ends_at__gt=Now() - REVEAL_WITHIN)
+    hidden = Draw.objects.filter(in_time, pk=draw.pk, closed__isnull=False, seed=None)
     return hidden.update(seed=seed, revealed=Now()) == 1
 
 

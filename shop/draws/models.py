@@ -90,13 +90,12 @@ class Draw(models.Model):
         `not_started`, `paused`, `open`; then `closed`, `awaiting_value` (the public value is not
         known yet) and `drawn`; or `failed`: the shop has not revealed the seed in time.
         """
-        if now < self.sale.starts_at:
+        if self.closed is None and now < self.sale.starts_at:
             return "not_started"
         if self.closed is None and now < self.sale.ends_at:
             return "paused" if self.sale.paused else "open"
         if self.seed is None:
-            ended = self.closed or self.sale.ends_at
-            return "closed" if now < ended + REVEAL_WITHIN else "failed"
+            return "closed" if now < self.sale.ends_at + REVEAL_WITHIN else "failed"
         if self.places is None:
             return "awaiting_value" if self.source and not self.public_value else "closed"
         return "drawn"

@@ -26,6 +26,7 @@ PASSED_BY = frozenset(
         "django.middleware.csrf.CsrfViewMiddleware",
         "django.middleware.locale.LocaleMiddleware",
         "django.middleware.security.SecurityMiddleware",
+        "django_otp.middleware.OTPMiddleware",
         "serving.bodies.whole_bodies",
         "shop.operating.headers.security_headers",
         "shop.pages.refusals.BadQuery",

@@ -78,7 +78,7 @@ def concede(order: Order, act: Act, amount: int, key: UUID) -> None:
         PaymentUnknown: it is recorded, but its result is not known yet.
     """
     with ORDER_LOCK.hold(order.pk), acting(act):
-        with _once(order, key) as is_new:
+        with _once(order, key, Kind.GOODWILL, amount) as is_new:
             if is_new:
                 payment = _conceding(order, amount)
                 note(order.pk, Kind.GOODWILL, amount=amount, key=key)
@@ -103,7 +103,7 @@ def record_refund_by_hand(order: Order, act: Act, amount: int, number: str, key:
         WrongState: no refund had failed, and the order is not paid.
         Refusal: more than what is left of the payment, or the number is recorded already.
     """
-    with acting(act), _once(order, key) as is_new:
+    with acting(act), _once(order, key, Kind.REFUND_BY_HAND, amount) as is_new:
         if not is_new:
             return
         _require_new(number)
@@ -136,7 +136,7 @@ def record_lost_dispute(order: Order, act: Act, amount: int, number: str, key: U
         WrongState: it is not paid.
         Refusal: more than what is left of the payment, or the number is recorded already.
     """
-    with acting(act), _once(order, key) as is_new:
+    with acting(act), _once(order, key, Kind.DISPUTE_LOST, amount) as is_new:
         if not is_new:
             return
         _require_new(number)
@@ -153,7 +153,7 @@ def hold(order: Order, act: Act, time: timedelta, key: UUID) -> None:
     Args:
         order: unpaid, or expired with units still in stock.
         act: who does it, and why.
-        time: from now, by the database's clock.
+        time: from now, by the database's clock; what ends later already stays as it is.
         key: of this act.
 
     Raises:
@@ -165,17 +165,18 @@ def hold(order: Order, act: Act, time: timedelta, key: UUID) -> None:
         list(Payment.objects.filter(order=order).select_for_update(no_key=True).order_by("pk"))
         until = database_time() + time
         if Order.objects.filter(pk=order.pk, status=Status.EXPIRED).exists():
-            if not _was_done(order, key):
+            if not _was_done(order, key, Kind.EXTENDED):
                 _renew(order, until, key)
             return
         held = Reservation.objects.filter(orderline__order=order, state=Reservation.State.HELD)
         rows = held.select_for_update(no_key=True, of=("self",)).order_by("pk")
         reservations = [row.pk for row in rows]
         status = lock(order.pk)
-        if _was_done(order, key):
+        if _was_done(order, key, Kind.EXTENDED):
             return
         if status != Status.AWAITING_PAYMENT:
             raise WrongState(status)
+        until = max(until, Order.objects.values_list("pay_before", flat=True).get(pk=order.pk))
         Reservation.objects.filter(pk__in=reservations).update(deadline=until)
         Order.objects.filter(pk=order.pk).update(pay_before=until)
         note(order.pk, Kind.EXTENDED, key=key)
@@ -184,8 +185,13 @@ def hold(order: Order, act: Act, time: timedelta, key: UUID) -> None:
 def mails_of(order: Order) -> list[rendering.Kind]:
     """Return the mails that an order has caused so far and that still say what is true."""
     kinds = [rendering.Kind.CONFIRMATION] if order.status == Status.AWAITING_PAYMENT else []
-    found = map(rendering.occasion, order.events.all())
-    return list(dict.fromkeys([*kinds, *(kind for kind in found if kind is not None)]))
+    for event in order.events.all():
+        kind = rendering.occasion(event)
+        # A renewed or late paid order is expired no more.
+        no_more = kind == rendering.Kind.EXPIRED and order.status != Status.EXPIRED
+        if kind is not None and not no_more:
+            kinds.append(kind)
+    return list(dict.fromkeys(kinds))
 
 
 def resend(order: Order, act: Act, kind: rendering.Kind, key: UUID) -> None:
@@ -196,7 +202,7 @@ def resend(order: Order, act: Act, kind: rendering.Kind, key: UUID) -> None:
     """
     if not is_mailable(order.buyer.email):
         raise Refusal("no_address")
-    with acting(act), _once(order, key) as is_new:
+    with acting(act), _once(order, key, Kind.MAIL_RESENT) as is_new:
         if is_new:
             note(order.pk, Kind.MAIL_RESENT, key=key)
             again = {"order": order.pk, "again": key.hex}
@@ -204,15 +210,22 @@ def resend(order: Order, act: Act, kind: rendering.Kind, key: UUID) -> None:
 
 
 @contextmanager
-def _once(order: Order, key: UUID) -> Iterator[bool]:
-    """Lock an order in a transaction, and tell whether an act's key is new."""
+def _once(order: Order, key: UUID, kind: Kind, amount: int | None = None) -> Iterator[bool]:
+    """Lock an order in a transaction, and tell whether an act's key is new.
+
+    Raises:
+        Refusal: the key was used for another act, or another amount.
+    """
     with transaction.atomic():
         lock(order.pk)
-        yield not _was_done(order, key)
+        yield not _was_done(order, key, kind, amount)
 
 
-def _was_done(order: Order, key: UUID) -> bool:
-    return OrderEvent.objects.filter(order=order, key=key).exists()
+def _was_done(order: Order, key: UUID, kind: Kind, amount: int | None = None) -> bool:
+    event = OrderEvent.objects.filter(order=order, key=key).first()
+    if event is not None and (event.kind, event.amount) != (kind, amount):
+        raise Refusal("idempotency_key_reused")
+    return event is not None
 
 
 def _conceding(order: Order, amount: int) -> Payment:

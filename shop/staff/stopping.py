@@ -105,6 +105,8 @@ def read_orders(payload: Any) -> None:
     stop = SaleStop.objects.select_for_update(no_key=True).get(pk=payload["stop"])
     if stop.finished is not None:
         return
+    # A resume that began before the stop was committed may have won.
+    Sale.objects.filter(pk=stop.sale_id, paused=False).update(paused=True)
     found = _live(stop).filter(pk__gt=stop.last).order_by("pk").values_list("pk", flat=True)
     orders = list(found[:AT_ONCE])
     if orders:
@@ -136,6 +138,8 @@ def give_back_order(payload: Any) -> None:
         return
     way = WAYS[order.status]
     live = [line for line in order.lines.all() if line.live]
+    if not any(line.sale_id == stop.sale_id for line in live):
+        return  # given back meanwhile
     with acting(Act(stop.actor, stop.reason)):
         if all(line.sale_id == stop.sale_id for line in live):
             give_back(order, way, None)

@@ -10,6 +10,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 from django.urls import reverse
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from shop import environment, payments
 from shop.accounts.addresses import propose
@@ -114,6 +115,11 @@ def test_handed_out_data_has_account_orders_and_other_tables(fake_provider):
     assert data["others"]["accounts.PendingAddress"][0]["address"] == "new@example.com"
     with pytest.raises(CommandError, match="no account"):
         call_command("buyer_data", "nobody", stdout=out)
+
+
+def test_handed_out_data_has_no_key_of_a_second_factor(admin_user):
+    key = TOTPDevice.objects.create(user=admin_user, name="telephone").key
+    assert key not in json.dumps(buyers.collect(admin_user.pk), default=str)
 
 
 def test_admin_erases_and_hands_out_with_the_permission_only(fake_provider):

@@ -30,7 +30,7 @@ from shop.orders.models import Order, OrderEvent, Status
 from shop.orders.transitions import Act
 from shop.payments import settlement
 from shop.payments.models import Discrepancy, Refund
-from shop.payments.provider import Dispute, PaymentDeclined, provider
+from shop.payments.provider import Dispute, Intent, PaymentDeclined, provider
 from shop.refusals import Refusal
 from shop.staff import orders as staff
 from shop.tests.catalogue import a_buyer, a_sale, an_order
@@ -241,6 +241,25 @@ def test_goodwill_comes_off_a_later_return(fake_provider):
     assert examine().balanced
 
 
+def test_goodwill_of_another_amount_under_the_same_key_is_refused(fake_provider):
+    order, key = paid(a_sale(price=PRICE)), uuid4()
+    staff.concede(order, ACT, 500, key)
+    staff.concede(order, ACT, 500, key)
+    with pytest.raises(Refusal, match="idempotency_key_reused"):
+        staff.concede(order, ACT, 800, key)
+    assert Refund.objects.get().amount == 500
+
+
+def test_hold_never_ends_earlier_than_before():
+    order = an_order(a_sale())
+    staff.hold(order, ACT, timedelta(hours=2), uuid4())
+    order.refresh_from_db()
+    until = order.pay_before
+    staff.hold(order, ACT, timedelta(minutes=30), uuid4())
+    order.refresh_from_db()
+    assert order.pay_before == order.lines.get().reservation.deadline == until
+
+
 def test_goodwill_beyond_the_payment_is_refused(fake_provider):
     order = paid(a_sale(price=PRICE))
     with pytest.raises(Refusal, match="too_much_back"):
@@ -295,7 +314,8 @@ def test_extended_order_has_a_payment_that_is_still_open(fake_provider, monkeypa
 
     def noted(*, expires: datetime, **more: Any) -> Intent:
         asked.append(expires)
-        return create(expires=expires, **more)
+        intent: Intent = create(expires=expires, **more)
+        return intent
 
     monkeypatch.setattr(fake_provider, "create_intent", noted)
     payments.pay(order)

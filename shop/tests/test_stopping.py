@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
@@ -20,6 +20,7 @@ from inventory.tests.helpers import book
 from shop import orders, payments
 from shop.audit import examine
 from shop.audit.report import Alert
+from shop.catalogue.models import Sale
 from shop.checkout import Wanted, buy, check_out
 from shop.orders.models import Order, OrderEvent, Status
 from shop.orders.parts import give_back
@@ -85,6 +86,27 @@ def test_stop_takes_its_line_of_a_cart_only(fake_provider):
     assert (order.status, order.refunded) == (Status.PAID, 2 * sale.price)
     assert {line.sale_id: line.live for line in order.lines.all()} == {sale.pk: 0, other.pk: 1}
     assert examine().balanced
+
+
+def test_stop_leaves_a_cart_alone_whose_line_is_gone_already(fake_provider):
+    sale, other, buyer = a_sale(), a_sale(), a_buyer()
+    bought = check_out(buyer.pk, uuid4(), [Wanted(sale.pk, 1), Wanted(other.pk, 1)])
+    order = payments.pay(Order.objects.get(pk=bought.order.pk))
+    stopped = stop(sale)
+    payments.refund(order, orders.Part(1, uuid4(), sale.pk))
+    stopping.give_back_order({"stop": stopped.pk, "order": order.pk})
+    assert status(order) == Status.PAID
+    assert {line.sale_id: line.live for line in order.lines.all()} == {sale.pk: 0, other.pk: 1}
+
+
+def test_stop_pauses_again_what_was_resumed_meanwhile(fake_provider):
+    sale = a_sale()
+    stopped = stop(sale)
+    Sale.objects.filter(pk=sale.pk).update(paused=False)
+    with transaction.atomic():
+        stopping.read_orders({"stop": stopped.pk})
+    sale.refresh_from_db()
+    assert sale.paused
 
 
 def test_stop_waits_for_a_payment_that_may_come_late(fake_provider):
