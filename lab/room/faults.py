@@ -69,6 +69,9 @@ OVER_AT_ONCE = frozenset(
 )
 """Faults that are over when what they hit is back: healing waits for that."""
 
+FILLS_REDIS = "redis-full"
+"""A fault in the settings of the server that runs; one that starts anew has not got them."""
+
 WAITS_FOR_COMMIT = "commit-lost"
 """A fault that is armed without a failpoint: a proxy waits for the next COMMITs."""
 
@@ -138,6 +141,8 @@ class FaultControl:
 
     def __init__(self, target: Path, servers: Path, room: Room) -> None:
         self._target, self._servers, self._room = target, servers, room
+        # The current fault's name, for a room that starts after this one was killed.
+        self._note = target.with_name("fault")
         self._add = room.timeline.add
         self._paused: dict[str, Any] | None = None
         self.task = Task("heal the current fault first")
@@ -164,15 +169,31 @@ class FaultControl:
         ]
 
     def restore(self) -> None:
-        """Start what an earlier process of the room has held down and could not start any more."""
+        """Undo what an earlier process of the room has done and could not undo any more: start what
+        it held down, let what it paused go on, and end a full Redis. Proxies keep what they do.
+        """
         if not self._target.exists():
             return
+        if self._note.exists():
+            with suppress(StackError, psutil.Error, FaultFailed):
+                self._let_go_on()
+                if self._note.read_text() == FILLS_REDIS:
+                    kill([psutil.Process(Supervisor(self._servers).state("valkey").pid)])
+            self._note.unlink()
         for folder, programs in ((self._servers, DOWN), (self._target.parent, SHOP_DOWN)):
             for program in programs.values():
                 with suppress(StackError):
                     supervisor = Supervisor(folder)
                     if supervisor.state(program).state == "STOPPED":
                         supervisor.start_program(program)
+
+    def _let_go_on(self) -> None:
+        for folder in {self._servers, self._target.parent}:
+            for state in Supervisor(folder).states():
+                if state.pid:
+                    main = psutil.Process(state.pid)
+                    for process in (main, *main.children(recursive=True)):
+                        process.resume()
 
     def inject(self, name: str, sale: int) -> None:
         """Start a fault.
@@ -193,6 +214,7 @@ class FaultControl:
         self._room.show("fault_over", None)
         try:
             fault = self._make(name, sale)
+            self._note.write_text(name)
             if self._inject(name, fault):
                 started = time.monotonic()
                 self._note_paused(fault)
@@ -212,6 +234,7 @@ class FaultControl:
         except Exception as error:  # noqa: BLE001  # likewise
             self._end("fault_failed", fault=name, problem=str(error))
         finally:
+            self._note.unlink(missing_ok=True)
             self._room.show("fault", None)
 
     def _make(self, name: str, sale: int) -> Breaks:

@@ -88,6 +88,17 @@ def test_room_shows_a_program_that_is_away_and_restores_it_at_its_start(supervis
     assert codes(room) == ["program_gone", "program_new"]
 
 
+def test_room_lets_go_on_at_its_start_what_was_paused(supervisor):
+    target = a_target(supervisor.folder)
+    wait_for(lambda: supervisor.state("mail").state == "RUNNING")
+    mail = psutil.Process(supervisor.state("mail").pid)
+    mail.suspend()  # and the room is killed
+    target.with_name("fault").write_text("redis-paused")
+    FaultControl(target, supervisor.folder, Room()).restore()
+    wait_for(lambda: mail.status() != psutil.STATUS_STOPPED)
+    assert not target.with_name("fault").exists()
+
+
 class NeverReached(Nothing):
     def inject(self) -> None:
         raise FaultFailed("no worker reached before-commit")
