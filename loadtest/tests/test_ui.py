@@ -182,7 +182,7 @@ def test_a_run_is_patient_while_follow_ups_become_fewer(
 
     monkeypatch.setattr(run, "look", look)
     times = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
-    monkeypatch.setattr("loadtest.conduct.time", times)
+    monkeypatch.setattr("loadtest.rest.time", times)
     assert run.rest() is rested
     assert round(clock.now) == seconds
 
