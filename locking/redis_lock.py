@@ -299,16 +299,16 @@ class RedisLeaseState(LeaseState):
     """What a process knows of a lease on Redis, blocking or asyncio.
 
     Attributes:
-        holder: "token:owner", which names this lease on the server.
+        holder_id: "token:owner", which names this lease on the server.
         seconds: its length.
     """
 
-    __slots__ = ("_count", "_extensions", "_process", "_release_sent", "_releasing", "holder",
+    __slots__ = ("_count", "_extensions", "_process", "_release_sent", "_releasing", "holder_id",
                  "seconds")  # fmt: skip
 
-    def __init__(self, name: str, holder: str, seconds: float) -> None:
+    def __init__(self, name: str, holder_id: str, seconds: float) -> None:
         super().__init__(name)
-        self.holder = holder
+        self.holder_id = holder_id
         self.seconds = seconds
         self._process = TOKENS.process
         self._count = 1  # acquires of a reentrant handle that are not released
@@ -330,7 +330,7 @@ class RedisLeaseState(LeaseState):
             self._count += 1
         return self.remaining() > 0
 
-    def leave(self) -> bool:
+    def count_release(self) -> bool:
         """Count a release; return whether it is the last one, so that the server must know."""
         with self._guard:
             if self._released:
@@ -414,9 +414,9 @@ class RedisHandle:
         self._mode = "f" if fair else "u"
         self._owner = owner
         self._reentrant = reentrant
-        self._last: Callable[[], Any] = _nothing  # a weak reference to the last lease
+        self._latest_lease: Callable[[], Any] = _nothing  # a weak reference to the last lease
 
-    def new_holder(self) -> str:
+    def new_holder_id(self) -> str:
         """Return the name of one acquisition: a token of its own, and the owner for operators."""
         return f"{TOKENS.new()}:{self._owner or TOKENS.process}"
 
@@ -424,21 +424,21 @@ class RedisHandle:
         """Return how long an acquire may wait, in seconds; infinity: without an end."""
         return wait_seconds(self.timeout if timeout is None else timeout)
 
-    def wake_list(self, holder: str) -> str:
+    def wake_list(self, holder_id: str) -> str:
         """Return the key of the list by which the holder is woken."""
-        return f"{self.key}:wake:{holder.partition(':')[0]}"
+        return f"{self.key}:wake:{holder_id.partition(':')[0]}"
 
-    def queue_entry(self, holder: str) -> str:
+    def queue_entry(self, holder_id: str) -> str:
         """Return the holder's entry in the queue."""
-        return f"{self._mode}{ms(self.seconds)}:{holder}"
+        return f"{self._mode}{ms(self.seconds)}:{holder_id}"
 
-    def words_to_acquire(self, holder: str, *, last: bool) -> tuple[str, ...]:
-        """Return the arguments of the script `acquire`; the `last` try leaves the queue."""
-        return (holder, ms(self.seconds), self._mode, "0" if last else "1")
+    def words_to_acquire(self, holder_id: str, *, last_try: bool) -> tuple[str, ...]:
+        """Return the arguments of the script `acquire`; the last try leaves the queue."""
+        return (holder_id, ms(self.seconds), self._mode, "0" if last_try else "1")
 
     def held_again(self) -> Any:
         """Return the lease that a reentrant handle holds, counted once more; None without one."""
-        lease = self._last() if self._reentrant else None
+        lease = self._latest_lease() if self._reentrant else None
         return lease if lease is not None and lease.enter_again() else None
 
     def not_in_time(self, timeout: float) -> LockTimeout:
@@ -633,14 +633,14 @@ class WakeUps:
         self._bell = ""
 
     def join(self, wake_list: str) -> Waiter:
-        """Have a list read from now on, whoever reads; return its waiter, which must `leave`."""
+        """Have a list read from now on, whoever reads; return its waiter, which must `stop`."""
         waiter = Waiter(self, wake_list)
         with self._guard:
             self._bell = self._bell or f"{wake_list}:bell"
             self._waiters[wake_list] = waiter
         return waiter
 
-    def leave(self, waiter: Waiter) -> None:
+    def remove(self, waiter: Waiter) -> None:
         """Have a waiter's list read no longer."""
         with self._guard:
             if self._waiters.get(waiter.list) is waiter:
@@ -731,9 +731,9 @@ class Waiter:
         """See `WakeUps.wait`."""
         return self._wake_ups.wait(server, self, seconds)
 
-    def leave(self) -> None:
-        """See `WakeUps.leave`."""
-        self._wake_ups.leave(self)
+    def stop(self) -> None:
+        """See `WakeUps.remove`."""
+        self._wake_ups.remove(self)
 
 
 class PollingWaiter:
@@ -743,7 +743,7 @@ class PollingWaiter:
         """Wait for a moment."""
         time.sleep(min(seconds, POLL))
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Do nothing."""
 
 
@@ -790,20 +790,20 @@ class Renewer:
             LockError: no thread can be started. The next lease tries again.
         """
         with self._guard:
-            self._due[lease.holder] = (weakref.ref(lease), due)
+            self._due[lease.holder_id] = (weakref.ref(lease), due)
             # Not a flag: a signal's exception may have interrupted the start of a thread.
             if self._thread is None or not self._thread.is_alive():
                 try:
                     self._start()
                 except RuntimeError as error:
-                    del self._due[lease.holder]
+                    del self._due[lease.holder_id]
                     raise LockError(f"no thread can be started to renew leases: {error}") from error
             elif due < self._wakes_at and self._wake_up is not None:
                 self._wake_up.set()
 
     def forget(self, lease: RedisLease) -> None:
         """Renew a lease no longer."""
-        self._due.pop(lease.holder, None)
+        self._due.pop(lease.holder_id, None)
 
     def _start(self) -> None:
         self._wake_up = threading.Event()
@@ -840,27 +840,27 @@ class Renewer:
     def renew_due(self) -> float:
         """Renew the leases that are due; return when to look again (monotonic)."""
         wakes_at = time.monotonic() + MAX_SLEEP
-        silent: set[int] = set()  # servers that do not answer, which must not delay the others
-        for holder, (reference, due) in list(self._due.items()):
+        unreachable: set[int] = set()  # servers that do not answer, which must not delay the others
+        for holder_id, (reference, due) in list(self._due.items()):
             lease = reference()
             if lease is None:
-                self._due.pop(holder, None)
+                self._due.pop(holder_id, None)
                 continue
-            if due <= time.monotonic() and id(lease.server) not in silent:
-                due = self._renew(lease, silent)
+            if due <= time.monotonic() and id(lease.server) not in unreachable:
+                due = self._renew(lease, unreachable)
                 if math.isinf(due):
-                    self._due.pop(holder, None)
-                elif holder in self._due:  # else it was released meanwhile
-                    self._due[holder] = (reference, due)
+                    self._due.pop(holder_id, None)
+                elif holder_id in self._due:  # else it was released meanwhile
+                    self._due[holder_id] = (reference, due)
             wakes_at = min(wakes_at, due)
             del lease  # the program may drop it while this thread sleeps
         return wakes_at
 
-    def _renew(self, lease: RedisLease, silent: set[int]) -> float:
+    def _renew(self, lease: RedisLease, unreachable: set[int]) -> float:
         try:
             return lease.renew()
         except LockError:
-            silent.add(id(lease.server))
+            unreachable.add(id(lease.server))
             return lease.try_again_at()
         except Exception:
             logger.exception("a lease of %r was not renewed; trying again", lease.name)
@@ -878,7 +878,7 @@ class RedisLease(RedisLeaseState, Lease):
 
     def __init__(self, lock: RedisLock) -> None:
         # Not the handle itself: the handle may be dropped while the lease is held.
-        super().__init__(lock.name, lock.new_holder(), lock.seconds)
+        super().__init__(lock.name, lock.new_holder_id(), lock.seconds)
         self.server = lock.server
         self._lock_key = lock.key
         self._renewer = lock.renewer if lock.renew else None
@@ -904,7 +904,7 @@ class RedisLease(RedisLeaseState, Lease):
             waiting = not self._granted
             return time.monotonic() + self.seconds / RENEWALS if waiting else math.inf
         extensions, sent_at = self._extensions, time.monotonic()
-        answer = self._ask(RENEW, self.holder, ms(self.seconds), "0")
+        answer = self._ask(RENEW, self.holder_id, ms(self.seconds), "0")
         return self.note_renewal(answer, sent_at, extensions)
 
     def extend(self, seconds: float) -> None:
@@ -916,7 +916,7 @@ class RedisLease(RedisLeaseState, Lease):
         self._extensions += 1
         self._deadline = min(self._deadline, deadline)  # it may be shortened before we know it
         try:
-            answer = self._ask(RENEW, self.holder, ms(seconds), "1")
+            answer = self._ask(RENEW, self.holder_id, ms(seconds), "1")
             if answer == 0:
                 self.mark_lost("the server no longer knows it")
             else:
@@ -929,13 +929,13 @@ class RedisLease(RedisLeaseState, Lease):
 
     def release(self) -> None:
         """Release the lock; see `Lease.release`."""
-        if not self.leave():
+        if not self.count_release():
             return
         self.lost_reason()  # an end that is over is noted before the server is asked
         if self._process is not TOKENS.process:
             self.mark_released(held=False)  # the parent's: it raises, so nothing is sent
         self.drop()
-        words = (self.holder, str(self.token), "")
+        words = (self.holder_id, str(self.token), "")
         repeated, self._release_sent = self._release_sent, True
         if not repeated:
             try:
@@ -1036,19 +1036,19 @@ class RedisLock(RedisHandle, Lock):
         # Before it is granted, so that no moment of the lease is without renewal.
         lease.keep(time.monotonic() + self.seconds / RENEWALS)
         try:
-            grant = self._wait_for_grant(lease.holder, limit)
+            grant = self._wait_for_grant(lease.holder_id, limit)
         except (LockTimeout, LockUnavailable):
             lease.drop()
             raise
         except BaseException as error:
             lease.drop()
-            self._leave(lease.holder, error)
+            self._leave_queue(lease.holder_id, error)
             raise
         lease.begin(grant.since + self.seconds, grant.token)
-        self._last = weakref.ref(lease)
+        self._latest_lease = weakref.ref(lease)
         return lease
 
-    def _wait_for_grant(self, holder: str, limit: float) -> Grant:
+    def _wait_for_grant(self, holder_id: str, limit: float) -> Grant:
         """Ask and wait until the lock is granted; return a grant that has not ended."""
         sent_at = time.monotonic()
         deadline = sent_at + limit
@@ -1057,8 +1057,8 @@ class RedisLock(RedisHandle, Lock):
         with contextlib.ExitStack() as waiting:
             waiter: Waiter | PollingWaiter | None = None
             while True:
-                last = sent_at >= deadline
-                words = self.words_to_acquire(holder, last=last)
+                last_try = sent_at >= deadline
+                words = self.words_to_acquire(holder_id, last_try=last_try)
                 try:
                     answer = ask(self.server, ACQUIRE, self.name, self.key, *words, give_up=give_up)
                 except LockUnavailable:
@@ -1072,17 +1072,17 @@ class RedisLock(RedisHandle, Lock):
                 bear_until = now + RIDE_OUT if math.isinf(limit) else math.inf
                 if answer[0] and now < sent_at + self.seconds:
                     return Grant(answer[0], sent_at)
-                if last:
+                if last_try:
                     late = self.not_in_time(limit)
                     if answer[0]:  # the answer took longer than the lease
-                        self._leave(holder, late)
+                        self._leave_queue(holder_id, late)
                     raise late
                 # A grant that came too late may be another client's by now. If it is still ours,
                 # the server begins the lease anew when it is asked again.
                 if not answer[0]:
                     if waiter is None:
-                        waiter = join_waiters(self.server, self.key, self.wake_list(holder))
-                        waiting.callback(waiter.leave)
+                        waiter = join_waiters(self.server, self.key, self.wake_list(holder_id))
+                        waiting.callback(waiter.stop)
                     grant = self._wait_for_message(waiter, Refusal(*answer[1:]), sent_at, deadline)
                     if grant is not None and time.monotonic() < grant.since + self.seconds:
                         return grant
@@ -1100,11 +1100,11 @@ class RedisLock(RedisHandle, Lock):
             raise lock_error(self.name, error) from error
         return None if message is None else grant_in(message, refusal, sent_at)
 
-    def _leave(self, holder: str, error: BaseException) -> None:
+    def _leave_queue(self, holder_id: str, error: BaseException) -> None:
         """Leave the queue, or release a lock that was granted meanwhile, after an interruption."""
         with note_on(error):
-            entry = self.queue_entry(holder)
-            ask(self.server, RELEASE, self.name, self.key, holder, "0", entry)
+            entry = self.queue_entry(holder_id)
+            ask(self.server, RELEASE, self.name, self.key, holder_id, "0", entry)
 
     def status(self) -> LockStatus:
         """Return who holds the lock and who waits for it, read in one command.

@@ -305,7 +305,7 @@ class AsyncWaiter:
         assert self._mailbox is not None
         return await self._mailbox.wait(self._server, self._list, seconds)
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Have the list read no longer."""
         assert self._mailbox is not None
         self._mailbox.boxes.pop(self._list, None)
@@ -319,7 +319,7 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
     __slots__ = ("_ended", "_lock_key", "_renewal", "_renews", "server")
 
     def __init__(self, lock: AsyncRedisLock) -> None:
-        super().__init__(lock.name, lock.new_holder(), lock.seconds)
+        super().__init__(lock.name, lock.new_holder_id(), lock.seconds)
         self.server = lock.server
         self._lock_key = lock.key
         self._renews = lock.renew
@@ -368,7 +368,7 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
             waiting = not self._granted
             return time.monotonic() + self.seconds / RENEWALS if waiting else math.inf
         extensions, sent_at = self._extensions, time.monotonic()
-        answer = await self._ask(RENEW, self.holder, ms(self.seconds), "0")
+        answer = await self._ask(RENEW, self.holder_id, ms(self.seconds), "0")
         return self.note_renewal(answer, sent_at, extensions)
 
     async def extend(self, seconds: float) -> None:
@@ -380,7 +380,7 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
         self._extensions += 1
         self._deadline = min(self._deadline, deadline)  # it may be shortened before we know it
         try:
-            answer = await self._ask(RENEW, self.holder, ms(seconds), "1")
+            answer = await self._ask(RENEW, self.holder_id, ms(seconds), "1")
             if answer == 0:
                 self.mark_lost("the server no longer knows it")
             else:
@@ -393,7 +393,7 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
 
     async def release(self) -> None:
         """See `RedisLease.release`. If the caller is cancelled, it goes on in the background."""
-        if not self.leave():
+        if not self.count_release():
             return
         self.lost_reason()  # an end that is over is noted before the server is asked
         if self._process is not TOKENS.process:
@@ -402,7 +402,7 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
         await asyncio.shield(in_background(self._release()))
 
     async def _release(self) -> None:
-        words = (self.holder, str(self.token), "")
+        words = (self.holder_id, str(self.token), "")
         repeated, self._release_sent = self._release_sent, True
         if not repeated:
             traffic = traffic_of(self.server)
@@ -483,19 +483,19 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
         lease = AsyncRedisLease(self)
         lease.keep(time.monotonic() + self.seconds / RENEWALS)
         try:
-            grant = await self._wait_for_grant(lease.holder, limit)
+            grant = await self._wait_for_grant(lease.holder_id, limit)
         except (LockTimeout, LockUnavailable):
             lease.drop()
             raise
         except BaseException as error:
             lease.drop()
-            await asyncio.shield(in_background(self._leave(lease.holder, error)))
+            await asyncio.shield(in_background(self._leave_queue(lease.holder_id, error)))
             raise
         lease.begin(grant.since + self.seconds, grant.token)
-        self._last = weakref.ref(lease)
+        self._latest_lease = weakref.ref(lease)
         return lease
 
-    async def _wait_for_grant(self, holder: str, limit: float) -> Grant:
+    async def _wait_for_grant(self, holder_id: str, limit: float) -> Grant:
         """See `RedisLock._wait_for_grant`."""
         sent_at = time.monotonic()
         deadline = sent_at + limit
@@ -504,8 +504,8 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
         with contextlib.ExitStack() as waiting:
             waiter: AsyncWaiter | None = None
             while True:
-                last = sent_at >= deadline
-                words = self.words_to_acquire(holder, last=last)
+                last_try = sent_at >= deadline
+                words = self.words_to_acquire(holder_id, last_try=last_try)
                 try:
                     answer = await ask(
                         self.server, ACQUIRE, self.name, self.key, *words, give_up=give_up
@@ -522,15 +522,15 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
                 bear_until = now + RIDE_OUT if math.isinf(limit) else math.inf
                 if answer[0] and now < sent_at + self.seconds:
                     return Grant(answer[0], sent_at)
-                if last:
+                if last_try:
                     late = self.not_in_time(limit)
                     if answer[0]:  # the answer took longer than the lease
-                        await self._leave(holder, late)
+                        await self._leave_queue(holder_id, late)
                     raise late
                 if not answer[0]:
                     if waiter is None:
-                        waiter = AsyncWaiter(self.server, self.key, self.wake_list(holder))
-                        waiting.callback(waiter.leave)
+                        waiter = AsyncWaiter(self.server, self.key, self.wake_list(holder_id))
+                        waiting.callback(waiter.stop)
                     grant = await self._wait_for_message(
                         waiter, Refusal(*answer[1:]), sent_at, deadline
                     )
@@ -549,10 +549,10 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
             raise lock_error(self.name, error) from error
         return None if message is None else grant_in(message, refusal, sent_at)
 
-    async def _leave(self, holder: str, error: BaseException) -> None:
+    async def _leave_queue(self, holder_id: str, error: BaseException) -> None:
         with note_on(error):
-            entry = self.queue_entry(holder)
-            await ask(self.server, RELEASE, self.name, self.key, holder, "0", entry)
+            entry = self.queue_entry(holder_id)
+            await ask(self.server, RELEASE, self.name, self.key, holder_id, "0", entry)
 
     async def status(self) -> LockStatus:
         """See `RedisLock.status`."""

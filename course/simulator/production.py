@@ -142,14 +142,14 @@ class Client:
         if over is not None:
             over(refusal)
         if refusal is None:
-            simulation.check_let_go(name, lease.holder.encode())
+            simulation.check_let_go(name, lease.holder_id.encode())
         else:
             simulation.note(name, Text(_("learns that %s"), refusal))
 
     def _enters(self, lease: RedisLease) -> Attempt:
         monitor = self.simulation.monitor
         attempt = monitor.enters(self.name, lambda: self._trusts(lease) > 0)
-        attempt.holder, attempt.remaining = lease.holder.encode(), partial(self._trusts, lease)
+        attempt.holder, attempt.remaining = lease.holder_id.encode(), partial(self._trusts, lease)
         if not attempt.believes():  # no time has passed since acquire returned
             why = f"{self.name} is given a lease that is over"
             monitor.report(Wrong.STILLBORN, why, self.name)

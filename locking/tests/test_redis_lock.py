@@ -29,7 +29,7 @@ def commands(store: Redis) -> int:
 def die_waiting(store: Redis) -> None:
     """Leave what a waiter leaves that was killed between two of its commands."""
     lock = RedisLock(store, "phone")
-    words = lock.words_to_acquire(lock.new_holder(), last=False)
+    words = lock.words_to_acquire(lock.new_holder_id(), last_try=False)
     answer = ask(lock.server, ACQUIRE, lock.name, lock.key, *words)
     assert not answer[0]
 
