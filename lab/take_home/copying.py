@@ -38,6 +38,7 @@ TAKEN = (
     "docs/changing.md",
     "docs/deploying.md",
     "docs/draws.md",
+    "docs/glossary.md",
     "docs/high-availability.md",
     "docs/kubernetes.md",
     "docs/operations.md",

@@ -14,10 +14,10 @@ BEGIN, END = "<!-- properties -->\n", "<!-- /properties -->\n"
 def markdown() -> str:
     """Return the table of all properties."""
     rows = [
-        (each.id, each.name, each.asks, each.fails, each.planted, each.level.value)
+        (each.id, each.name, each.asks, each.fails, each.level.value)
         for each in PROPERTIES.values()
     ]
-    head = ("", "name", "what it asks", "what it catches", "planted to see it fail", "level")
+    head = ("", "name", "what it asks", "what it catches", "level")
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows))
 
 

@@ -52,6 +52,17 @@ def test_the_page_and_the_chart_are_those_of_the_measured_figures(benchmark: Ben
     assert (DOCS / report.PAGE).read_text().count(benchmark.part(document)) == 1
 
 
+@pytest.mark.parametrize("page", ["README.md", "README.zh.md"])
+def test_the_readme_shows_the_measured_figures(page: str) -> None:
+    text = (environment.PROJECT / page).read_text(encoding="utf-8")
+    document = json.loads((DOCS / "bench.json").read_text())
+    per_second = {(row["name"], row["concurrency"]): row["rps"] for row in document["rows"]}
+    names = ("combining", "peer_fastapi", "guard", "row_lock")
+    assert "| " + " | ".join(f"{per_second[name, 128]:,.0f}" for name in names) + " |" in text
+    assert document["date"] in text
+    assert document["command"].removesuffix(' --docs docs"') in text
+
+
 def test_every_strategy_is_explained() -> None:
     explained = re.findall(r"`(\w+)`", (DOCS / "comparison.md").read_text())
     assert set(CLASSES) <= set(explained)
