@@ -151,7 +151,7 @@ FLAGS_ON: Setting[Collection[str]] = Setting(
 
 SELLER: Setting[str] = Setting(
     "INVENTORY_SELLER",
-    "inventory.selling.seller.Seller",
+    "inventory.selling.queue.Seller",
     "the dotted path of a class or function that can be called without arguments",
     _is_callable_path,
 )

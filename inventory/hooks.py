@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
-from inventory.outcomes import PurchaseTicket
+from inventory.outcomes import CartTicket
 
 LOCKED = "locked"
 BEFORE_COMMIT = "before-commit"
@@ -45,7 +45,7 @@ class Hooks:
     """
 
     current: Callable[[], Any] = NoneType
-    batch: Callable[[Sequence[PurchaseTicket]], AbstractContextManager[object]] = nullcontext
+    batch: Callable[[Sequence[CartTicket]], AbstractContextManager[object]] = nullcontext
     parent: Callable[[], str] = str
     message: Callable[[str, str], AbstractContextManager[object]] = _no_message
     written: Callable[[], object] = bool

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, TypeVar
-from uuid import UUID
+from uuid import UUID, uuid5
 
 RequestT = TypeVar("RequestT")
 AnswerT = TypeVar("AnswerT")
@@ -76,10 +76,6 @@ class Purchase:
     quotas: tuple[Quota, ...] = field(default=(), kw_only=True)
     trace: Any = field(default=None, compare=False, repr=False, kw_only=True)
 
-    def counted_in(self) -> tuple[Quota, ...]:
-        """Return all quotas that the units count against: the buyer's limit first."""
-        return (Quota(self.scope, self.buyer, self.limit), *self.quotas)
-
 
 @dataclass(slots=True)
 class Granted:
@@ -92,6 +88,8 @@ class Granted:
         opened: the result of the shop's `on_granted`; None for a replay.
         final: set by `on_granted` if nothing is awaited, such as a payment: the reservation is
             written as confirmed, and never expires.
+        line: position of the purchase in its cart, 0 for a single purchase. So each 0 in a list of
+            grants begins what one buyer gets together.
     """
 
     purchase: Purchase
@@ -99,6 +97,7 @@ class Granted:
     replayed: bool = False
     opened: Any = None
     final: bool = False
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +129,71 @@ class KeyReused:
 
 Outcome = Granted | SoldOut | LimitReached | KeyReused
 
+OnGranted = Callable[[Sequence[Granted]], Sequence[Any]]
+"""Runs inside the granting transaction; returns one value per grant, in order.
+
+A shop opens its orders here, for all that the transaction grants: purchases of many buyers, and
+carts, whose lines follow each other (`Granted.line`). An exception rolls the transaction back; in a
+batch, only the purchase or cart that cannot be opened fails.
+"""
+
+MAX_LINES = 20
+"""Lines per cart: other buyers wait for each line's row until the whole cart is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cart:
+    """Purchases of one buyer, of which all are granted or none; a single purchase is a cart, too.
+
+    Attributes:
+        lines: the purchases, each with its own key (see `line_keys`).
+        on_granted: opens what the shop needs for them.
+    """
+
+    lines: Sequence[Purchase]
+    on_granted: OnGranted
+
+
+def line_keys(key: UUID, lines: int) -> list[UUID]:
+    """Derive the idempotency keys of a cart's lines from the cart's key.
+
+    The first line uses the cart's key itself, so that no other purchase of the buyer can have it.
+
+    Args:
+        key: the cart's key.
+        lines: number of lines.
+    """
+    return [key, *(uuid5(key, str(position)) for position in range(1, lines))]
+
+
+@dataclass(frozen=True, slots=True)
+class LineRefused:
+    """Nothing of a cart was reserved because of this line.
+
+    Attributes:
+        position: of a refused line in the cart.
+        outcome: the reason.
+    """
+
+    position: int
+    outcome: SoldOut | LimitReached | KeyReused
+
+
+class NotReserved(Exception):
+    """Carries a refusal out of the caller's transaction, which must roll back.
+
+    Attributes:
+        refused: the line that was refused, and the reason.
+    """
+
+    def __init__(self, refused: LineRefused) -> None:
+        super().__init__(f"line {refused.position + 1}: {refused.outcome}")
+        self.refused = refused
+
+
+CartAnswer = list[Granted] | LineRefused
+"""The grants in the order of the lines, all new or all replayed; or the refused line."""
+
 
 @dataclass(slots=True, eq=False)
 class Ticket(Generic[RequestT, AnswerT]):
@@ -145,7 +209,7 @@ class Ticket(Generic[RequestT, AnswerT]):
     answer: AnswerT | BaseException | None = None
 
 
-PurchaseTicket = Ticket[Purchase, Outcome]
+CartTicket = Ticket[Cart, CartAnswer]
 
 
 def fail(tickets: Iterable[Ticket[Any, Any]], error: BaseException) -> None:
@@ -168,14 +232,6 @@ def _copy(error: BaseException) -> BaseException:
     return own
 
 
-OnGranted = Callable[[Sequence[Granted]], Sequence[Any]]
-"""Runs inside the granting transaction; returns one value per grant, in order.
-
-A shop opens its orders here. An exception rolls the transaction back; in a batch, only the
-purchase that cannot be opened fails.
-"""
-
-
 @dataclass(frozen=True, slots=True)
 class Level:
     """An item's stock right after a change.
@@ -196,7 +252,7 @@ class NotOpened(Exception):
 class PurchasesRefused(NotOpened):
     """Raised by `on_granted` to refuse single purchases, each with an exception of its own.
 
-    The other purchases of the batch are tried again without them.
+    The others of the batch are tried again without them. Of a cart, one refused line is enough.
 
     Attributes:
         errors: the exception for each refused purchase, by id of its reservation.

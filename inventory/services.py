@@ -12,14 +12,13 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from inventory.models import BuyerQuota, Item, Reservation, ReservationQuota, StockMovement
-from inventory.outcomes import Granted, KeyReused, Level, Purchase
+from inventory.outcomes import Granted, KeyReused, Level, NotReserved, Purchase
 from inventory.release import Released, releasing
 from inventory.selling import guard
-from inventory.selling.cart import NotReserved, reserve_inside, reserve_many
+from inventory.selling.batch import reserve_inside
 from inventory.selling.hint import end_hints
-from inventory.selling.ordered import reserve_in_order
+from inventory.selling.queue import reserve, reserve_in_order, reserve_many
 from inventory.selling.rules import Known
-from inventory.selling.seller import reserve
 
 State = Reservation.State
 RECLAIM = StockMovement.Reason.RECLAIM

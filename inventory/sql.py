@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import Any, LiteralString, TypeAlias
+from typing import Any, TypeAlias
 
 import psycopg
 from django.core.exceptions import ImproperlyConfigured
@@ -38,27 +38,6 @@ rows = json.JSONEncoder(check_circular=False, allow_nan=False, separators=(",", 
 JSON quotes every value, so no text can end its field or its row. The server refuses NUL and half a
 surrogate pair, which no text of PostgreSQL can hold.
 """
-
-
-def cursor() -> psycopg.ClientCursor:
-    """Return a plain cursor of the current connection, which accepts several statements at once.
-
-    They are sent together and run in order, each with a snapshot of its own. Django's cursor
-    does the same at several times the cost.
-    """
-    connection.ensure_connection()
-    return psycopg.ClientCursor(connection.connection)
-
-
-def send(
-    statement: LiteralString | bytes,
-    values: Sequence[Mapping[str, Any]],
-    parameters: Mapping[str, Any],
-) -> psycopg.ClientCursor:
-    """Execute a statement with rows, its parameter `rows`; return the cursor at its result."""
-    connection.ensure_connection()
-    sending = psycopg.ClientCursor(connection.connection)
-    return sending.execute(statement, {"rows": rows(values), **parameters})
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +151,6 @@ class Statement:
             self.fixed = statement
         return statement
 
-    def send(
-        self, values: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
-    ) -> psycopg.ClientCursor:
-        """Execute it for rows, which are its parameter `rows`; return the cursor at its result."""
-        return send(self.fixed or self.for_rows(len(values)), values, parameters)
-
     def forget(self) -> None:
         """Rebuild the statement on next use, after a test has changed a model."""
         self._columns, self.fixed = {}, None
@@ -245,5 +218,6 @@ def _type(field: AnyField) -> str:
 
 def _written(text: str, values: list[Any]) -> str:
     """Return the text with the values filled in, ready for a statement with other parameters."""
-    with cursor() as of:
-        return of.mogrify(text, values).replace("%", "%%")
+    connection.ensure_connection()
+    with psycopg.ClientCursor(connection.connection) as cursor:
+        return cursor.mogrify(text, values).replace("%", "%%")

@@ -1,7 +1,6 @@
 """Buy: from a parsed request to an order or a refusal.
 
-Used by the API and the pages' forms. A single purchase is a cart of one line, except that it is
-sold in one batch with other buyers' purchases.
+Used by the API and the pages' forms. A single purchase is a cart of one line.
 """
 
 from __future__ import annotations
@@ -18,17 +17,19 @@ from django.db import IntegrityError, InterfaceError, OperationalError
 from inventory import services
 from inventory.hooks import hooks
 from inventory.outcomes import (
+    MAX_LINES,
     Busy,
     Granted,
     KeyReused,
     LimitReached,
+    LineRefused,
     NoSuchItem,
     OutcomeUnknown,
     PurchasesRefused,
     Quota,
     SoldOut,
+    line_keys,
 )
-from inventory.selling.cart import MAX_LINES, LineRefused, line_keys
 from shop.accounts.models import User
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import (
@@ -44,7 +45,6 @@ from shop.orders import (
     Opened,
     PriceChanged,
     SaleClosed,
-    open_cart,
     open_orders,
 )
 from shop.orders.details import DetailedPurchase, Details, complete
@@ -148,21 +148,7 @@ def buy(
         expected_amount=expected_amount,
         early_code=early_code,
     )
-    if (closed := _closed(cached, purchase)) is not None:
-        return _replay_or_refuse([purchase], Refusal(closed))
-    if (why := _why_too_much([purchase], [cached])) is not None:
-        return _replay_or_refuse([purchase], why)
-    try:
-        outcome = services.reserve(purchase, open_orders)
-    except RESERVATION_ERRORS as error:
-        raise _not_sold(error, buyer) from error
-    if not isinstance(outcome, Granted):
-        raise _refusal(outcome, purchase.item)
-    if not outcome.replayed:
-        return Bought(outcome.opened, replayed=False)
-    if outcome.opened is None:
-        return _order_of([outcome], purchase)
-    return _same(Bought(outcome.opened, replayed=True), purchase)
+    return _reserve([purchase], [cached])
 
 
 def check_out(
@@ -204,25 +190,47 @@ def check_out(
         DetailedPurchase(
             *(cached.item, line.sale, buyer, each, line.quantity, cached.limit, hold),
             quotas=further_quotas(cached, buyer, details),
+            trace=hooks.current(),
             details=details,
             expected_amount=expected_amount,
             early_code=early_code,
         )
         for line, cached, each in zip(lines, sales, line_keys(key, len(lines)), strict=True)
     ]
+    return _reserve(purchases, sales, names_lines=True)
+
+
+def _reserve(
+    purchases: Sequence[DetailedPurchase],
+    sales: Sequence[CachedSale],
+    *,
+    names_lines: bool = False,
+) -> Bought:
+    """Reserve the lines of an order and open it.
+
+    Args:
+        purchases: of one buyer, in order of their sales.
+        sales: theirs.
+        names_lines: whether a refusal names the sale that it is about.
+    """
+    first = purchases[0]
     for cached in sales:
-        if (closed := _closed(cached, purchases[0])) is not None:
-            return _replay_or_refuse(purchases, Refusal(closed, sale=cached.sale))
+        if (closed := _closed(cached, first)) is not None:
+            line = cached.sale if names_lines else None
+            return _replay_or_refuse(purchases, Refusal(closed, sale=line))
     if (why := _why_too_much(purchases, sales)) is not None:
         return _replay_or_refuse(purchases, why)
     try:
-        outcome = services.reserve_many(purchases, open_cart)
+        answer = services.reserve_many(purchases, open_orders)
     except RESERVATION_ERRORS as error:
-        raise _not_sold(error, buyer, cart=True) from error
-    if isinstance(outcome, LineRefused):
-        refused = purchases[outcome.position]
-        raise _refusal(outcome.outcome, refused.item, refused.scope)
-    return _order_of(outcome, purchases[0])
+        raise _not_sold(error, first.buyer, names_lines=names_lines) from error
+    if isinstance(answer, LineRefused):
+        refused = purchases[answer.position]
+        line = refused.scope if names_lines else None
+        raise _refusal(answer.outcome, refused.item, line)
+    if answer[0].opened is None:
+        return _order_of(answer, first)
+    return _same(Bought(answer[0].opened, answer[0].replayed), first)
 
 
 def _won_or_refuse(sale: int, buyer: int, quantity: int) -> Bought:
@@ -317,13 +325,13 @@ def _refusal(
     return Refusal("idempotency_key_reused")
 
 
-def _not_sold(error: Exception, buyer: int, *, cart: bool = False) -> Refusal:
+def _not_sold(error: Exception, buyer: int, *, names_lines: bool) -> Refusal:
     """Return the refusal for a failed reservation; reraise other errors."""
     if isinstance(error, PurchasesRefused):
         # Of a strategy that sells one purchase per transaction.
         [error] = error.errors.values()
     if isinstance(error, SaleClosed):
-        return _why_closed(error.sale, line=error.sale if cart else None)
+        return _why_closed(error.sale, line=error.sale if names_lines else None)
     if isinstance(error, PriceChanged):
         return Refusal("price_changed", amount=error.amount)
     if isinstance(error, AmountTooLarge):

@@ -1,4 +1,5 @@
-"""Sell purchases of any items in one transaction, whose last message takes the units and commits.
+"""Sell purchases and carts of any items in one transaction, whose last message takes the units and
+commits.
 
 `look` reads what the decision needs, and the rules decide. The shop then opens what it needs, as if
 the units were taken. The last message takes them, counts them against the limits, inserts the
@@ -7,25 +8,36 @@ and for no round trip.
 
 Correct without the items' locks: where anything was sold in between, the conditions of the last
 message end it before its COMMIT. Only a refusal has no condition that could be checked later, so it
-needs the item's row to be locked before the look.
+needs the items' rows to be locked before the look.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from typing import Any, LiteralString, NamedTuple
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any, LiteralString
 from uuid import UUID
 
 import psycopg
-from django.db import connection
+from django.db import connection, transaction
 
 from inventory import sql
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, hooks
 from inventory.models import Reservation, StockMovement
-from inventory.outcomes import Granted, Level, NoSuchItem, OnGranted, PurchaseTicket, StaleToken
+from inventory.outcomes import (
+    Cart,
+    CartTicket,
+    Granted,
+    Level,
+    LineRefused,
+    NotReserved,
+    OnGranted,
+    Purchase,
+    StaleToken,
+)
+from inventory.postgresql.base import plain_cursor
 from inventory.selling import guard
-from inventory.selling.commit import committing, execute_and_commit
+from inventory.selling.commit import committing, execute_and_commit, execute_together
 from inventory.selling.rules import Decision, Known, decide
 from inventory.sql import Insert, Statement
 
@@ -101,130 +113,147 @@ FROM counted
 )
 
 
-class Seen(NamedTuple):
-    """An item and the purchases of it, decided by what was seen.
-
-    Attributes:
-        tickets: the purchases, with their answers; a repeat of a key in the batch has none yet.
-        level: the item's level before them.
-        granted: the grants to write, in order of arrival, under ids that were drawn for them.
-    """
-
-    item: int
-    tickets: Sequence[PurchaseTicket]
-    level: Level
-    decision: Decision
-    granted: Sequence[Granted]
-
-
 def sell(
-    tickets: Sequence[PurchaseTicket],
-    on_granted: OnGranted,
-    token: int | None = None,
-    *,
-    locked: bool = False,
+    tickets: Sequence[CartTicket], token: int | None = None, *, locked: bool = False
 ) -> dict[int, Level]:
-    """Decide and write purchases in one transaction, commit it, and fill in the answers.
+    """Decide and write tickets in one transaction, commit it, and fill in the answers.
 
-    Purchases of one item are all decided. Of several items, those of which a purchase would be
-    refused are left without an answer, and nothing is written for them: their rows are not locked.
+    Where some would be refused and others not, nothing is decided of the items of those that would
+    be refused, since their rows are not locked: their tickets are left without an answer, to be
+    sold again with `locked`. With it, or if all tickets are of such items, each gets its answer.
 
     Args:
-        tickets: purchases, in order of arrival; not empty.
-        on_granted: opens what the shop needs for each grant, in the same transaction.
-        token: fencing token of the item's lock; None without the lock.
+        tickets: in order of arrival; not empty.
+        token: fencing token of the lock of the only item; None without the lock.
         locked: lock the rows before the look, and not only for a refusal.
 
     Returns:
-        The levels afterwards of the items that were decided.
+        The items' levels afterwards.
 
     Raises:
         StaleToken: a newer holder of the lock has written; nothing was written.
         ConditionFailed: units or a limit were used in another purchase; nothing was written.
-        NoSuchItem: no such item.
         CommitUnknown: the connection failed at the commit.
-        Exception: any error of the database or of `on_granted`; nothing was written.
+        Exception: any error of the database or of a shop's `on_granted`; nothing was written.
     """
+    undecided: set[CartTicket] = set()
     with committing():
-        seen = look(tickets, token, locked=locked)
-        alone = len(seen) == 1
-        if alone and seen[0].decision.refuses and not locked:
-            locked = True
-            seen = look(tickets, token, locked=True)
-        levels: dict[int, Level] = {}
-        granted: list[Granted] = []
-        for each in seen:
-            if alone or not each.decision.refuses:
-                levels[each.item] = each.level
-                granted += each.granted
+        decision, levels = look(tickets, token, locked=locked)
+        if decision.refused and not locked:
+            undecided = _of_items_of(decision.refused, tickets)
+            if len(undecided) == len(tickets):
+                undecided, locked = set(), True
+                decision, levels = look(tickets, token, locked=True)
+        granted = [ticket for ticket in decision.granted if ticket not in undecided]
         if granted:
-            levels |= open_and_commit(granted, on_granted, token, locked=locked)
-    for each in seen:
-        if each.item not in levels:
-            forget_answers(each.tickets)
-        elif each.decision.repeats:
-            each.decision.answer_repeats()
+            levels |= open_and_commit(granted, token, locked=locked)
+    forget_answers(undecided)
+    if decision.repeats:
+        decision.answer_repeats()
     if granted:
         hooks.failpoint(AFTER_COMMIT)
     return levels
 
 
-def forget_answers(tickets: Sequence[PurchaseTicket]) -> None:
+def reserve_inside(purchases: Sequence[Purchase]) -> list[Granted]:
+    """Reserve purchases in the caller's transaction, for a shop whose checkout has its own.
+
+    The items' rows are locked from here to the caller's commit, so call it last. Other buyers of
+    these items wait meanwhile, and no two purchases share a commit: `reserve` and `reserve_many`
+    sell more per second.
+
+    Args:
+        purchases: each with its own key.
+
+    Returns:
+        The grants, in the order of the purchases.
+
+    Raises:
+        NotReserved: one was refused; the caller's transaction must roll back.
+        NoSuchItem: no such item.
+        TransactionManagementError: there is no transaction.
+    """
+    if not connection.in_atomic_block:
+        raise transaction.TransactionManagementError("this runs in its caller's transaction")
+    ticket = CartTicket(Cart(purchases, _open_nothing))
+    decision, _ = look([ticket], locked=True)
+    answer = ticket.answer
+    if isinstance(answer, LineRefused):
+        raise NotReserved(answer)
+    if isinstance(answer, BaseException):
+        raise answer
+    assert answer is not None
+    if decision.granted:
+        execute_together(taking(answer)).close()
+    return answer
+
+
+def _open_nothing(granted: Sequence[Granted]) -> Sequence[None]:
+    return [None] * len(granted)
+
+
+def _of_items_of(some: Sequence[CartTicket], tickets: Sequence[CartTicket]) -> set[CartTicket]:
+    """Return the tickets that have an item in common with some of them."""
+    items = {line.item for ticket in some for line in ticket.request.lines}
+    return {
+        ticket for ticket in tickets if any(line.item in items for line in ticket.request.lines)
+    }
+
+
+def forget_answers(tickets: Collection[CartTicket]) -> None:
     """Take back the answers of tickets that will be tried again."""
     for ticket in tickets:
         ticket.answer = None
 
 
 def look(
-    tickets: Sequence[PurchaseTicket], token: int | None = None, *, locked: bool = False
-) -> list[Seen]:
-    """Decide purchases by what one message reads, in the caller's transaction.
+    tickets: Sequence[CartTicket], token: int | None = None, *, locked: bool = False
+) -> tuple[Decision, dict[int, Level]]:
+    """Decide tickets by what one message reads, in the caller's transaction.
 
     Args:
-        tickets: purchases of any items, in order of arrival; their answers are filled in.
-        token: fencing token of the item's lock; None without the lock.
+        tickets: in order of arrival; their answers are filled in, those of granted ones under ids
+            that were drawn for them.
+        token: fencing token of the lock of the only item; None without the lock.
         locked: lock the items' rows first.
 
     Returns:
-        What was seen of each item, in order of its first purchase.
+        The decision, and the items' levels before it.
 
     Raises:
         StaleToken: a newer holder of the lock has written.
-        NoSuchItem: no such item.
     """
-    lines: dict[int, list[PurchaseTicket]] = defaultdict(list)
+    lines = [line for ticket in tickets for line in ticket.request.lines]
     rows: list[dict[str, int | str | None]] = []
-    for ticket in tickets:
-        each = ticket.request
-        lines[each.item].append(ticket)
-        rows.append({"buyer": each.buyer, "key": each.key.hex, "scope": each.scope})
+    for line in lines:
+        rows.append({"buyer": line.buyer, "key": line.key.hex, "scope": line.scope})
         # Without a key: only what is used of the quota is asked for.
         rows += [
-            {"buyer": quota.subject, "key": None, "scope": quota.scope} for quota in each.quotas
+            {"buyer": quota.subject, "key": None, "scope": quota.scope} for quota in line.quotas
         ]
     statement = LOCK_AND_LOOK if locked else LOOK
+    items = list({line.item for line in lines})
     with connection.wrap_database_errors:
-        cursor = sql.send(statement, rows, {"items": [*lines], "number": len(tickets)})
-        items = {item: found for item, *found in cursor}
+        cursor = plain_cursor().execute(
+            statement, {"rows": sql.rows(rows), "items": items, "number": len(lines)}
+        )
+        found = cursor.fetchall()
         cursor.nextset()
         known, used = known_and_used(cursor)
         cursor.nextset()
-        ids = iter(cursor.fetchall())
-    seen = []
-    for item, of_item in lines.items():
-        if item not in items:
-            raise NoSuchItem(item)
-        available, version, fence = items[item]
+        ids = iter([drawn for (drawn,) in cursor.fetchall()])
+    for _, _, _, fence in found:
         if token is not None and fence > token:
             # The guard checks this again; refusing here saves the work.
             raise StaleToken(f"token {token} is older than {fence}")
-        decision = decide(of_item, available, known, used)
-        granted = []
-        for ticket in decision.granted:
-            ticket.answer = Granted(ticket.request, *next(ids))
-            granted.append(ticket.answer)
-        seen.append(Seen(item, of_item, Level(available, version), decision, granted))
-    return seen
+    levels = {item: Level(available, version) for item, available, version, _ in found}
+    decision = decide(tickets, {row[0]: row[1] for row in found}, known, used)
+    for ticket in decision.granted:
+        ticket.answer = [
+            Granted(line, next(ids), line=position)
+            for position, line in enumerate(ticket.request.lines)
+        ]
+    return decision, levels
 
 
 def known_and_used(
@@ -242,18 +271,13 @@ def known_and_used(
 
 
 def open_and_commit(
-    granted: Sequence[Granted],
-    on_granted: OnGranted,
-    token: int | None = None,
-    *,
-    locked: bool = False,
+    tickets: Sequence[CartTicket], token: int | None = None, *, locked: bool = False
 ) -> dict[int, Level]:
     """Let the shop open what it needs for each grant, take the units and commit.
 
     Args:
-        granted: at least one, with different keys, under drawn ids.
-        on_granted: opens what the shop needs, in the same transaction.
-        token: fencing token of the item's lock; None without the lock.
+        tickets: granted ones; at least one, with different keys, under drawn ids.
+        token: fencing token of the lock of the only item; None without the lock.
         locked: whether the items' rows are locked.
 
     Returns:
@@ -263,12 +287,29 @@ def open_and_commit(
         ConditionFailed: too few units are left, a buyer would be over the limit, or a key was used.
         CommitUnknown: the connection failed.
     """
-    for grant, opened in zip(granted, on_granted(granted), strict=True):
-        grant.opened = opened
+    granted = open_each(tickets)
     hooks.failpoint(BEFORE_COMMIT)
     statements = taking(granted, token)
     with execute_and_commit(statements, locked=locked) as cursor:
         return levels_of(cursor, len(statements))
+
+
+def open_each(tickets: Sequence[CartTicket]) -> list[Granted]:
+    """Let the shop open what it needs for granted tickets, in the caller's transaction.
+
+    Each function is called once, for all grants of the tickets that name it.
+
+    Returns:
+        The grants.
+    """
+    to_open: dict[OnGranted, list[Granted]] = {}
+    for ticket in tickets:
+        assert isinstance(ticket.answer, list)
+        to_open.setdefault(ticket.request.on_granted, []).extend(ticket.answer)
+    for on_granted, grants in to_open.items():
+        for grant, opened in zip(grants, on_granted(grants), strict=True):
+            grant.opened = opened
+    return [grant for grants in to_open.values() for grant in grants]
 
 
 def taking(

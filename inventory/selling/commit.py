@@ -25,8 +25,7 @@ from psycopg_pool import PoolTimeout
 
 from inventory.metrics import metrics
 from inventory.outcomes import Busy, OutcomeUnknown, StaleToken
-from inventory.postgresql.base import commit_bounded
-from inventory.postgresql.effects import note_effect
+from inventory.postgresql.base import commit_bounded, note_effect
 
 REFUSED = "IN001"
 """The SQLSTATE by which the SQL function `inventory_require` ends a message before its COMMIT."""

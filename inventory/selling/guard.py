@@ -12,9 +12,9 @@ from typing import Any, LiteralString
 
 from django.db import connection, transaction
 
-from inventory import sql
 from inventory.models import Item, StockMovement
 from inventory.outcomes import Level, NoSuchItem
+from inventory.postgresql.base import plain_cursor
 
 Reason = StockMovement.Reason
 
@@ -178,7 +178,7 @@ def _require(units: int) -> None:
 
 def _change(statement: LiteralString, item: int, units: int, **more: object) -> Level:
     _require(units)
-    with connection.wrap_database_errors, sql.cursor() as cursor:
+    with connection.wrap_database_errors, plain_cursor() as cursor:
         row = cursor.execute(statement, {"item": item, "units": units, **more}).fetchone()
     if row is None:
         available = Item.objects.filter(pk=item).values_list("available", flat=True).first()

@@ -18,11 +18,10 @@ from typing import LiteralString, NamedTuple
 import psycopg
 from django.db import Error, connection
 
-from inventory import sql
 from inventory.metrics import metrics
 from inventory.models import Reservation
-from inventory.outcomes import Level, Purchase, PurchaseTicket, SoldOut
-from inventory.postgresql.base import lend_connections
+from inventory.outcomes import CartTicket, Level, LineRefused, Purchase, SoldOut
+from inventory.postgresql.base import lend_connections, plain_cursor
 from inventory.selling.commit import forget_connection
 
 TRUST = 0.03
@@ -76,7 +75,7 @@ def look(item: int) -> Sighting | None:
     asked = time.monotonic()
     parameters = {"hints": HINTS, "key": _key(item), "item": item}
     try:
-        cursor = sql.cursor().execute(LOOK, parameters)
+        cursor = plain_cursor().execute(LOOK, parameters)
         locked = cursor.fetchone()
         cursor.nextset()
         level = cursor.fetchone()
@@ -100,7 +99,7 @@ def end_hints(items: Collection[int]) -> None:
             "trust": TRUST,
         }
         with connection.wrap_database_errors:
-            sql.cursor().execute(END, parameters)
+            plain_cursor().execute(END, parameters)
 
 
 def _key(item: int) -> int:
@@ -176,18 +175,23 @@ class SoldOutItems:
         metrics.count("refused_by_hint")
         return True
 
-    def refuse(self, item: int, tickets: Sequence[PurchaseTicket]) -> Sequence[PurchaseTicket]:
-        """Look at an item after tickets have queued; return those that this does not refuse."""
+    def refuse(self, item: int, tickets: Sequence[CartTicket]) -> Sequence[CartTicket]:
+        """Look at an item after tickets have queued, and refuse purchases of it if it is sold out.
+
+        Returns:
+            The others: carts of several lines, purchases of other items, and those of its buyers.
+        """
         refusing = self._look(item)
         if refusing is None:
             return tickets
         others = []
         for ticket in tickets:
             # It is new enough for all of these: they queued before it was read.
-            if ticket.request.buyer in refusing.buyers:
+            [line, *further] = ticket.request.lines
+            if further or line.item != item or line.buyer in refusing.buyers:
                 others.append(ticket)
             else:
-                ticket.answer = SoldOut(0)
+                ticket.answer = LineRefused(0, SoldOut(0))
         metrics.count("refused_by_hint", by=len(tickets) - len(others))
         return others
 

@@ -1,12 +1,32 @@
-"""A queue in the process: concurrent requests for one item wait together and one serves them all.
+"""What sells: requests queue in their process, and one of them sells to all that wait.
 
-Flat combining (Hendler, Incze, Shavit, Tzafrir: "Flat combining and the
-synchronization-parallelism tradeoff", SPAA 2010), applied to transactions. A request that finds no
-leader becomes the leader. The leader drains the queue, serves the batch, hands the lead to the
-next request in the queue, and then releases the answers. There is no thread to start or stop, and
-an empty queue leaves nothing behind.
+A purchase is a ticket with one line, a cart a ticket with several. Tickets for the same items wait
+in one line, in order of arrival, and a request that finds no leader for its line becomes its
+leader. There are two ways to lead:
 
-Works on threads and, after gevent's monkey patch, on greenlets.
+- **Alone.** The leader of one item's line takes the item's lock, for which the processes queue.
+  Then it takes the tickets that wait by now, sells to them in one transaction, hands the line on to
+  the next request in it, and only then releases the answers. So while one batch is committed, the
+  next one gathers. Different items' leaders do this at the same time, and their commits overlap.
+- **Together.** A transaction has a price however little it sells. Where lines are short and others
+  are being sold, one leader waits a moment, takes the tickets of all short lines, and sells to them
+  in one transaction, without the items' locks. That is correct for the same reason as a cart of
+  several items: the message that commits takes the units, by the guard's condition.
+
+For example, with a line for each of the items A, B and C:
+
+    time 0 ms   request 1 for A finds nobody: it leads A alone, takes A's lock and sells
+    time 1 ms   2 and 3 for A wait in A's line; 4 for B finds others at work: it leads together
+    time 2 ms   5 for C and 6, a cart of B and C, wait for 4, each in a line of its own
+    time 3 ms   4 takes the lines of B, C and the cart, and sells to 4, 5 and 6
+    time 4 ms   1 has committed: A's line is short, and 4 is at work, so 2 and 3 wait for it
+    time 6 ms   4 has committed, and only A's line is left: 2 leads it alone
+
+This is flat combining (Hendler, Incze, Shavit, Tzafrir: "Flat combining and the
+synchronization-parallelism tradeoff", SPAA 2010), applied to transactions. There is no thread to
+start or stop, and an empty queue leaves nothing behind. It works on threads and, after gevent's
+monkey patch, on greenlets. Where nothing is sold, as in a cache that reads for all who wait, lines
+are led alone only (`few=0`).
 """
 
 from __future__ import annotations
@@ -14,20 +34,67 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from functools import cache
+from typing import Any, ClassVar, Generic
 from weakref import WeakSet
 
-from inventory.metrics import metrics
-from inventory.outcomes import AnswerT, Busy, OutcomeUnknown, RequestT, Ticket, fail
+from django.utils.module_loading import import_string
+
+from inventory import conf
+from inventory.conf import feature_flags
+from inventory.hooks import LOCKED, hooks
+from inventory.metrics import count_purchase, metrics
+from inventory.outcomes import (
+    MAX_LINES,
+    AnswerT,
+    Busy,
+    Cart,
+    CartAnswer,
+    CartTicket,
+    KeyReused,
+    Level,
+    LineRefused,
+    OnGranted,
+    Outcome,
+    OutcomeUnknown,
+    Purchase,
+    PurchasesRefused,
+    RequestT,
+    SoldOut,
+    Ticket,
+    fail,
+)
+from inventory.postgresql.base import lend_connections
+from inventory.redis import ITEM_LOCK
+from inventory.selling import batch
+from inventory.selling.commit import Attempts
+from inventory.selling.hint import SoldOutItems
+
+FEW = 16
+"""Tickets in a line that are sold together with other lines. More of them are worth a transaction
+of their own, and the item's lock."""
+
+GATHER = 0.002
+"""Seconds for which a leader waits for tickets of further lines."""
+
+MAX_ITEMS = 64
+"""Items in a transaction: each of their rows is locked until all are written."""
 
 
 @dataclass(slots=True, eq=False)
 class _Line(Generic[RequestT, AnswerT]):
-    """The requests that wait for one name; a line has a leader as long as it exists."""
+    """The requests that wait for one name.
+
+    Attributes:
+        weight: of the name, against `max_weight` of the queue.
+        led: whether it has a leader. Otherwise it waits for one who leads together.
+    """
 
     name: Hashable
+    weight: int
+    led: bool = False
     waiting: deque[Turn[RequestT, AnswerT]] = field(default_factory=deque)
 
 
@@ -40,11 +107,12 @@ class Turn(Ticket[RequestT, AnswerT]):
 
     Attributes:
         leads: whether it has to serve a batch; otherwise it has been answered.
+        together: whether it then serves other short lines with its own.
         since: of the monotonic clock: when it came.
         woken: locked while its thread waits.
     """
 
-    __slots__ = ("_batch", "_line", "_queue", "leads", "since", "woken")
+    __slots__ = ("_batch", "_line", "_lines", "_queue", "leads", "since", "together", "woken")
 
     def __init__(
         self,
@@ -54,8 +122,9 @@ class Turn(Ticket[RequestT, AnswerT]):
     ) -> None:
         super().__init__(request)
         self._queue, self._line = queue, line
+        self._lines = [line]
         self._batch: list[Turn[RequestT, AnswerT]] = []
-        self.leads = False
+        self.leads = self.together = False
         self.since = time.monotonic()
         # A bare lock is the cheapest object that one thread can wait on and another release.
         self.woken = threading.Lock()
@@ -83,14 +152,18 @@ class Turn(Ticket[RequestT, AnswerT]):
 
     def drain(self) -> Sequence[Ticket[RequestT, AnswerT]]:
         """Take the requests that wait into the batch; return the batch."""
-        queue, waiting, batch = self._queue, self._line.waiting, self._batch
+        queue, batch = self._queue, self._batch
         oldest = time.monotonic() - queue.max_wait
         late: list[Turn[RequestT, AnswerT]] = []
         with queue.mutex:
-            while waiting and len(batch) < queue.max_batch:
-                turn = waiting.popleft()
-                in_time = turn is self or turn.since >= oldest
-                (batch if in_time else late).append(turn)
+            if self.together:
+                queue.add_short_lines(self._lines)
+            for line in self._lines:
+                waiting = line.waiting
+                while waiting and len(batch) < queue.max_batch:
+                    turn = waiting.popleft()
+                    in_time = turn is self or turn.since >= oldest
+                    (batch if in_time else late).append(turn)
         if late:
             fail(late, Busy(f"the queue did not move for {queue.max_wait} s"))
             _release(late)
@@ -123,18 +196,15 @@ class Turn(Ticket[RequestT, AnswerT]):
         with self._queue.mutex:
             if self in self._line.waiting:
                 self._line.waiting.remove(self)
+            self._queue.forget_if_empty(self._line)
         if self.leads:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        line = self._line
         with self._queue.mutex:
-            if not line.waiting:
-                del self._queue.lines[line.name]
-                return
-            successor = line.waiting[0]
-            successor.leads = True
-        successor.woken.release()
+            leaders = self._queue.give_back(self._lines, together=self.together)
+        for leader in leaders:
+            leader.woken.release()
 
 
 def _release(batch: Sequence[Turn[Any, Any]]) -> None:
@@ -144,7 +214,8 @@ def _release(batch: Sequence[Turn[Any, Any]]) -> None:
 
 
 class CombiningQueue(Generic[RequestT, AnswerT]):
-    """Lets concurrent requests of the same name be served together, in order of arrival::
+    """Lets concurrent requests be served together: those of the same name, in order of arrival, and
+    where few wait for each of several names, those of all of them::
 
         turn = queue.enter(name, request)
         if turn.leads:
@@ -156,37 +227,57 @@ class CombiningQueue(Generic[RequestT, AnswerT]):
         max_batch: maximum requests per batch; bounds how long a transaction runs.
         max_waiting: maximum requests waiting per name; further ones are refused at once.
         max_wait: seconds after which a waiting request is refused, once the running batch ends.
+        few: requests of a name that are served together with those of other names; 0: never.
+        max_weight: of the names that are served together.
         counted: whether its requests are purchases, which the gauge `waiting` counts.
+
+    Attributes:
+        lines: those with a leader or with waiting requests, by name.
     """
 
     def __init__(
-        self, *, max_batch: int, max_waiting: int, max_wait: float, counted: bool = True
+        self,
+        *,
+        max_batch: int,
+        max_waiting: int,
+        max_wait: float,
+        few: int = 0,
+        max_weight: int = 0,
+        counted: bool = True,
     ) -> None:
         self.max_batch = max_batch
         self.max_waiting = max_waiting
         self.max_wait = max_wait
         self.mutex = threading.Lock()
         self.lines: dict[Hashable, _Line[RequestT, AnswerT]] = {}
+        self._few, self._max_weight = few, max_weight
+        self._leaders = 0
+        # Without a leader, in order; there is none if nobody leads together.
+        self._short: dict[Hashable, _Line[RequestT, AnswerT]] = {}
+        self._one_leads_together = False
         if counted:
             _queues.add(self)
 
-    def enter(self, name: Hashable, request: RequestT) -> Turn[RequestT, AnswerT]:
+    def enter(self, name: Hashable, request: RequestT, weight: int = 1) -> Turn[RequestT, AnswerT]:
         """Queue a request; return when it is answered or leads.
 
         Raises:
             Busy: too many are waiting; nothing was done.
         """
+        leader: Turn[RequestT, AnswerT] | None = None
         with self.mutex:
             line = self.lines.get(name)
-            leads = line is None
             if line is None:
-                line = self.lines[name] = _Line(name)
+                line = self.lines[name] = _Line(name, weight)
             elif len(line.waiting) >= self.max_waiting:
                 raise Busy(f"{self.max_waiting} are waiting already")
             turn = Turn(self, line, request)
-            turn.leads = leads
             line.waiting.append(turn)
-        if not leads:
+            if not line.led:
+                leader = self._appoint(line, is_only=True)
+        if leader is not turn:
+            if leader is not None:
+                leader.woken.release()
             turn.wait()
         return turn
 
@@ -199,6 +290,317 @@ class CombiningQueue(Generic[RequestT, AnswerT]):
         """Return how many requests wait now, for all names."""
         return sum(len(line.waiting) for line in list(self.lines.values()))
 
+    # The callers of these hold the mutex.
+
+    def _appoint(
+        self, line: _Line[RequestT, AnswerT], *, is_only: bool
+    ) -> Turn[RequestT, AnswerT] | None:
+        """Return a new leader of a line, to be woken; None if it waits for one who leads together.
+
+        Args:
+            line: without a leader, and with a waiting request.
+            is_only: whether no other line needs a leader now.
+        """
+        leader = line.waiting[0]
+        if len(line.waiting) <= self._few and not (is_only and self._leaders == 0):
+            if self._one_leads_together:
+                self._short[line.name] = line
+                return None
+            self._one_leads_together = leader.together = True
+        self._short.pop(line.name, None)
+        self._leaders += 1
+        line.led = leader.leads = True
+        return leader
+
+    def add_short_lines(self, lines: list[_Line[RequestT, AnswerT]]) -> None:
+        """Add short lines to those of the one who leads together, in order, as many as may be."""
+        weight = sum(line.weight for line in lines)
+        for line in list(self._short.values()):
+            weight += line.weight
+            if weight > self._max_weight:
+                break
+            del self._short[line.name]
+            line.led = True
+            lines.append(line)
+
+    def give_back(
+        self, lines: Sequence[_Line[RequestT, AnswerT]], *, together: bool
+    ) -> list[Turn[RequestT, AnswerT]]:
+        """Take lines back from a leader who is done; return the next leaders, to be woken."""
+        self._leaders -= 1
+        for line in lines:
+            line.led = False
+            self.forget_if_empty(line)
+        open_lines = [line for line in lines if line.waiting]
+        if together:
+            self._one_leads_together = False
+            # They have waited for this one.
+            open_lines = [*self._short.values(), *open_lines]
+        is_only = len(open_lines) == 1
+        found = [self._appoint(line, is_only=is_only) for line in open_lines]
+        return [leader for leader in found if leader is not None]
+
+    def forget_if_empty(self, line: _Line[RequestT, AnswerT]) -> None:
+        """Forget a line that has neither a leader nor a waiting request."""
+        if not line.led and not line.waiting:
+            self.lines.pop(line.name, None)
+            self._short.pop(line.name, None)
+
 
 _queues: WeakSet[CombiningQueue[Any, Any]] = WeakSet()
 metrics.gauge("waiting", lambda: sum(queue.all_waiting() for queue in list(_queues)))
+
+
+class Seller:
+    """Collect requests, lock once, commit together.
+
+    Attributes:
+        name: the label in `purchase_seconds` of its purchases; that of carts is `cart`.
+        few: tickets in a line that are sold together with other lines; 0: none.
+        sell_batch: makes one transaction; another way of selling may replace it.
+    """
+
+    name: ClassVar[str] = "combining"
+    few: ClassVar[int] = FEW
+    sell_batch = staticmethod(batch.sell)
+
+    def __init__(self) -> None:
+        self._sold_out = SoldOutItems()
+        self._queue: CombiningQueue[Cart, CartAnswer] = CombiningQueue(
+            max_batch=conf.MAX_BATCH.get(),
+            max_waiting=conf.MAX_WAITING.get(),
+            max_wait=conf.MAX_WAIT.get(),
+            few=self.few,
+            max_weight=MAX_ITEMS,
+        )
+
+    def sell(self, cart: Cart) -> CartAnswer:
+        """Sell to one buyer and commit; see `reserve_many`."""
+        began = time.perf_counter()
+        label = self.name if len(cart.lines) == 1 else "cart"
+        try:
+            answer = self._refuse_or_queue(cart)
+        except BaseException as error:
+            count_purchase(label, began, error)
+            raise
+        count_purchase(label, began, only_outcome(answer))
+        return answer
+
+    def _refuse_or_queue(self, cart: Cart) -> CartAnswer:
+        items = tuple([line.item for line in cart.lines])
+        if len(items) == 1 and self._sold_out.refuses(cart.lines[0]):
+            return LineRefused(0, SoldOut(0))
+        lend_connections()
+        turn = self._queue.enter(items, cart, weight=len(items))
+        if turn.leads:
+            with turn:
+                self._serve(items, turn)
+        return turn.result()
+
+    def _serve(self, items: tuple[int, ...], turn: Turn[Cart, CartAnswer]) -> None:
+        if len(items) == 1 and not turn.together:
+            tickets: Sequence[CartTicket] = ()
+            if self._sold_out.worth_a_look(items[0]):
+                tickets = self._refuse_sold_out(turn.drain())
+                if not tickets:
+                    return
+            self._sell_locked(items[0], turn, tickets)
+            return
+        # Without locks: whoever waited for a second one would let the first item's buyers wait.
+        if turn.together:
+            # Without this, buyers who have just been answered would always be too late for this
+            # transaction, and two halves of them would take turns.
+            time.sleep(GATHER)
+        if tickets := self._refuse_sold_out(turn.drain()):
+            self._sell(tickets, token=None)
+
+    def _refuse_sold_out(self, tickets: Sequence[CartTicket]) -> Sequence[CartTicket]:
+        """Refuse purchases of items that are still sold out; return the other tickets."""
+        if not feature_flags().admission:
+            return tickets
+        for item in {line.item for ticket in tickets for line in ticket.request.lines}:
+            if self._sold_out.worth_a_look(item):
+                tickets = self._sold_out.refuse(item, tickets)
+        return tickets
+
+    def _sell_locked(
+        self, item: int, turn: Turn[Cart, CartAnswer], tickets: Sequence[CartTicket]
+    ) -> None:
+        """Sell to tickets that were drained before; if there are none, drain the queue."""
+        if not feature_flags().lock:
+            self._sell(tickets or turn.drain(), token=None)
+            return
+        with ITEM_LOCK.hold(item) as token:
+            hooks.failpoint(LOCKED)
+            # Drain after locking: the batch then includes requests that arrived during the wait.
+            self._sell(tickets or turn.drain(), token)
+
+    def _sell(self, tickets: Sequence[CartTicket], token: int | None) -> None:
+        metrics.observe("batch_size", len(tickets))
+        with hooks.batch(tickets):
+            self._sell_or_split(tickets, token)
+            # Those of items of which some ticket is refused, which takes the rows' locks.
+            if left := [ticket for ticket in tickets if ticket.answer is None]:
+                self._sell_or_split(left, token, locked=True)
+
+    def _sell_or_split(
+        self, tickets: Sequence[CartTicket], token: int | None, *, locked: bool = False
+    ) -> None:
+        """Sell a batch; if one ticket fails, split it until the others are sold."""
+        try:
+            for attempt in Attempts():
+                with attempt:
+                    fence = token if attempt.fenced else None
+                    lock = locked or attempt.locked
+                    levels = self.sell_batch(tickets, fence, locked=lock)
+            if attempt.in_doubt:
+                _refuse_none(tickets)
+            self._committed(tickets, levels)
+        except (Busy, OutcomeUnknown) as error:
+            fail(tickets, error)
+        except PurchasesRefused as refused:
+            self._sell_to_others(refused, tickets, token)
+        except Exception as error:  # noqa: BLE001  # each buyer gets their own error
+            if len(tickets) == 1:
+                tickets[0].answer = error
+                return
+            metrics.count("batches_split")
+            middle = len(tickets) // 2
+            self._sell_or_split(tickets[:middle], token, locked=locked)
+            self._sell_or_split(tickets[middle:], token, locked=locked)
+
+    def _sell_to_others(
+        self, refused: PurchasesRefused, tickets: Sequence[CartTicket], token: int | None
+    ) -> None:
+        """Give each refused purchase or cart its error, and sell to the others.
+
+        A repeat of a refused key in the same batch is tried again: it may be an order's first.
+        """
+        others: list[CartTicket] = []
+        for ticket in tickets:
+            answer = ticket.answer if isinstance(ticket.answer, list) else []
+            errors = [
+                refused.errors[grant.reservation]
+                for grant in answer
+                if not grant.replayed and grant.reservation in refused.errors
+            ]
+            if errors:
+                fail([ticket], errors[0])
+            else:
+                others.append(ticket)
+        if len(others) == len(tickets):
+            raise AssertionError("refused, but none of these") from refused
+        if others:
+            self._sell_or_split(others, token)
+
+    def _committed(self, tickets: Sequence[CartTicket], levels: Mapping[int, Level]) -> None:
+        """Note a committed batch before any buyer gets an answer."""
+        for item, level in levels.items():
+            if level.available == 0:
+                self._sold_out.ran_out(item)
+
+
+def _refuse_none(tickets: Sequence[CartTicket]) -> None:
+    """Answer refusals as unknown, after an attempt that may still sell what was refused."""
+    refused = [
+        ticket
+        for ticket in tickets
+        if not isinstance(ticket.answer, list)
+        and not (
+            isinstance(ticket.answer, LineRefused) and isinstance(ticket.answer.outcome, KeyReused)
+        )
+    ]
+    fail(refused, OutcomeUnknown("an earlier attempt to sell it may still arrive"))
+
+
+def reserve(purchase: Purchase, on_granted: OnGranted) -> Outcome:
+    """Reserve units for a buyer, and commit.
+
+    Args:
+        purchase: the request.
+        on_granted: opens what the shop needs (its order), in the transaction that reserves.
+
+    Returns:
+        Granted, SoldOut, LimitReached or KeyReused.
+
+    Raises:
+        Busy: overload, or the database is unreachable; nothing was written.
+        OutcomeUnknown: it may have been sold; a retry with the same key gets the result.
+        NoSuchItem: no such item.
+        Exception: any exception of `on_granted`; nothing was written for this purchase.
+    """
+    return only_outcome(seller().sell(Cart((purchase,), on_granted)))
+
+
+def reserve_many(purchases: Sequence[Purchase], on_granted: OnGranted) -> CartAnswer:
+    """Reserve all of a buyer's purchases and commit, or reserve none.
+
+    Args:
+        purchases: the lines, of one buyer, each with its own key (see `line_keys`); a
+            repeated cart must have the same order.
+        on_granted: opens what the shop needs, in the same transaction.
+
+    Returns:
+        The grants in the order of the lines, all new or all replayed; or the refused line.
+
+    Raises:
+        Busy, OutcomeUnknown, NoSuchItem: as of `reserve`.
+        ValueError: no lines, or too many.
+        Exception: any exception of `on_granted`; nothing was written for this cart.
+    """
+    if not 1 <= len(purchases) <= MAX_LINES:
+        raise ValueError(f"a cart has 1 to {MAX_LINES} lines, not {len(purchases)}")
+    return seller().sell(Cart(purchases, on_granted))
+
+
+def reserve_in_order(purchases: Sequence[Purchase], on_granted: OnGranted) -> list[Outcome]:
+    """Reserve an item for several buyers in one transaction, the units to the first of them.
+
+    For a shop that knows beforehand who is to have the units, such as the winners of a draw. They
+    do not queue: each purchase is decided by itself, in the given order.
+
+    Args:
+        purchases: of one item, by different buyers, each with its own key; not empty.
+        on_granted: opens what the shop needs, once for all new grants, in the same transaction.
+
+    Returns:
+        The outcomes in the order of the purchases. A key that was granted before is replayed.
+
+    Raises:
+        Busy, OutcomeUnknown, NoSuchItem: as of `reserve`, for all of them.
+        Exception: any exception of `on_granted`; nothing was written.
+    """
+    tickets = [CartTicket(Cart((purchase,), on_granted)) for purchase in purchases]
+    with ITEM_LOCK.hold(purchases[0].item) as token:
+        for attempt in Attempts():
+            with attempt:
+                fence = token if attempt.fenced else None
+                batch.sell(tickets, fence, locked=attempt.locked)
+    outcomes: list[Outcome] = []
+    for ticket in tickets:
+        answer = ticket.answer
+        assert answer is not None
+        if isinstance(answer, BaseException):
+            raise answer
+        outcomes.append(only_outcome(answer))
+    return outcomes
+
+
+def only_outcome(answer: CartAnswer) -> Outcome:
+    """Return the outcome of a single purchase; of a cart, that of the line which decided it."""
+    return answer.outcome if isinstance(answer, LineRefused) else answer[0]
+
+
+@cache
+def seller() -> Seller:
+    """Return what sells in this process: one object, because it holds queues.
+
+    What the setting names instead has the same method `sell`.
+    """
+    made: Seller = import_string(conf.SELLER.get())()
+    return made
+
+
+# A seller keeps the limits and the connection that it was created with.
+for _each in (conf.SELLER, conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
+    _each.on_change(seller.cache_clear)

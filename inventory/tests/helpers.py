@@ -22,8 +22,9 @@ from django.db.models import Model
 from inventory import services
 from inventory.audit import Book, audit
 from inventory.models import Reservation
-from inventory.outcomes import Busy, Granted, Purchase
+from inventory.outcomes import Busy, Cart, CartTicket, Granted, OnGranted, Purchase
 from inventory.postgresql.base import DatabaseWrapper
+from inventory.selling.queue import only_outcome
 from inventory.sql import Statement
 from locking.tests.helpers import eventually
 
@@ -65,6 +66,11 @@ def open_nothing(granted: Sequence[Granted]) -> list[str]:
     return [f"opened {grant.reservation}" for grant in granted]
 
 
+def ticket(*lines: Purchase, on_granted: OnGranted = open_nothing) -> CartTicket:
+    """Return the ticket of a purchase, or of a cart of several."""
+    return CartTicket(Cart(lines, on_granted))
+
+
 def insist(call: Callable[[], T]) -> T:
     """Repeat a purchase while the shop is too busy for it, as its API asks of buyers.
 
@@ -75,6 +81,11 @@ def insist(call: Callable[[], T]) -> T:
             return call()
         except Busy:
             time.sleep(0.01)
+
+
+def sell_by(seller: Any, purchase: Purchase) -> Any:
+    """Sell by a seller of one's own, without opening an order."""
+    return only_outcome(seller.sell(Cart((purchase,), open_nothing)))
 
 
 def sell(purchase: Purchase) -> Any:

@@ -31,7 +31,7 @@ from inventory.metrics import metrics
 from inventory.outcomes import Purchase
 from inventory.redis import ITEM_LOCK
 from inventory.selling import batch
-from inventory.selling.seller import Seller, seller
+from inventory.selling.queue import Seller, seller
 from inventory.tests.helpers import TIMEOUT, crowd, kinds, open_nothing
 from locking.tests.helpers import PROCESSES, import_before_forking
 

@@ -14,21 +14,25 @@ from inventory import services
 from inventory.metrics import metrics
 from inventory.models import BuyerQuota, OutboxMessage, Reservation
 from inventory.outcomes import (
+    MAX_LINES,
+    Cart,
+    CartTicket,
     Granted,
     KeyReused,
     LimitReached,
+    LineRefused,
     NoSuchItem,
     NotOpened,
     OutcomeUnknown,
     Purchase,
     PurchasesRefused,
-    PurchaseTicket,
     SoldOut,
+    line_keys,
 )
 from inventory.selling import batch, guard
-from inventory.selling.cart import MAX_LINES, LineRefused, line_keys, reserve_many
 from inventory.selling.commit import CommitUnknown, ConditionFailed
-from inventory.selling.seller import Seller
+from inventory.selling.queue import Seller
+from inventory.services import reserve_many
 from inventory.tests.helpers import (
     TIMEOUT,
     at_once,
@@ -41,6 +45,7 @@ from inventory.tests.helpers import (
     problems,
     reserved,
     sell,
+    ticket,
     wait_until_blocked,
 )
 from inventory.tests.processes import workers
@@ -140,7 +145,7 @@ def test_what_opening_raises_leaves_nothing_behind(stock):
 def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(
     rows_first, stock, monkeypatch
 ):
-    """Also if every transaction locks its items' rows before it looks."""
+    """Sold by four sellers, as in four processes; also if each locks its rows before it looks."""
     if rows_first:
         look = batch.look
         monkeypatch.setattr(batch, "look", lambda *given, locked: look(*given, locked=True))
@@ -152,13 +157,14 @@ def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(
         for buyer in range(1, 151)
     ]
 
+    sellers = [Seller() for _ in range(4)]
+
     def buy(lines):
-        return reserve_many(lines, open_nothing) if len(lines) > 1 else sell(lines[0])
+        return sellers[lines[0].buyer % 4].sell(Cart(lines, open_nothing))
 
     answers = crowd(buy, carts, 16)
-    assert kinds(answers).keys() <= {"list", "Granted", "LineRefused", "SoldOut"}
-    alone = [each for each in answers if isinstance(each, Granted)]
-    units = len(alone) + sum(len(each) for each in answers if isinstance(each, list))
+    assert kinds(answers).keys() == {"list", "LineRefused"}
+    units = sum(len(each) for each in answers if isinstance(each, list))
     assert units == sum(30 - book(item).available for item in items)
     assert units == sum(reserved(item) for item in items)
     # A deadlock would have been retried.
@@ -174,8 +180,12 @@ def test_only_rows_that_are_locked_in_one_order_cannot_deadlock(order, stock, mo
         monkeypatch.setattr(module, name, text.replace("ORDER BY id", f"ORDER BY {order}"))
     items = [stock(500) for _ in range(8)]
     before = metrics.read().get("tried_again", 0)
+    sellers = [Seller() for _ in range(16)]
     for _ in range(20):
-        at_once([partial(take, [(item, 1) for item in items], buyer) for buyer in range(16)])
+        carts = [
+            Cart(cart([(item, 1) for item in items], buyer), open_nothing) for buyer in range(16)
+        ]
+        at_once([partial(each.sell, lines) for each, lines in zip(sellers, carts, strict=True)])
         if metrics.read().get("tried_again", 0) > before:
             break
     assert (metrics.read().get("tried_again", 0) > before) == (order != "id")
@@ -185,7 +195,7 @@ def test_only_rows_that_are_locked_in_one_order_cannot_deadlock(order, stock, mo
 
 def test_what_was_sold_between_the_look_and_the_commit_is_refused_as_ever(stock):
     """The units, or the buyer's allowance, are taken while the shop opens the cart."""
-    few, plenty = stock(1), stock(9)
+    few, plenty, other = stock(1), stock(9), stock(9)
 
     def open_while_others_buy(granted: Sequence[Granted]) -> list[str]:
         at_once([partial(sell, new_purchase(few, 2)), partial(sell, new_purchase(plenty, 1))])
@@ -193,8 +203,8 @@ def test_what_was_sold_between_the_look_and_the_commit_is_refused_as_ever(stock)
 
     answer = reserve_many(cart([(plenty, 1), (few, 1)]), open_while_others_buy)
     assert answer == LineRefused(1, SoldOut(0))
-    answer = reserve_many(cart([(plenty, 2)], limit=3), open_while_others_buy)
-    assert answer == LineRefused(0, LimitReached(1))
+    lines = cart([(other, 1), (plenty, 2)], limit=3)
+    assert reserve_many(lines, open_while_others_buy) == LineRefused(1, LimitReached(1))
     assert (book(few).available, book(plenty).available) == (0, 7)
     assert Reservation.objects.filter(buyer=1).count() == 2
 
@@ -217,10 +227,10 @@ def test_a_cart_has_some_lines_and_not_too_many(lines):
 CLOSED = 2
 
 
-def together(purchases: Sequence[Purchase], on_granted=open_nothing) -> list[PurchaseTicket]:
+def together(purchases: Sequence[Purchase], on_granted=open_nothing) -> list[CartTicket]:
     """Sell purchases in one transaction of several items; return their tickets."""
-    tickets = [PurchaseTicket(purchase) for purchase in purchases]
-    batch.sell(tickets, on_granted)
+    tickets = [ticket(purchase, on_granted=on_granted) for purchase in purchases]
+    batch.sell(tickets)
     return tickets
 
 
@@ -318,16 +328,16 @@ def test_a_cut_off_commit_is_found_out_and_never_told_as_a_refusal(
     busy, item = stock(9), stock(1)
     commit = batch.open_and_commit
 
-    def cut_off(granted, *arguments, **how):
-        if granted[0].purchase.item != item:
-            return commit(granted, *arguments, **how)
+    def cut_off(tickets, *arguments, **how):
+        if tickets[0].request.lines[0].item != item:
+            return commit(tickets, *arguments, **how)
         monkeypatch.setattr(batch, "open_and_commit", commit)
         if arrived:
-            commit(granted, *arguments, **how)
+            commit(tickets, *arguments, **how)
         else:
             # Another process has sold the unit when this one asks again.
-            answers = at_once([partial(Seller().sell, new_purchase(item), open_nothing)])
-            assert kinds(answers) == {"Granted": 1}
+            answers = at_once([partial(Seller().sell, Cart((new_purchase(item),), open_nothing))])
+            assert kinds(answers) == {"list": 1}
         raise CommitUnknown("the answer was cut off", locked=False)
 
     monkeypatch.setattr(batch, "open_and_commit", cut_off)
@@ -338,7 +348,8 @@ def test_a_cut_off_commit_is_found_out_and_never_told_as_a_refusal(
     elif how == "alone":
         [answer] = at_once([partial(sell, mine)])
     else:
-        [answer] = at_once([partial(services.reserve_many, [mine], open_nothing)])
+        lines = [mine, new_purchase(busy, mine.buyer)]
+        [answer] = at_once([partial(reserve_many, lines, open_nothing)])
         answer = answer[0] if isinstance(answer, list) else answer
     assert metrics.read()["commit_unknown"] == before + 1
     assert isinstance(answer, Granted if arrived else OutcomeUnknown)

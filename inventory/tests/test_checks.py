@@ -14,7 +14,7 @@ from django.db import connections, models
 from inventory import conf
 from inventory.models import OutboxMessage, Reservation
 from inventory.redis import client
-from inventory.selling.seller import Seller, seller
+from inventory.selling.queue import Seller, seller
 from inventory.tests.helpers import more_fields
 from locking.tests.needs import GEVENT, needs
 
@@ -60,7 +60,7 @@ def test_a_misspelt_setting_is_reported_with_the_right_name(settings):
         ("REDIS_URL", "redis+cluster://one:no,two"),
         ("REDIS_URL", None),
         ("INVENTORY_SELLER", "Seller"),
-        ("INVENTORY_SELLER", "inventory.selling.seller.Sellers"),
+        ("INVENTORY_SELLER", "inventory.selling.queue.Sellers"),
         ("INVENTORY_SELLER", "inventory.selling.no_such_module.Seller"),
         ("INVENTORY_SELLER", None),
     ],

@@ -26,11 +26,10 @@ from inventory.outcomes import (
     NotOpened,
     OutcomeUnknown,
     PurchasesRefused,
-    PurchaseTicket,
     StaleToken,
+    line_keys,
 )
 from inventory.selling import batch, commit, guard
-from inventory.selling.cart import line_keys, reserve_many
 from inventory.selling.commit import Attempts, CommitUnknown, ConditionFailed
 from inventory.tests.helpers import (
     at_once,
@@ -41,6 +40,7 @@ from inventory.tests.helpers import (
     outsider,
     reserved,
     sell,
+    ticket,
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -146,10 +146,10 @@ def test_attempts_refuse_nothing_that_may_still_arrive(error, clock):
     assert unknown.value.__cause__ is error
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["single", "cart"])
-def test_a_decline_after_a_lost_commit_is_unknown(together, stock, monkeypatch):
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_decline_after_a_lost_commit_is_unknown(lines, stock, monkeypatch):
     """An operator pauses the sale while the message of the first attempt is on its way."""
-    purchase = new_purchase(stock(5), 1)
+    purchases = [new_purchase(stock(5), 1) for _ in range(lines)]
     opened = []
 
     def lose(statements, *, locked=True):
@@ -162,9 +162,8 @@ def test_a_decline_after_a_lost_commit_is_unknown(together, stock, monkeypatch):
         return [None] * len(granted)
 
     monkeypatch.setattr(batch, "execute_and_commit", lose)
-    buy = partial(reserve_many, [purchase]) if together else partial(services.reserve, purchase)
     with pytest.raises(OutcomeUnknown):
-        buy(open_or_decline)
+        services.reserve_many(purchases, open_or_decline)
     assert len(opened) == 2
 
 
@@ -282,12 +281,12 @@ def release(reservations: Sequence[int], **how: Any) -> list[services.Released]:
 
 def test_a_cart_locks_its_items_in_the_message_that_commits(stock, tmp_path, monkeypatch):
     # This thread keeps the connection that is traced.
-    monkeypatch.setattr("inventory.selling.cart.lend_connections", lambda: None)
+    monkeypatch.setattr("inventory.selling.queue.lend_connections", lambda: None)
     items = [stock(9), stock(9), stock(9)]
     keys = line_keys(uuid4(), 3)
     lines = [new_purchase(item, 1, key=key) for item, key in zip(items, keys, strict=True)]
     with sent(tmp_path / "trace") as messages:
-        answer = reserve_many(lines, open_nothing)
+        answer = services.reserve_many(lines, open_nothing)
     assert isinstance(answer, list)
     [*before, last] = messages
     assert ("UPDATE inventory_item" in last, "COMMIT" in last) == (True, True)
@@ -298,9 +297,9 @@ def test_a_cart_locks_its_items_in_the_message_that_commits(stock, tmp_path, mon
 @pytest.mark.parametrize("number", [1, 30])
 def test_purchases_are_sold_in_three_messages_of_which_the_last_locks(number, stock, tmp_path):
     items = [stock(9) for _ in range(number)]
-    tickets = [PurchaseTicket(new_purchase(item)) for item in items for _ in range(2)]
+    tickets = [ticket(new_purchase(item)) for item in items for _ in range(2)]
     with sent(tmp_path / "trace") as messages:
-        batch.sell(tickets, open_nothing)
+        batch.sell(tickets)
     [begin, look, last] = messages
     assert ("BEGIN" in begin, "nextval" in look) == (True, True)
     assert "FOR NO KEY UPDATE" not in look

@@ -14,7 +14,7 @@ from inventory.models import Item
 from inventory.outcomes import Granted, SoldOut
 from inventory.selling import hint as module
 from inventory.selling.hint import Sighting, SoldOutItems, buyers_of, end_hints, look
-from inventory.selling.seller import Seller, seller
+from inventory.selling.queue import Seller, seller
 from inventory.tests.helpers import (
     TIMEOUT,
     at_once,
@@ -23,9 +23,9 @@ from inventory.tests.helpers import (
     in_thread,
     kinds,
     new_purchase,
-    open_nothing,
     release,
     sell,
+    sell_by,
 )
 from inventory.tests.processes import workers
 
@@ -212,11 +212,11 @@ def test_seller_forgets_items_that_sold_out_long_ago(stock, monkeypatch):
     selling = Seller()
     items = [stock(1) for _ in range(5)]
     for item in items:
-        assert isinstance(selling.sell(new_purchase(item), open_nothing), Granted)
-        assert selling.sell(new_purchase(item), open_nothing) == SoldOut(0)
+        assert isinstance(sell_by(selling, new_purchase(item)), Granted)
+        assert sell_by(selling, new_purchase(item)) == SoldOut(0)
     remembered = [item for item in items if selling._sold_out.worth_a_look(item)]
     assert remembered == items[2:]
-    assert selling.sell(new_purchase(items[0]), open_nothing) == SoldOut(0)
+    assert sell_by(selling, new_purchase(items[0])) == SoldOut(0)
 
 
 @pytest.mark.parametrize(("trust", "read"), [(FOR_EVER, 1), (0.0, 3)])

@@ -365,8 +365,10 @@ def waiting_behind_a_row(session: psycopg.Connection) -> list[tuple[int]]:
 
 
 def sell_as_a_cart(purchase: Purchase) -> Granted:
-    [granted] = services.reserve_many([purchase], open_nothing)  # type: ignore[misc]
-    return granted
+    other = new_purchase(services.stock("case", 5).pk, purchase.buyer)
+    answer = services.reserve_many([purchase, other], open_nothing)
+    assert isinstance(answer, list)
+    return answer[0]
 
 
 @pytest.mark.parametrize("sell", [sell, sell_as_a_cart])

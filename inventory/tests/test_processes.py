@@ -11,7 +11,7 @@ from django.db import connection
 from inventory import services
 from inventory.metrics import metrics
 from inventory.models import Item
-from inventory.outcomes import Granted, Purchase, PurchaseTicket, SoldOut, StaleToken
+from inventory.outcomes import Granted, Purchase, SoldOut, StaleToken
 from inventory.redis import ITEM_LOCK, client
 from inventory.selling import batch
 from inventory.selling.commit import ConditionFailed
@@ -26,6 +26,7 @@ from inventory.tests.helpers import (
     problems,
     reserved,
     sell,
+    ticket,
 )
 from inventory.tests.processes import Worker, proxy, workers
 from locking import LockLost
@@ -154,10 +155,10 @@ def test_a_holder_that_was_overtaken_changes_nothing_with_its_stale_token(stock)
     paused = ITEM_LOCK.make(item).acquire(timeout=1)
     assert ITEM_LOCK.make(item).force_release("the test's holder is paused past its lease")
     with ITEM_LOCK.make(item).acquire(timeout=1) as next_one:
-        batch.sell([PurchaseTicket(new_purchase(item))], open_nothing, next_one.token)
+        batch.sell([ticket(new_purchase(item))], next_one.token)
     before = Item.objects.values().get(pk=item)
     with pytest.raises(StaleToken):
-        batch.sell([PurchaseTicket(new_purchase(item))], open_nothing, paused.token)
+        batch.sell([ticket(new_purchase(item))], paused.token)
     assert Item.objects.values().get(pk=item) == before
     assert reserved(item) == 1
     with pytest.raises(LockLost):
@@ -168,19 +169,19 @@ def test_a_holder_that_is_overtaken_after_its_look_changes_nothing(stock):
     item = stock(5)
 
     def overtake(granted):
-        newer = partial(batch.sell, [PurchaseTicket(new_purchase(item))], open_nothing, 2)
+        newer = partial(batch.sell, [ticket(new_purchase(item))], 2)
         assert at_once([newer])[0].keys() == {item}
         return open_nothing(granted)
 
     with pytest.raises(ConditionFailed):
-        batch.sell([PurchaseTicket(new_purchase(item))], overtake, 1)
+        batch.sell([ticket(new_purchase(item), on_granted=overtake)], 1)
     assert (Item.objects.get(pk=item).fence, book(item).held, reserved(item)) == (2, 1, 1)
 
 
 def test_an_overtaken_batch_is_sold_again_without_the_lock(stock):
     item = stock(5)
     future = 10**18  # a token from long after this test
-    batch.sell([PurchaseTicket(new_purchase(item))], open_nothing, future)
+    batch.sell([ticket(new_purchase(item))], future)
     before = metrics.read()
     assert isinstance(sell(new_purchase(item)), Granted)
     assert metrics.read()["stale_token"] - before.get("stale_token", 0) == 1

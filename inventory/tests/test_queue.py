@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import pytest
 
@@ -25,8 +27,8 @@ Handler = Callable[[Hashable, Drain], object]
 class Served(CombiningQueue[int, int]):
     """A queue whose leaders call a handler with its name and the function that drains it."""
 
-    def __init__(self, handler: Handler, max_batch: int, max_waiting: int, max_wait: float) -> None:
-        super().__init__(max_batch=max_batch, max_waiting=max_waiting, max_wait=max_wait)
+    def __init__(self, handler: Handler, **limits: Any) -> None:
+        super().__init__(**{"max_batch": 100, "max_waiting": 100, "max_wait": TIMEOUT, **limits})
         self.handler = handler
 
     def submit(self, name: Hashable, request: int) -> int:
@@ -78,10 +80,6 @@ def negate(name: Hashable, drain: Drain) -> None:
     answer(drain)
 
 
-def make(handler=negate, *, max_batch=100, max_waiting=100, max_wait=TIMEOUT) -> Served:
-    return Served(handler, max_batch, max_waiting, max_wait)
-
-
 def reached(queue: Served, length: int) -> bool:
     return queue.waiting(ITEM) >= length
 
@@ -105,7 +103,7 @@ def pool():
 def test_requests_before_the_drain_are_in_the_batch_in_order_of_arrival(max_batch, sizes, pool):
     """No batch is larger than the bound; the next request leads the next."""
     gated = GatedHandler()
-    queue = make(gated, max_batch=max_batch)
+    queue = Served(gated, max_batch=max_batch)
     requests = range(1, 21)
     waits = queue_up(queue, requests, pool)
     gated.go_on.release(len(sizes))
@@ -124,7 +122,7 @@ def test_requests_after_the_drain_are_in_the_next_batch(pool):
         taken.set()
         assert go_on.wait(TIMEOUT)
 
-    queue = make(handle)
+    queue = Served(handle)
     first = pool.enter_context(in_thread(lambda: queue.submit(ITEM, 1)))
     assert taken.wait(TIMEOUT)
     others = queue_up(queue, [2, 3], pool)
@@ -138,12 +136,12 @@ def test_draining_twice_does_not_exceed_the_bound():
         first = answer(drain)
         assert answer(drain) == first
 
-    assert make(handle, max_batch=1).submit(ITEM, 5) == -5
+    assert Served(handle, max_batch=1).submit(ITEM, 5) == -5
 
 
 def test_a_full_queue_refuses_at_once_and_serves_the_waiting(pool):
     gated = GatedHandler()
-    queue = make(gated, max_waiting=3)
+    queue = Served(gated, max_waiting=3)
     waits = queue_up(queue, [1, 2, 3], pool)
     with pytest.raises(Busy, match="3 are waiting"):
         queue.submit(ITEM, 4)
@@ -154,7 +152,7 @@ def test_a_full_queue_refuses_at_once_and_serves_the_waiting(pool):
 
 def test_a_request_that_waited_too_long_is_refused_and_never_served(pool):
     gated = GatedHandler()
-    queue = make(gated, max_wait=0.02)
+    queue = Served(gated, max_wait=0.02)
     leader, late = queue_up(queue, [1, 2], pool)
     time.sleep(0.05)  # longer than max_wait
     gated.go_on.release()
@@ -170,12 +168,12 @@ def test_a_leader_is_served_however_long_it_took_to_take_the_batch():
         time.sleep(0.05)
         answer(drain)
 
-    assert make(slow, max_wait=0.01).submit(ITEM, 1) == -1
+    assert Served(slow, max_wait=0.01).submit(ITEM, 1) == -1
 
 
 def test_a_leader_that_fails_before_draining_keeps_its_failure_to_itself(pool):
     gated = GatedHandler(first_fails(ConnectionError("no lock"), drained=False))
-    queue = make(gated)
+    queue = Served(gated)
     leader, *others = queue_up(queue, [1, 2, 3], pool)
     gated.go_on.release(2)
     with pytest.raises(ConnectionError, match="no lock"):
@@ -187,7 +185,7 @@ def test_a_leader_that_fails_before_draining_keeps_its_failure_to_itself(pool):
 def test_a_leader_that_fails_after_draining_fails_its_whole_batch_and_no_other(pool):
     poison = ValueError("poison")
     gated = GatedHandler(first_fails(poison, drained=True))
-    queue = make(gated, max_batch=2)
+    queue = Served(gated, max_batch=2)
     *batch, third = queue_up(queue, [1, 2, 3], pool)
     gated.go_on.release(2)
     told = []
@@ -204,7 +202,7 @@ def test_a_leader_that_fails_after_draining_fails_its_whole_batch_and_no_other(p
 
 def test_when_the_leading_thread_is_ended_its_batch_is_told_unknown_and_the_queue_goes_on(pool):
     gated = GatedHandler(first_fails(KeyboardInterrupt(), drained=True))
-    queue = make(gated, max_batch=2)
+    queue = Served(gated, max_batch=2)
     leader, follower, third = queue_up(queue, [1, 2, 3], pool)
     gated.go_on.release(2)
     with pytest.raises(KeyboardInterrupt):
@@ -247,7 +245,7 @@ def test_a_request_ended_while_waiting_leaves_the_queue_to_the_others(
 
     monkeypatch.setattr(Turn, "__init__", make_turn_to_be_ended)
     gated = GatedHandler()
-    queue = make(gated, max_batch=1)
+    queue = Served(gated, max_batch=1)
     leader, ended, last = queue_up(queue, [1, 2, 3], pool)
     if given_the_lead:
         gated.go_on.release()
@@ -271,7 +269,7 @@ def test_a_failed_answer_is_for_its_own_request_only(given, error, text, pool):
         return answer(drain, lambda request: given if request == 2 else request)
 
     gated = GatedHandler(serve)
-    one, two, three = queue_up(make(gated), [1, 2, 3], pool)
+    one, two, three = queue_up(Served(gated), [1, 2, 3], pool)
     gated.go_on.release()
     assert (one(), three()) == (1, 3)
     with pytest.raises(error, match=text):
@@ -287,7 +285,7 @@ def test_an_error_that_cannot_be_copied_still_answers_the_whole_batch(pool):
             super().__init__(only_by_name)
 
     gated = GatedHandler(first_fails(Odd(only_by_name="x"), drained=True))
-    waits = queue_up(make(gated), [1, 2], pool)
+    waits = queue_up(Served(gated), [1, 2], pool)
     gated.go_on.release()
     for wait in waits:
         with pytest.raises(OutcomeUnknown, match="Odd"):
@@ -295,7 +293,7 @@ def test_an_error_that_cannot_be_copied_still_answers_the_whole_batch(pool):
 
 
 def test_a_handler_that_drains_nothing_is_unknown_and_leaves_no_queue():
-    queue = make(lambda name, drain: None)
+    queue = Served(lambda name, drain: None)
     with pytest.raises(OutcomeUnknown):
         queue.submit(ITEM, 1)
     assert not queue.lines
@@ -310,7 +308,7 @@ def test_thousands_of_requests_on_many_threads_are_each_served_exactly_once():
         served.extend(answer(drain, lambda request: request * 2))
         leading.release()
 
-    queue = make(handle, max_batch=64, max_waiting=10_000)
+    queue = Served(handle, max_batch=64, max_waiting=10_000)
 
     def ask_for(requests: range) -> list[int]:
         return [queue.submit(ITEM, request) for request in requests]
@@ -319,4 +317,141 @@ def test_thousands_of_requests_on_many_threads_are_each_served_exactly_once():
     assert kinds(answers) == {"list": 200}
     assert sorted(chain.from_iterable(answers)) == list(range(0, 40_000, 2))
     assert sorted(served) == list(range(20_000))
+    assert not queue.lines
+
+
+# --- one leader for the short lines of several names ---------------------------------------------
+
+
+class Crowd:
+    """Requests for several names; each name's batch is served when its gate is opened.
+
+    Attributes:
+        batches: the requests that were served together, by the name whose leader served them.
+    """
+
+    def __init__(self, pool: ExitStack, **limits: int) -> None:
+        self.gates: defaultdict[Hashable, threading.Semaphore] = defaultdict(
+            partial(threading.Semaphore, 0)
+        )
+        self.batches: list[tuple[Hashable, list[int]]] = []
+        self.queue = Served(self._serve, **{"few": 2, "max_weight": 3, **limits})
+        self._pool = pool
+        self._waits: list[Callable[[], int]] = []
+
+    def _serve(self, name: Hashable, drain: Drain) -> None:
+        assert self.gates[name].acquire(timeout=TIMEOUT)
+        self.batches.append((name, answer(drain)))
+
+    def come(self, *names: Hashable) -> None:
+        """Queue a request for each name; they are numbered from 1 on."""
+        for name in names:
+            number = len(self._waits) + 1
+            before = self.queue.waiting(name)
+            ask = partial(self.queue.submit, name, number)
+            self._waits.append(self._pool.enter_context(in_thread(ask)))
+            eventually(partial(self._has, name, before + 1))
+
+    def _has(self, name: Hashable, waiting: int) -> bool:
+        return self.queue.waiting(name) == waiting
+
+    def _has_served(self, batches: int) -> bool:
+        return len(self.batches) >= batches
+
+    def go_on(self, *names: Hashable) -> None:
+        """Let the leaders of lines serve their next batch, one after the other."""
+        for name in names:
+            served = len(self.batches)
+            self.gates[name].release()
+            eventually(partial(self._has_served, served + 1))
+
+    def wait_for(self, number: int) -> int:
+        """Return the answer to a request."""
+        return self._waits[number - 1]()
+
+    def all_answered(self) -> bool:
+        numbers = range(1, len(self._waits) + 1)
+        return [self.wait_for(number) for number in numbers] == [-number for number in numbers]
+
+
+def test_short_lines_are_served_together_while_another_line_is_served(pool):
+    crowd = Crowd(pool)
+    crowd.come("A", "B", "C", "B", "D")
+    crowd.go_on("B", "A")
+    assert crowd.all_answered()
+    assert crowd.batches == [("B", [2, 4, 3, 5]), ("A", [1])]
+    assert not crowd.queue.lines
+
+
+def test_line_that_is_no_longer_short_gets_a_leader_of_its_own(pool):
+    crowd = Crowd(pool)
+    crowd.come("A", "B", "C", "C", "C")
+    crowd.go_on("C", "B", "A")
+    assert crowd.all_answered()
+    assert crowd.batches == [("C", [3, 4, 5]), ("B", [2]), ("A", [1])]
+
+
+def test_lines_served_together_have_a_bounded_weight_and_the_others_are_next(pool):
+    crowd = Crowd(pool)
+    crowd.come("A", "B", "C", "D", "E", "F")
+    crowd.go_on("B", "E", "A")
+    assert crowd.all_answered()
+    assert crowd.batches == [("B", [2, 3, 4]), ("E", [5, 6]), ("A", [1])]
+
+
+def test_last_short_line_is_led_alone_when_nobody_else_is_at_work(pool):
+    crowd = Crowd(pool, max_weight=2)
+    crowd.come("A", "B", "C", "D")
+    [of_b, of_d] = [crowd.queue.lines[name].waiting[0] for name in ("B", "D")]
+    crowd.go_on("A", "B", "D")
+    assert crowd.all_answered()
+    assert crowd.batches == [("A", [1]), ("B", [2, 3]), ("D", [4])]
+    assert [turn.together for turn in (of_b, of_d)] == [True, False]
+
+
+@pytest.mark.parametrize("given_the_lead", [False, True])
+def test_request_ended_in_a_short_line_leaves_it_to_the_others(given_the_lead, pool, monkeypatch):
+    end = threading.Event()
+    make_turn = Turn.__init__
+
+    def make_turn_to_be_ended(turn, queue, line, request):
+        make_turn(turn, queue, line, request)
+        if request == 3:
+            turn.woken = EndedWhileWaiting(end)
+
+    monkeypatch.setattr(Turn, "__init__", make_turn_to_be_ended)
+    crowd = Crowd(pool, max_weight=1)
+    crowd.come("A", "B", "C", "D")
+    if given_the_lead:
+        crowd.go_on("B")
+    end.set()
+    with pytest.raises(Ended):
+        crowd.wait_for(3)
+    crowd.go_on(*(["D", "A"] if given_the_lead else ["B", "D", "A"]))
+    assert [crowd.wait_for(number) for number in (1, 2, 4)] == [-1, -2, -4]
+    assert not crowd.queue.lines
+
+
+def test_thousands_of_requests_for_many_names_are_each_served_exactly_once():
+    served: list[int] = []
+    leading = [threading.Lock() for _ in range(20)]
+
+    def handle(name, drain):
+        requests = answer(drain)
+        names = {request % 20 for request in requests}
+        for each in sorted(names):
+            assert leading[each].acquire(blocking=False), "two leaders of a line at once"
+        served.extend(requests)
+        for each in names:
+            leading[each].release()
+
+    queue = Served(handle, max_batch=64, max_waiting=10_000, few=4, max_weight=8)
+
+    def ask_for(requests: range) -> list[int]:
+        return [queue.submit(request % 20, request) for request in requests]
+
+    answers = at_once([partial(ask_for, range(n, 10_000, 100)) for n in range(100)])
+    assert kinds(answers) == {"list": 100}
+    assert sorted(chain.from_iterable(answers)) == sorted(-n for n in range(10_000))
+    assert sorted(served) == list(range(10_000))
     assert not queue.lines

@@ -13,16 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.outcomes import (
+    CartAnswer,
     Granted,
     KeyReused,
     LimitReached,
+    LineRefused,
+    NoSuchItem,
     Outcome,
     Purchase,
-    PurchaseTicket,
     SoldOut,
 )
 from inventory.selling.rules import Known, decide
-from inventory.tests.helpers import new_purchase
+from inventory.tests.helpers import new_purchase, ticket
 
 ITEM = 1
 
@@ -33,16 +35,38 @@ def sell(
     known: dict[tuple[int, UUID], Known],
     used: dict[tuple[int, int], int],
 ) -> list[Outcome]:
+    """Decide purchases of one item without writing them."""
+    answers = decide_all([[purchase] for purchase in batch], {ITEM: available}, known, used)
+    return [each.outcome if isinstance(each, LineRefused) else each[0] for each in answers]
+
+
+def decide_all(
+    carts: Sequence[Sequence[Purchase]],
+    available: dict[int, int],
+    known: dict[tuple[int, UUID], Known],
+    used: dict[tuple[int, int], int],
+) -> list[CartAnswer]:
     """Decide without writing; the tickets have answers of an attempt that was rolled back."""
-    waiting = [PurchaseTicket(purchase, Granted(purchase, 1)) for purchase in batch]
+    waiting = [ticket(*cart) for cart in carts]
+    for each in waiting:
+        each.answer = [Granted(line, 1) for line in each.request.lines]
     decision = decide(waiting, available, known, used)
     open_still = decision.granted + [repeat for repeat, _ in decision.repeats]
-    assert not any(ticket.answer for ticket in open_still)
-    assert decision.units == sum(ticket.request.quantity for ticket in decision.granted)
-    for n, ticket in enumerate(decision.granted):
-        ticket.answer = Granted(ticket.request, 100 + n, opened=n)
+    assert not any(each.answer for each in open_still)
+    ids = iter(range(100, 1000))
+    for each in decision.granted:
+        each.answer = [
+            Granted(line, next(ids), opened=each, line=position)
+            for position, line in enumerate(each.request.lines)
+        ]
     decision.answer_repeats()
-    return [cast("Outcome", ticket.answer) for ticket in waiting]
+    answers = [cast("CartAnswer", each.answer) for each in waiting]
+    assert decision.refused == [
+        each
+        for each, answer in zip(waiting, answers, strict=True)
+        if isinstance(answer, LineRefused) and not isinstance(answer.outcome, KeyReused)
+    ]
+    return answers
 
 
 def test_an_empty_or_negative_purchase_is_an_error():
@@ -108,10 +132,78 @@ def test_limits_count_the_grants_of_another_item():
     used: dict[tuple[int, int], int] = {}
     first = new_purchase(ITEM, 1, 2, scope=scope, limit=3)
     second = new_purchase(ITEM + 1, 1, 2, scope=scope, limit=3)
-    [granted] = sell([first], 5, {}, used)
-    [refused] = sell([second], 5, {}, used)
-    assert isinstance(granted, Granted)
-    assert refused == LimitReached(1)
+    stocks = {ITEM: 5, ITEM + 1: 5}
+    granted, refused = decide_all([[first], [second]], stocks, {}, used)
+    assert isinstance(granted, list)
+    assert refused == LineRefused(0, LimitReached(1))
+
+
+lines = st.builds(
+    lambda item, quantity, limit, scope: (item, quantity, limit, scope),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 8),
+    st.integers(1, 2),
+)
+
+
+@given(
+    st.lists(st.lists(lines, min_size=1, max_size=4), max_size=20),
+    st.lists(st.integers(0, 9), min_size=3, max_size=3),
+    holdings,
+)
+def test_carts_are_granted_whole_or_leave_all_to_the_others(carts, units, used):
+    """Replayed by hand: what was granted fits, and what was refused does not, in this order."""
+    wanted = [
+        [
+            new_purchase(item, buyer % 4 + 1, quantity, limit=limit, scope=scope)
+            for item, quantity, limit, scope in cart
+        ]
+        for buyer, cart in enumerate(carts)
+    ]
+    stocks = dict(enumerate(units, 1))
+    left, held = dict(stocks), Counter(used)
+    for cart, answer in zip(wanted, decide_all(wanted, stocks, {}, used), strict=True):
+        before = dict(left), Counter(held)
+        for position, line in enumerate(cart):
+            allowance = max(line.limit - held[line.scope, line.buyer], 0)
+            if line.quantity > allowance:
+                assert answer == LineRefused(position, LimitReached(allowance))
+                break
+            if line.quantity > left[line.item]:
+                assert answer == LineRefused(position, SoldOut(left[line.item]))
+                break
+            left[line.item] -= line.quantity
+            held[line.scope, line.buyer] += line.quantity
+        else:
+            assert isinstance(answer, list)
+            assert [(each.purchase, each.line) for each in answer] == [
+                (line, position) for position, line in enumerate(cart)
+            ]
+            continue
+        left, held = before
+    assert stocks == left
+
+
+def test_cart_of_a_missing_item_takes_nothing_and_says_which():
+    lacking = ticket(new_purchase(ITEM), new_purchase(ITEM + 1))
+    other = ticket(new_purchase(ITEM))
+    decision = decide([lacking, other], {ITEM: 1}, {}, {})
+    assert isinstance(lacking.answer, NoSuchItem)
+    assert (decision.granted, decision.refused) == ([other], [])
+
+
+def test_key_that_is_in_two_carts_of_a_batch_belongs_to_the_first():
+    first = [new_purchase(ITEM, 1), new_purchase(ITEM + 1, 1)]
+    longer = [*first, new_purchase(ITEM + 2, 1)]
+    crossing = [new_purchase(ITEM + 2, 1), first[1]]
+    stocks = {ITEM: 5, ITEM + 1: 5, ITEM + 2: 5}
+    answers = decide_all([first, longer, crossing, first], stocks, {}, {})
+    assert answers[1:3] == [LineRefused(0, KeyReused())] * 2
+    for answer, replayed in ((answers[0], False), (answers[3], True)):
+        assert isinstance(answer, list)
+        assert [each.replayed for each in answer] == [replayed, replayed]
+    assert stocks == {ITEM: 4, ITEM + 1: 4, ITEM + 2: 5}
 
 
 def asked(purchase: Purchase | Known) -> tuple[int, int, int]:

@@ -20,10 +20,9 @@ from inventory.outcomes import (
     NoSuchItem,
     NotOpened,
     PurchasesRefused,
-    PurchaseTicket,
     SoldOut,
 )
-from inventory.selling.seller import QueueKey, Seller, seller
+from inventory.selling.queue import Seller, seller
 from inventory.tests.helpers import (
     TIMEOUT,
     at_once,
@@ -39,6 +38,7 @@ from inventory.tests.helpers import (
     reserved,
     sell,
     sell_in_a_crowd,
+    ticket,
     wait_until_blocked,
 )
 from locking.tests.helpers import eventually
@@ -282,8 +282,8 @@ def test_refused_purchase_takes_no_other_of_its_batch_with_it(stock):
         return open_nothing(granted)
 
     purchases = [new_purchase(item, scope=scope) for scope in (1, closed, 3, closed)]
-    tickets = [PurchaseTicket(purchase) for purchase in [*purchases, known]]
-    Seller()._sell_or_split(QueueKey(item, decline), tickets, None)
-    answers = [type(ticket.answer) for ticket in tickets]
-    assert answers == [Granted, NotOpened, Granted, NotOpened, Granted]
+    tickets = [ticket(purchase, on_granted=decline) for purchase in [*purchases, known]]
+    Seller()._sell_or_split(tickets, None)
+    answers = [type(each.answer) for each in tickets]
+    assert answers == [list, NotOpened, list, NotOpened, list]
     assert (book(item).held, book(item).available) == (3, 7)

@@ -10,10 +10,9 @@ from django.db import transaction
 from inventory import services
 from inventory.audit import audit
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
-from inventory.outcomes import Granted, NoSuchItem, SoldOut
+from inventory.outcomes import Granted, LineRefused, NoSuchItem, SoldOut
 from inventory.selling import guard
-from inventory.selling.cart import LineRefused
-from inventory.selling.seller import Seller
+from inventory.selling.queue import Seller
 from inventory.tests.helpers import (
     at_once,
     book,
@@ -22,6 +21,7 @@ from inventory.tests.helpers import (
     open_nothing,
     release,
     sell,
+    sell_by,
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -49,7 +49,7 @@ def test_units_of_an_oversold_demonstration_come_back_only_as_far_as_there_ever_
     with books_not_enforced():
         Item.objects.filter(pk=item).update(available=1)
         # Another process's seller, which does not know yet that the item has sold out.
-        Seller().sell(new_purchase(item, 2), open_nothing)
+        sell_by(Seller(), new_purchase(item, 2))
         mine = list(Reservation.objects.values_list("pk", flat=True))
         assert len(release(*mine)) == 2
     assert Item.objects.get(pk=item).available == 1

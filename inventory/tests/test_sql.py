@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from inventory import sql
 from inventory.models import Reservation
-from inventory.outcomes import PurchaseTicket
+from inventory.postgresql.base import plain_cursor
 from inventory.selling import batch
 from inventory.sql import Insert
 from inventory.tests.helpers import (
@@ -26,9 +26,9 @@ from inventory.tests.helpers import (
     kinds,
     more_fields,
     new_purchase,
-    open_nothing,
     rows,
     sell,
+    ticket,
 )
 
 READ = """
@@ -48,7 +48,7 @@ hostile = st.lists(st.sampled_from(SPECIAL + PLANES) | texts, max_size=8).map(""
 
 
 def read(buyers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    with sql.cursor() as cursor:
+    with plain_cursor() as cursor:
         parameter = sql.rows([{"name": name, "address": address} for name, address in buyers])
         return cursor.execute(READ, [parameter]).fetchall()
 
@@ -69,7 +69,7 @@ def test_numbers_keys_and_nothing_arrive_as_they_were_given() -> None:
     key = uuid4()
     row = {"big": 2**62, "less": -2, "tiny": 1e-9, "key": key.hex, "nothing": None, "yes": True}
     kinds = "big bigint, less int, tiny float8, key uuid, nothing int, yes bool"
-    with sql.cursor() as cursor:
+    with plain_cursor() as cursor:
         cursor.execute(f"SELECT * FROM json_to_recordset(%s) AS row ({kinds})", [sql.rows([row])])
         assert cursor.fetchone() == (2**62, -2, 1e-9, key, None, True)
         cursor.execute("SELECT * FROM json_to_recordset(%s) AS row (a int)", [sql.rows([])])
@@ -131,10 +131,10 @@ def test_rows_with_own_defaults_stay_in_the_order_of_arrival(stock):
     item = stock(100)
     numbers = iter(range(1000))
     with more(number=models.IntegerField(default=lambda: next(numbers))):
-        tickets = [PurchaseTicket(new_purchase(item)) for _ in range(100)]
-        batch.sell(tickets, open_nothing)
+        tickets = [ticket(new_purchase(item)) for _ in range(100)]
+        batch.sell(tickets)
         found = {row["key"]: row["number"] for row in rows(Reservation)}
-    numbered = [found[ticket.request.key] for ticket in tickets]
+    numbered = [found[each.request.lines[0].key] for each in tickets]
     first = numbered[0]  # Django made some when the column was added
     assert numbered == list(range(first, first + 100))
 

@@ -51,18 +51,18 @@ def strangers_order(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def busy_after_commit(original: Callable[..., Any]) -> Callable[..., Any]:
     """Say of some orders that the shop was too busy to open them."""
-    from inventory.outcomes import Busy, Granted
+    from inventory.outcomes import Busy
 
     calls = count()
 
-    def reserve(*arguments: Any, **named: Any) -> Any:
-        outcome = original(*arguments, **named)
-        opened = isinstance(outcome, Granted) and not outcome.replayed
+    def reserve_many(*arguments: Any, **named: Any) -> Any:
+        answer = original(*arguments, **named)
+        opened = isinstance(answer, list) and not answer[0].replayed
         if opened and next(calls) % SHARE == 0:
             raise Busy
-        return outcome
+        return answer
 
-    return reserve
+    return reserve_many
 
 
 def stale_hint(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,7 +83,7 @@ def stale_hint(original: Callable[..., Any]) -> Callable[..., Any]:
 SABOTAGE: Mapping[str, Sabotage] = {
     "stranger": Sabotage("shop.api.views", "_own_order", strangers_order),
     "hint": Sabotage("inventory.selling.hint", "look", stale_hint),
-    "busy": Sabotage("inventory.services", "reserve", busy_after_commit),
+    "busy": Sabotage("inventory.services", "reserve_many", busy_after_commit),
     "lease": Sabotage("lab.strategies.textbook", "LEASE", lambda seconds: 6 * seconds),
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError, transaction
 
-from inventory.outcomes import Busy, OnGranted, Outcome, Purchase
+from inventory.outcomes import Busy, Cart, CartAnswer
 from inventory.postgresql.base import lend_connections
 from inventory.selling.commit import forget_connection
 from lab.models import SaleStrategy
@@ -57,14 +57,15 @@ FRESH = 1.0
 
 
 class BySale:
-    """Sells a purchase by the strategy of the sale that is its scope."""
+    """Sells a purchase by the strategy of the sale that is its scope, and a cart by the default."""
 
     def __init__(self) -> None:
         self._names = StrategyNames()
 
-    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
-        """Sell to one buyer and commit; see `inventory.selling.seller.Seller.sell`."""
-        return strategy(self._names.get(purchase.scope)).sell(purchase, on_granted)
+    def sell(self, cart: Cart) -> CartAnswer:
+        """Sell to one buyer and commit; see `inventory.selling.queue.Seller.sell`."""
+        name = self._names.get(cart.lines[0].scope) if len(cart.lines) == 1 else DEFAULT
+        return strategy(name).sell(cart)
 
 
 class StrategyNames:

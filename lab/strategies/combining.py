@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import LiteralString, cast
+from typing import LiteralString
 
 from django.db import transaction
 
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, hooks
 from inventory.models import BuyerQuota, Item
 from inventory.outcomes import (
+    Cart,
+    CartAnswer,
+    CartTicket,
     Level,
     LimitReached,
     NoSuchItem,
     OnGranted,
     Outcome,
     Purchase,
-    PurchaseTicket,
     SoldOut,
 )
 from inventory.selling import batch
 from inventory.selling.commit import ConditionFailed, committing, execute_and_commit
-from inventory.selling.queue import Turn
-from inventory.selling.seller import QueueKey, Seller
+from inventory.selling.queue import Seller, Turn, only_outcome
 from lab.strategies.single import OnePerTransaction, Strategy
 
 
@@ -40,17 +41,21 @@ class Guard(OnePerTransaction):
     summary = "conditional UPDATE, one transaction each"
 
     def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
-        ticket: PurchaseTicket = PurchaseTicket(purchase)
+        ticket = CartTicket(Cart((purchase,), on_granted))
         try:
             with committing():
-                [seen] = batch.look([ticket])
-                if seen.granted:
-                    batch.open_and_commit(seen.granted, on_granted)
+                decision, _ = batch.look([ticket])
+                if decision.granted:
+                    batch.open_and_commit(decision.granted)
         except ConditionFailed:
             return _why_refused(purchase)
-        if seen.granted:
+        if decision.granted:
             hooks.failpoint(AFTER_COMMIT)
-        return cast("Outcome", ticket.answer)
+        answer = ticket.answer
+        if isinstance(answer, BaseException):
+            raise answer
+        assert answer is not None
+        return only_outcome(answer)
 
 
 def _why_refused(purchase: Purchase) -> SoldOut | LimitReached:
@@ -91,26 +96,21 @@ SELECT array_agg(id), array_agg(available), array_agg(version), NULL FROM change
 
 
 def sell_unguarded(
-    tickets: Sequence[PurchaseTicket],
-    on_granted: OnGranted,
-    token: int | None = None,
-    *,
-    locked: bool = False,
+    tickets: Sequence[CartTicket], token: int | None = None, *, locked: bool = False
 ) -> dict[int, Level]:
-    """Decide on data read without a lock, and overwrite the current value."""
+    """Decide on data read without a lock, and overwrite the current value of the only item."""
     with committing():
-        [seen] = batch.look(tickets, token)
-        levels = {seen.item: seen.level}
-        if seen.granted:
-            for grant, opened in zip(seen.granted, on_granted(seen.granted), strict=True):
-                grant.opened = opened
+        decision, levels = batch.look(tickets, token)
+        if decision.granted:
+            granted = batch.open_each(decision.granted)
             hooks.failpoint(BEFORE_COMMIT)
-            [(_, take), reserve] = batch.taking(seen.granted, token)
-            sold = seen.decision.units
-            overwrite = {**take, "left": seen.level.available - sold, "sold": sold}
+            [(_, take), reserve] = batch.taking(granted, token)
+            [level] = levels.values()
+            sold = sum(grant.purchase.quantity for grant in granted)
+            overwrite = {**take, "left": level.available - sold, "sold": sold}
             with execute_and_commit([(TAKE, overwrite), reserve]) as cursor:
                 levels = batch.levels_of(cursor, 2)
-    seen.decision.answer_repeats()
+    decision.answer_repeats()
     return levels
 
 
@@ -122,7 +122,8 @@ class UnguardedCombining(Combining):
     """
 
     summary = "requests combined per process, without the guard: oversells without the lock"
+    few = 0  # it sells one item at a time
     sell_batch = staticmethod(sell_unguarded)
 
-    def _serve(self, key: QueueKey, turn: Turn[Purchase, Outcome]) -> None:
-        self._sell_locked(key, turn, ())
+    def _serve(self, items: tuple[int, ...], turn: Turn[Cart, CartAnswer]) -> None:
+        self._sell_locked(items[0], turn, ())

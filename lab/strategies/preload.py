@@ -15,28 +15,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from django.db import Error
 
 from inventory.models import Item
 from inventory.outcomes import (
     Busy,
-    Granted,
+    Cart,
+    CartAnswer,
+    CartTicket,
     Level,
+    LineRefused,
     NoSuchItem,
-    OnGranted,
-    Outcome,
     OutcomeUnknown,
     Purchase,
-    PurchaseTicket,
     SoldOut,
 )
 from inventory.postgresql.base import lend_connections
 from inventory.selling.commit import forget_connection
 from inventory.selling.hint import Sighting, look
-from inventory.selling.queue import Turn
-from inventory.selling.seller import QueueKey, Seller
+from inventory.selling.queue import Seller, Turn
 from lab.strategies.redis_counter import Admission, Counter, counter
 from lab.strategies.single import Strategy
 
@@ -53,6 +52,7 @@ class Preload(Seller, Strategy):
 
     name = "preload"
     summary = "Redis counter first, database later, repaired from it; nothing without Redis"
+    few = 0  # it sells one item at a time
 
     def __init__(self, counters: Counter | None = None) -> None:
         super().__init__()
@@ -60,12 +60,13 @@ class Preload(Seller, Strategy):
         self._seen: dict[int, Sighting] = {}
         self._loading = threading.Lock()
 
-    def _refuse_or_queue(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+    def _refuse_or_queue(self, cart: Cart) -> CartAnswer:
+        [purchase] = cart.lines
         admission = self._admit(purchase)
         if admission.what == "refused" and not self._may_hold(purchase, admission.level):
-            return SoldOut(max(admission.level.available, 0))
+            return LineRefused(0, SoldOut(max(admission.level.available, 0)))
         try:
-            return super()._refuse_or_queue(purchase, on_granted)
+            return super()._refuse_or_queue(cart)
         except OutcomeUnknown:
             raise  # the outcome of the ticket is unknown, too; it expires by itself
         except BaseException:
@@ -73,12 +74,16 @@ class Preload(Seller, Strategy):
             self._counter.settle(purchase.item, 0, [(purchase, False)])
             raise
 
-    def _serve(self, key: QueueKey, turn: Turn[Purchase, Outcome]) -> None:
-        self._sell(key, turn.drain(), token=None)
+    def _serve(self, items: tuple[int, ...], turn: Turn[Cart, CartAnswer]) -> None:
+        self._sell(turn.drain(), token=None)
 
-    def _committed(self, item: int, tickets: Sequence[PurchaseTicket], level: Level) -> None:
-        super()._committed(item, tickets, level)
-        answered = [(ticket.request, _took(ticket)) for ticket in tickets]
+    def _committed(self, tickets: Sequence[CartTicket], levels: Mapping[int, Level]) -> None:
+        super()._committed(tickets, levels)
+        for item, level in levels.items():
+            self._settle(item, level, tickets)
+
+    def _settle(self, item: int, level: Level, tickets: Sequence[CartTicket]) -> None:
+        answered = [(ticket.request.lines[0], _took(ticket)) for ticket in tickets]
         self._counter.settle(item, level.version, answered)
         if level.available == 0:
             self._counter.load(item, level)
@@ -138,5 +143,5 @@ class Preload(Seller, Strategy):
         return holders is None or purchase.buyer in holders
 
 
-def _took(ticket: PurchaseTicket) -> bool:
-    return isinstance(ticket.answer, Granted) and not ticket.answer.replayed
+def _took(ticket: CartTicket) -> bool:
+    return isinstance(ticket.answer, list) and not ticket.answer[0].replayed

@@ -14,8 +14,11 @@ from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
 from inventory.metrics import count_purchase
 from inventory.models import BuyerQuota, Reservation, StockMovement
 from inventory.outcomes import (
+    Cart,
+    CartAnswer,
     Granted,
     LimitReached,
+    LineRefused,
     NoSuchItem,
     OnGranted,
     Outcome,
@@ -43,8 +46,11 @@ class Strategy(ABC):
     summary: ClassVar[str]
 
     @abstractmethod
-    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
-        """Sell to one buyer, commit, and measure it; see `inventory.selling.seller.Seller.sell`."""
+    def sell(self, cart: Cart) -> CartAnswer:
+        """Sell to one buyer, commit, and measure it; see `inventory.selling.queue.Seller.sell`.
+
+        Only the default sells carts of more than one line.
+        """
 
 
 class _Refused(Exception):
@@ -57,15 +63,16 @@ class _Refused(Exception):
 class OnePerTransaction(Strategy):
     """Sells one purchase per transaction, and finds out what became of an attempt that raced."""
 
-    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
+    def sell(self, cart: Cart) -> CartAnswer:  # noqa: D102
+        [purchase] = cart.lines
         began = time.perf_counter()
         try:
-            outcome = self._sell(purchase, on_granted)
+            outcome = self._sell(purchase, cart.on_granted)
         except BaseException as error:
             count_purchase(self.name, began, error)
             raise
         count_purchase(self.name, began, outcome)
-        return outcome
+        return [outcome] if isinstance(outcome, Granted) else LineRefused(0, outcome)
 
     def _sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
         again = False

@@ -43,7 +43,7 @@ from shop.admin.search import find_orders
 from shop.audit.report import Alert
 from shop.catalogue.models import Product, ProductText, Sale
 from shop.catalogue.sale_cache import why_closed
-from shop.money import MAX_AMOUNT, plain, to_major, to_minor
+from shop.money import plain, to_major, to_minor
 from shop.orders.models import Invoice, Order, OrderEvent, OrderFee, OrderLine
 from shop.pages.labels import label
 from shop.payments.models import Discrepancy, Payment, Refund
@@ -216,9 +216,7 @@ class SaleForm(PriceForm):
             )
 
     def clean(self) -> dict[str, Any]:
-        """Refuse a price at which the units that a buyer may have cost more than can be counted,
-        and a time to pay of less than a minute that was not meant: `15` is 15 seconds.
-        """
+        """Refuse a time to pay of less than a minute that was not meant: `15` is 15 seconds."""
         cleaned = super().clean()
         hold = cleaned.get("hold")
         meant = cleaned.get("short_hold") or "hold" not in self.changed_data
@@ -234,14 +232,6 @@ class SaleForm(PriceForm):
         stops = SaleStop.objects.filter(sale=self.instance.pk, finished=None)
         if "paused" in self.changed_data and not cleaned.get("paused") and stops.exists():
             self.add_error("paused", gettext("The sale's orders are being cancelled and refunded."))
-        price = cleaned.get("price", self.instance.price)
-        limit = cleaned.get("limit", self.instance.limit)
-        if "price" not in self.errors and price and limit and price * limit > MAX_AMOUNT:
-            self.add_error(
-                "price",
-                gettext("%(limit)s units, the limit per buyer, would cost too much.")
-                % {"limit": limit},
-            )
         return cleaned
 
 

@@ -26,7 +26,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from inventory.admin import ReadOnly
-from inventory.postgresql.effects import forget_effects
+from inventory.postgresql.base import forget_effects
 from shop.mails.rendering import Kind as MailKind
 from shop.money import plain, to_major, to_minor
 from shop.operating import outage

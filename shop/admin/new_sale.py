@@ -23,7 +23,7 @@ from inventory.admin import MAX_UNITS
 from shop.admin.acts import MAX_MINUTES
 from shop.catalogue.models import Product, Sale
 from shop.catalogue.sales import database_time, open_sale
-from shop.money import MAX_AMOUNT, check_currency, default_currency, to_minor
+from shop.money import check_currency, default_currency, to_minor
 
 NEEDED = ("shop.add_product", "shop.add_sale", "inventory.add_item")
 """Permissions for the three rows that the form makes."""
@@ -86,8 +86,6 @@ class NewSaleForm(forms.Form):
         starts, ends = given.get("starts_at"), given.get("ends_at")
         if starts and ends and ends <= starts:
             self.add_error("ends_at", gettext("A sale must end after it starts."))
-        if not self.errors and given["price"] * given["limit"] > MAX_AMOUNT:
-            self.add_error("price", gettext("The units of one buyer would cost too much."))
         return given
 
 

@@ -18,7 +18,7 @@ import msgspec
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from inventory.postgresql.effects import forget_effects
+from inventory.postgresql.base import forget_effects
 from inventory.postgresql.shares import Share
 from shop.accounts import tokens
 from shop.api.problems import Reply, problem

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
-from inventory.selling.cart import MAX_LINES
+from inventory.outcomes import MAX_LINES
 from shop.catalogue.models import Sale as SaleModel
 from shop.checkout import MAX_UNITS
 from shop.money import Money

@@ -22,7 +22,7 @@ from shop.api.operations import Answer, Operation, Result
 from shop.catalogue.sale_cache import NoSuchSale, stock_cache
 from shop.checkout import Bought, Wanted, buy, check_out
 from shop.money import Money
-from shop.orders import Opened, Part
+from shop.orders import Opened, OpenedLine, Part
 from shop.orders.models import Order, OrderLine
 from shop.payments import webhooks
 from shop.payments.http_provider import Envelope
@@ -284,12 +284,9 @@ def receive_webhook(request: HttpRequest, *, body: bytes) -> Result:
 def order_document(order: Order | Opened) -> schemas.Order:
     """An order as the API shows it."""
     currency = order.currency
-    # An order that was just opened has one line, of the same figures.
-    lines: Iterable[Opened | OrderLine] = (
-        (order,) if isinstance(order, Opened) else order.lines.all()
+    lines: Iterable[OpenedLine | OrderLine] = (
+        order.lines if isinstance(order, Opened) else order.lines.all()
     )
-    # And its amount includes the fees, which are no part of the line's.
-    fees = sum(fee.amount for fee in order.fee_lines) if isinstance(order, Opened) else 0
     progress = payments.progress(order) if isinstance(order, Order) else payments.NONE
     action: schemas.Action | UnsetType = UNSET
     if progress.action is not None:
@@ -310,7 +307,7 @@ def order_document(order: Order | Opened) -> schemas.Order:
                 sale=line.sale_id,
                 quantity=line.quantity,
                 returned=line.returned,
-                amount=Money(line.amount - fees, currency),
+                amount=Money(line.amount, currency),
             )
             for line in lines
         ],

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from django.conf import settings
 from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
@@ -15,7 +16,7 @@ from django.urls import reverse
 from django.utils.translation import get_language, gettext
 
 from inventory.models import Item
-from shop.money import check_currency, default_currency, plain
+from shop.money import MAX_AMOUNT, check_currency, default_currency, plain
 
 CURRENCY = "^[A-Z]{3}$"
 
@@ -203,6 +204,14 @@ class Sale(models.Model):
     def __str__(self) -> str:
         price = plain(self.price, self.currency)
         return gettext("%(product)s at %(price)s") % {"product": self.product, "price": price}
+
+    def clean(self) -> None:
+        """Refuse a price at which the units that a buyer may have cost more than can be counted."""
+        super().clean()
+        given = self.price is not None and self.limit is not None
+        if given and self.price * self.limit > MAX_AMOUNT:
+            text = gettext("%(limit)s units, the limit per buyer, would cost too much.")
+            raise ValidationError({"price": text % {"limit": self.limit}})
 
     def get_absolute_url(self) -> str:
         """The sale's page."""

@@ -24,7 +24,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, connecti
 
 from inventory import conf, sql
 from inventory.outcomes import Busy, OutcomeUnknown, Ticket
-from inventory.postgresql.base import lend_connections
+from inventory.postgresql.base import lend_connections, plain_cursor
 from inventory.redis import DegradableLock
 from inventory.selling.commit import Attempts, committing, execute_and_commit
 from inventory.selling.queue import CombiningQueue, Turn
@@ -308,7 +308,7 @@ def _look(draw: int, tickets: Sequence[WishTicket], *, locked: bool) -> _Chain:
         "buyers": [wish.buyer for wish in wishes],
         "addresses": [wish.address for wish in wishes if wish.address],
     }
-    with connection.wrap_database_errors, sql.cursor() as cursor:
+    with connection.wrap_database_errors, plain_cursor() as cursor:
         cursor.execute(LOCK_AND_LOOK if locked else LOOK, values)
         found = cursor.fetchone()
         assert found is not None  # a draw is never deleted

@@ -12,7 +12,7 @@ import threading
 import time
 
 from inventory.metrics import metrics
-from inventory.postgresql.effects import may_have_effects
+from inventory.postgresql.base import may_have_effects
 from shop.refusals import Refusal
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ImproperlyConfigured
 
 from inventory.hooks import Hooks, hooks
-from inventory.outcomes import Granted, PurchaseTicket
+from inventory.outcomes import CartTicket
 from shop import environment
 from shop.operating import logs
 
@@ -187,12 +187,12 @@ class Traces:
         return call
 
     @contextmanager
-    def batch(self, tickets: Sequence[PurchaseTicket]) -> Iterator[None]:
+    def batch(self, tickets: Sequence[CartTicket]) -> Iterator[None]:
         """Span a batch if one of its requests is sampled, and link it and them to each other.
 
         It belongs to the leader's trace, or to that of the first sampled request.
         """
-        traces = (ticket.request.trace for ticket in tickets)
+        traces = (ticket.request.lines[0].trace for ticket in tickets)
         requests = [each for each in traces if each is not None and each.is_recording()]
         if not requests:
             yield
@@ -206,10 +206,10 @@ class Traces:
             for request in requests:
                 request.add_link(span.get_span_context())
             yield
-            granted = sum(isinstance(ticket.answer, Granted) for ticket in tickets)
+            granted = sum(isinstance(ticket.answer, list) for ticket in tickets)
             span.set_attributes(
                 {
-                    "shop.item": tickets[0].request.item,
+                    "shop.item": tickets[0].request.lines[0].item,
                     "shop.batch.size": len(tickets),
                     "shop.batch.granted": granted,
                 }

@@ -3,20 +3,22 @@
 from shop.orders.cancellation import cancel, expire, expire_those, split_on_error
 from shop.orders.creation import (
     OPENED,
+    AmountTooLarge,
     Opened,
+    OpenedLine,
+    PriceChanged,
     SaleClosed,
-    open_cart,
     open_orders,
     open_won_orders,
 )
 from shop.orders.parts import Part
-from shop.orders.totals import AmountTooLarge, PriceChanged
 from shop.orders.transitions import WrongState, fulfil, topic
 
 __all__ = [
     "OPENED",
     "AmountTooLarge",
     "Opened",
+    "OpenedLine",
     "Part",
     "PriceChanged",
     "SaleClosed",
@@ -25,7 +27,6 @@ __all__ = [
     "expire",
     "expire_those",
     "fulfil",
-    "open_cart",
     "open_orders",
     "open_won_orders",
     "split_on_error",

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from django.conf import settings
-from django.contrib.auth.models import Group
-from django.contrib.postgres.functions import TransactionNow
 from django.db import connection, transaction
-from django.db.models import Q
 from msgspec import Struct
 
-from inventory import outbox
+from inventory import sql
 from inventory.hooks import hooks
 from inventory.outcomes import Granted, NotOpened, Purchase, PurchasesRefused
+from inventory.postgresql.base import plain_cursor
 from inventory.sql import Insert, Statement
-from shop.catalogue.models import Sale
+from shop.money import MAX_AMOUNT
 from shop.orders.details import DetailedPurchase, Details, complete
 from shop.orders.models import Order, OrderFee, OrderLine
 from shop.orders.totals import (
     Basket,
     Fee,
     PricedLine,
-    Total,
-    check_amount,
     fees_function,
     total,
 )
@@ -45,26 +41,28 @@ LINE = {
     "order": "id",
 }
 
+NO_FEES: Sequence[Fee] = ()
+
 DEFAULTS = complete({})
 """What an order gets where the buyer states nothing."""
 
 # The sale's row decides again, in the transaction and by the database's clock: price, window, who
 # may buy earlier, and pause are current, whatever a web process has cached. In a draw, only winners
-# get orders, when the window is over. The order's id is drawn before the insert, because the line
-# in the same statement needs it. An amount that no column could hold is -1: the purchase is
-# refused, so that it is not kept.
+# get orders, when the window is over. An order's id is the first of those that are drawn for its
+# lines, before the insert, because the lines in the same statement need it. An amount that no
+# column could hold is -1: the order is refused, so that it is not kept.
 OPEN_ORDERS = Statement(
     """
-WITH opening AS (
-    SELECT nextval('shop_order_id_seq') AS id, granted.reservation, granted.sale, granted.buyer,
-           granted.quantity, granted.details,
+WITH priced AS (
+    SELECT nextval('shop_order_id_seq') AS drawn, granted.cart, granted.reservation, granted.sale,
+           granted.buyer, granted.quantity, granted.details,
            CASE WHEN sale.price <= 9223372036854775807 / granted.quantity
                 THEN sale.price * granted.quantity ELSE -1 END AS amount,
            sale.currency, product.tax_rate,
            now() + make_interval(secs => granted.hold) AS pay_before, granted.ordinality AS position
     FROM ROWS FROM (json_to_recordset(%(rows)s) AS (
-        reservation bigint, sale bigint, buyer bigint, quantity int, hold float8, details json,
-        early_code text
+        cart int, reservation bigint, sale bigint, buyer bigint, quantity int, hold float8,
+        details json, early_code text
     )) WITH ORDINALITY AS granted
     JOIN shop_sale AS sale ON sale.id = granted.sale
      AND NOT sale.paused
@@ -77,6 +75,15 @@ WITH opening AS (
                                      AND member.user_id = granted.buyer))) END
     JOIN shop_product AS product ON product.id = sale.product_id
     ORDER BY position
+), opening AS (
+    SELECT *, min(drawn) OVER each_cart AS id,
+           CASE WHEN min(amount) OVER each_cart >= 0
+                 AND sum(amount) OVER each_cart <= 9223372036854775807
+                THEN sum(amount) OVER each_cart ELSE -1 END AS total
+    FROM priced WINDOW each_cart AS (PARTITION BY cart)
+), heads AS (
+    SELECT id, buyer, total AS amount, currency, pay_before, details, position
+    FROM opening WHERE drawn = id
 ), orders AS (
     {order}
 ), lines AS (
@@ -85,13 +92,13 @@ WITH opening AS (
     INSERT INTO inventory_outboxmessage (topic, payload)
     SELECT 'orders.opened', jsonb_strip_nulls(
         jsonb_build_object('orders', jsonb_agg(id), 'traceparent', %(parent)s::text)
-    ) FROM opening
+    ) FROM heads
     HAVING count(*) > 0
 )
 SELECT array_agg(id), array_agg(reservation), array_agg(amount), array_agg(currency), now()
 FROM opening
 """,
-    order=Insert(Order, ORDER, source="opening"),
+    order=Insert(Order, ORDER, source="heads"),
     line=Insert(OrderLine, LINE, source="opening"),
 )
 
@@ -108,32 +115,82 @@ class SaleClosed(NotOpened):
         self.sale = sale
 
 
+class PriceChanged(NotOpened):
+    """The order would cost more than the buyer expects. Nothing was sold.
+
+    Attributes:
+        amount: what it would cost, in minor units.
+    """
+
+    def __init__(self, amount: int) -> None:
+        super().__init__(amount)
+        self.amount = amount
+
+
+class AmountTooLarge(NotOpened):
+    """The order would cost more than can be counted. Nothing was sold."""
+
+
+class OpenedLine(Struct, frozen=True):
+    """A line of a new order, with the attributes of `OrderLine`."""
+
+    sale_id: int
+    quantity: int
+    amount: int
+    returned: ClassVar[int] = 0
+
+
 class Opened(Struct, frozen=True):
-    """A new order of one line, with the attributes of both: a model instance, one per
-    purchase of a batch, would cost ten times as much.
+    """A new order, with the attributes of `Order`: a model instance, one per purchase of a batch,
+    would cost ten times as much.
     """
 
     pk: int
-    sale_id: int
-    quantity: int
     amount: int
     currency: str
     pay_before: datetime
     created: datetime
     details: Details
+    lines: Sequence[OpenedLine]
     fee_lines: Sequence[Fee] = ()
     status: str = Order.Status.AWAITING_PAYMENT
     refunded: ClassVar[int] = 0
-    returned: ClassVar[int] = 0
+
+    @property
+    def sale_id(self) -> int | None:
+        """Return the id of the sale; None if the order has several lines."""
+        return self.lines[0].sale_id if len(self.lines) == 1 else None
+
+    @property
+    def quantity(self) -> int:
+        """Return the units of all lines together."""
+        return sum(line.quantity for line in self.lines)
+
+
+class Priced(NamedTuple):
+    """A line as the database has priced it.
+
+    Attributes:
+        order: id of the order that it is in.
+        amount: in minor units; -1 if it is too large.
+        currency: of the amount.
+    """
+
+    order: int
+    amount: int
+    currency: str
 
 
 def open_orders(granted: Sequence[Granted]) -> list[Opened]:
-    """Open an order per reservation and write the outbox, in the reservations' transaction.
+    """Open an order per purchase or cart and write the outbox, in the reservations' transaction.
 
     An order of 0.00 is paid at once, since nobody would ever pay it.
 
+    Returns:
+        The order of each reservation.
+
     Raises:
-        PurchasesRefused: for some the sale is not open, or they would cost more than their buyers
+        PurchasesRefused: for some a sale is not open, or they would cost more than their buyers
             expect, or than can be counted.
     """
     return _open(granted, won=False)
@@ -145,163 +202,128 @@ def open_won_orders(granted: Sequence[Granted]) -> list[Opened]:
 
 
 def _open(granted: Sequence[Granted], *, won: bool) -> list[Opened]:
-    rows: list[dict[str, Any]] = [
-        {
-            "reservation": grant.reservation,
-            "sale": each.scope,
-            "buyer": each.buyer,
-            "quantity": each.quantity,
-            "hold": each.hold.total_seconds(),
-            "details": _details(each),
-            "early_code": each.early_code if isinstance(each, DetailedPurchase) else "",
-        }
-        for grant in granted
-        for each in (grant.purchase,)
-    ]
+    carts: list[list[Granted]] = []
+    rows: list[dict[str, Any]] = []
+    for grant in granted:
+        if grant.line == 0:
+            carts.append([])
+        carts[-1].append(grant)
+        each = grant.purchase
+        rows.append(
+            {
+                "cart": len(carts),
+                "reservation": grant.reservation,
+                "sale": each.scope,
+                "buyer": each.buyer,
+                "quantity": each.quantity,
+                "hold": each.hold.total_seconds(),
+                "details": _details(each),
+                "early_code": each.early_code if isinstance(each, DetailedPurchase) else "",
+            }
+        )
     with connection.wrap_database_errors:
-        found = OPEN_ORDERS.send(rows, {"parent": hooks.parent() or None, "won": won}).fetchone()
+        statement = OPEN_ORDERS.fixed or OPEN_ORDERS.for_rows(len(rows))
+        values = {"rows": sql.rows(rows), "parent": hooks.parent() or None, "won": won}
+        found = plain_cursor().execute(statement, values).fetchone()
     assert found is not None
     ids, reservations, amounts, currencies, now = found
-    values = zip(ids or (), amounts or (), currencies or (), strict=True)
-    opened = dict(zip(reservations or (), values, strict=True))
-    has_fees = fees_function(settings.FEES) is not None
-    refused: dict[int, NotOpened] = {}
-    free: list[int] = []
-    charged: dict[int, Total] = {}
+    lines = map(Priced, ids or (), amounts or (), currencies or ())
+    priced = dict(zip(reservations or (), lines, strict=True))
     orders: list[Opened] = []
-    for grant, row in zip(granted, rows, strict=True):
-        each = grant.purchase
-        if grant.reservation not in opened:
-            refused[grant.reservation] = SaleClosed(each.scope)
-            continue
-        pk, amount, currency = opened[grant.reservation]
-        fees: Sequence[Fee] = ()
-        if has_fees and amount >= 0:
-            line = PricedLine(each.scope, each.quantity, amount // each.quantity)
-            cost = total(Basket([line], currency, row["details"]))
-            if cost.fees:
-                charged[pk] = cost
-                amount, fees = cost.amount, cost.fees
-        expected = each.expected_amount if isinstance(each, DetailedPurchase) else None
-        if error := check_amount(amount, expected):
-            refused[grant.reservation] = error
-            continue
-        status = Order.Status.AWAITING_PAYMENT
-        if amount == 0:
-            status = Order.Status.PAID
-            grant.final = True
-            free.append(pk)
-        order = Opened(
-            pk=pk,
-            sale_id=each.scope,
-            quantity=each.quantity,
-            amount=amount,
-            currency=currency,
-            pay_before=now + each.hold,
-            created=now,
-            details=row["details"],
-            fee_lines=fees,
-            status=status,
-        )
-        orders.append(order)
+    refused: dict[int, NotOpened] = {}
+    for cart in carts:
+        order = _order_of(cart, priced, now)
+        if isinstance(order, Opened):
+            orders += [order] * len(cart)
+        else:
+            refused[cart[0].reservation] = order
     if refused:
         raise PurchasesRefused(refused)
-    _charge(charged)
-    take(Step.PAY, free)
+    charged = {order.pk: order for order in orders if order.fee_lines}
+    if charged:
+        _charge(charged.values())
+    if free := {order.pk for order in orders if order.amount == 0}:
+        take(Step.PAY, sorted(free))
+        for grant, order in zip(granted, orders, strict=True):
+            grant.final = order.pk in free
     transaction.on_commit(hooks.written)
     return orders
 
 
-def _charge(totals: Mapping[int, Total]) -> None:
+def _order_of(
+    cart: Sequence[Granted], priced: Mapping[int, Priced], now: datetime
+) -> Opened | NotOpened:
+    """Return the order that was opened for a purchase or cart, or why it must not be opened."""
+    first, details = cart[0].purchase, _details(cart[0].purchase)
+    found = [(grant.purchase, priced.get(grant.reservation)) for grant in cart]
+    if closed := [purchase.scope for purchase, line in found if line is None]:
+        return SaleClosed(min(closed))
+    pk, _, currency = priced[cart[0].reservation]
+    lines = [
+        OpenedLine(purchase.scope, purchase.quantity, line.amount)
+        for purchase, line in found
+        if line is not None and line.currency == currency
+    ]
+    if len(lines) < len(cart):
+        # One of the sales has got another currency meanwhile.
+        return SaleClosed(min(purchase.scope for purchase, _ in found))
+    amount, fees = sum(line.amount for line in lines), NO_FEES
+    too_large = min(line.amount for line in lines) < 0
+    if fees_function(settings.FEES) is not None and not too_large:
+        basket = [
+            PricedLine(line.sale_id, line.quantity, line.amount // line.quantity) for line in lines
+        ]
+        cost = total(Basket(basket, currency, details))
+        amount, fees = cost.amount, cost.fees
+    expected = first.expected_amount if isinstance(first, DetailedPurchase) else None
+    if error := _check_amount(-1 if too_large else amount, expected):
+        return error
+    return Opened(
+        pk=pk,
+        amount=amount,
+        currency=currency,
+        pay_before=now + first.hold,
+        created=now,
+        details=details,
+        lines=lines,
+        fee_lines=fees,
+        status=Order.Status.AWAITING_PAYMENT if amount else Order.Status.PAID,
+    )
+
+
+def _check_amount(amount: int, expected: int | None) -> NotOpened | None:
+    """Return why an order of this amount is not opened; None if it is.
+
+    Args:
+        amount: in minor units; -1 if it is too large.
+        expected: what the buyer expects at most; None if they do not say.
+    """
+    if not 0 <= amount <= MAX_AMOUNT:
+        return AmountTooLarge()
+    return PriceChanged(amount) if expected is not None and amount > expected else None
+
+
+def _charge(orders: Iterable[Opened]) -> None:
     """Add fees to orders that have just been written without them."""
-    if not totals:
-        return
+    charged = list(orders)
     Order.objects.bulk_update(
         [
-            Order(pk=pk, amount=cost.amount, fee_amount=cost.fee_amount)
-            for pk, cost in totals.items()
+            Order(
+                pk=order.pk,
+                amount=order.amount,
+                fee_amount=sum(fee.amount for fee in order.fee_lines),
+            )
+            for order in charged
         ],
         ["amount", "fee_amount"],
     )
     OrderFee.objects.bulk_create(
-        OrderFee(order_id=pk, name=fee.name, amount=fee.amount, tax_rate=fee.tax_rate)
-        for pk, cost in totals.items()
-        for fee in cost.fees
+        OrderFee(order_id=order.pk, name=fee.name, amount=fee.amount, tax_rate=fee.tax_rate)
+        for order in charged
+        for fee in order.fee_lines
     )
 
 
 def _details(purchase: Purchase) -> Details:
     stated = purchase.details if isinstance(purchase, DetailedPurchase) else {}
     return {**DEFAULTS, **stated}
-
-
-def open_cart(granted: Sequence[Granted]) -> list[int]:
-    """Open one order for reservations of one buyer, in their transaction.
-
-    Not the hot path, so it uses the ORM. As for a single purchase, the sales' rows decide again,
-    by the database's clock. The reservations may not be written yet.
-
-    Returns:
-        The order's id, once per line.
-
-    Raises:
-        SaleClosed: one of the sales is not open, or has another currency than the first.
-        PriceChanged: it would cost more than the buyer expects.
-        AmountTooLarge: it would cost more than can be counted.
-    """
-    purchases = [grant.purchase for grant in granted]
-    first = purchases[0]
-    # Not by a join, which would read the sale once for each member of the group.
-    early = Q(early_group__in=Group.objects.filter(user=first.buyer))
-    if isinstance(first, DetailedPurchase) and first.early_code:
-        early |= Q(early_code=first.early_code)
-    found = Sale.objects.filter(
-        Q(starts_at__lte=TransactionNow()) | (Q(early_starts_at__lte=TransactionNow()) & early),
-        pk__in=[purchase.scope for purchase in purchases],
-        ends_at__gt=TransactionNow(),
-        paused=False,
-        kind=Sale.Kind.FIRST_COME,
-    )
-    sales = found.select_related("product").in_bulk()
-    if closed := {purchase.scope for purchase in purchases} - sales.keys():
-        raise SaleClosed(min(closed))
-    currencies = {sale.currency for sale in sales.values()}
-    if len(currencies) > 1:
-        raise SaleClosed(min(sales))
-    lines = [
-        PricedLine(purchase.scope, purchase.quantity, sales[purchase.scope].price)
-        for purchase in purchases
-    ]
-    currency, details = currencies.pop(), _details(first)
-    cost = total(Basket(lines, currency, details))
-    expected = first.expected_amount if isinstance(first, DetailedPurchase) else None
-    if error := check_amount(cost.amount, expected):
-        raise error
-    order = Order.objects.create(
-        buyer_id=first.buyer,
-        amount=cost.units,
-        currency=currency,
-        # The transaction's time, as for the reservations' deadlines.
-        created=TransactionNow(),
-        pay_before=TransactionNow() + first.hold,
-        **details,
-    )
-    OrderLine.objects.bulk_create(
-        OrderLine(
-            reservation_id=grant.reservation,
-            order=order,
-            sale_id=grant.purchase.scope,
-            quantity=line.quantity,
-            amount=line.amount,
-            tax_rate=sales[line.sale].product.tax_rate,
-        )
-        for grant, line in zip(granted, lines, strict=True)
-    )
-    if cost.fees:
-        _charge({order.pk: cost})
-    outbox.emit(OPENED, {"orders": [order.pk]})
-    if cost.amount == 0:
-        take(Step.PAY, [order.pk])
-        for grant in granted:
-            grant.final = True
-    return [order.pk] * len(granted)

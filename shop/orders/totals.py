@@ -24,9 +24,6 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
-from inventory.outcomes import NotOpened
-from shop.money import MAX_AMOUNT
-
 
 @dataclass(frozen=True, slots=True)
 class PricedLine:
@@ -141,31 +138,3 @@ def fees_given_back(fees: int, *, whole: bool, handed_over: bool) -> int:
         handed_over: whether the order was handed over.
     """
     return fees if whole and not handed_over else 0
-
-
-class PriceChanged(NotOpened):
-    """The order would cost more than the buyer expects. Nothing was sold.
-
-    Attributes:
-        amount: what it would cost, in minor units.
-    """
-
-    def __init__(self, amount: int) -> None:
-        super().__init__(amount)
-        self.amount = amount
-
-
-class AmountTooLarge(NotOpened):
-    """The order would cost more than can be counted. Nothing was sold."""
-
-
-def check_amount(amount: int, expected: int | None) -> NotOpened | None:
-    """Return why an order of this amount is not opened; None if it is.
-
-    Args:
-        amount: in minor units; -1 if it is too large.
-        expected: what the buyer expects at most; None if they do not say.
-    """
-    if not 0 <= amount <= MAX_AMOUNT:
-        return AmountTooLarge()
-    return PriceChanged(amount) if expected is not None and amount > expected else None

@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from inventory.selling.cart import MAX_LINES
+from inventory.outcomes import MAX_LINES
 from shop.catalogue.models import Sale
 from shop.checkout import Wanted, check_out
 from shop.orders.details import complete

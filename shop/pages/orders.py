@@ -21,7 +21,7 @@ from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from inventory.postgresql.effects import forget_effects
+from inventory.postgresql.base import forget_effects
 from shop import orders, payments
 from shop.accounts.addresses import is_mailable
 from shop.accounts.models import User

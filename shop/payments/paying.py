@@ -12,8 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
-from inventory.postgresql.base import lend_connections
-from inventory.postgresql.effects import note_effect
+from inventory.postgresql.base import lend_connections, note_effect
 from inventory.postgresql.shares import borrowing_from
 from shop.orders.models import Order
 from shop.orders.transitions import ORDER_LOCK, Step, WrongState, refresh, take

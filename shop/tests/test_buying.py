@@ -108,7 +108,7 @@ def test_a_purchase_without_an_outcome_is_not_told_as_refused_and_when_to_ask_ag
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(services, "reserve_many" if cart else "reserve", fail)
+    monkeypatch.setattr(services, "reserve_many", fail)
     answer = purchase(ann, sale, cart=cart)
     refused(answer, 503, code)
     assert int(answer["Retry-After"]) >= 1

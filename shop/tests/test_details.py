@@ -15,7 +15,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.forms import UUIDField, fields_for_model
 
-from inventory.outcomes import Granted, PurchaseTicket
+from inventory.outcomes import Cart, CartTicket
 from inventory.selling import batch
 from inventory.tests.helpers import more_fields, rows
 from inventory.tests.test_sql import PLANES, SPECIAL
@@ -61,22 +61,24 @@ def test_no_text_of_one_buyer_lands_in_the_order_of_another(sale_of):
     texts = SPECIAL + PLANES
     for _ in range(4):
         tickets = [_ticket(sale, draw, texts) for _ in range(256)]
-        batch.sell(tickets, creation.open_orders, None)
+        batch.sell(tickets)
         stated = {}
         for ticket in tickets:
-            assert isinstance(ticket.answer, Granted)
-            assert isinstance(ticket.request, DetailedPurchase)
-            stated[ticket.answer.opened.pk] = ticket.request.details
+            assert isinstance(ticket.answer, list)
+            [grant] = ticket.answer
+            assert isinstance(grant.purchase, DetailedPurchase)
+            stated[grant.opened.pk] = grant.purchase.details
         written = {each["id"]: {"name": each["name"], "note": each["note"]} for each in rows(Order)}
         assert stated == {pk: written[pk] for pk in stated}
 
 
-def _ticket(sale: Sale, draw: random.Random, texts: list[str]) -> PurchaseTicket:
+def _ticket(sale: Sale, draw: random.Random, texts: list[str]) -> CartTicket:
     user = User.objects.create(username=uuid4().hex, password="!")
     stated = {name: "".join(draw.choices(texts, k=12)) for name in ("name", "note")}
-    return PurchaseTicket(
-        DetailedPurchase(sale.item_id, sale.pk, user.pk, uuid4(), 1, 1, sale.hold, details=stated)
+    purchase = DetailedPurchase(
+        sale.item_id, sale.pk, user.pk, uuid4(), 1, 1, sale.hold, details=stated
     )
+    return CartTicket(Cart((purchase,), creation.open_orders))
 
 
 @pytest.mark.usefixtures("note")

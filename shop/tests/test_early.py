@@ -12,8 +12,8 @@ from django.core.exceptions import ValidationError
 from django.db.models import F
 from django.test import Client
 
-from inventory.outcomes import Granted, PurchaseTicket
-from inventory.selling.seller import QueueKey, Seller
+from inventory.outcomes import Cart, CartTicket
+from inventory.selling.queue import Seller
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import members, sale_cache, stock_cache
 from shop.catalogue.sales import database_time
@@ -155,6 +155,6 @@ def test_early_buyer_is_not_refused_with_others_of_the_same_batch(early, ann, bo
         DetailedPurchase(early.item_id, early.pk, each.user.pk, uuid4(), 1, 1, early.hold)
         for each in (ann, bob)
     ]
-    tickets = [PurchaseTicket(purchase) for purchase in purchases]
-    Seller()._sell_or_split(QueueKey(early.item_id, open_orders), tickets, None)
-    assert [type(each.answer) for each in tickets] == [Granted, SaleClosed]
+    tickets = [CartTicket(Cart((purchase,), open_orders)) for purchase in purchases]
+    Seller()._sell_or_split(tickets, None)
+    assert [type(each.answer) for each in tickets] == [list, SaleClosed]

@@ -51,6 +51,7 @@ def test_new_sale_makes_product_stock_and_sale_once():
         {"ends_at_0": "2020-01-05"},
         {"price": "9.555"},
         {"price": "1e999999"},
+        {"price": "92233720368547758.07"},
         {"currency": "XXX"},
         {"name": "壶"},
         {"units": "0"},

@@ -13,7 +13,7 @@ from django.db import OperationalError
 from django.http import Http404
 from django.test import Client
 
-from inventory.selling.cart import MAX_LINES
+from inventory.outcomes import MAX_LINES
 from shop import orders
 from shop.catalogue.models import Sale
 from shop.orders.models import Order

@@ -20,10 +20,10 @@ from inventory.tests.helpers import (
     in_thread,
     kinds,
     new_purchase,
-    open_nothing,
     outsider,
     problems,
     reserved,
+    sell_by,
     sell_in_a_crowd,
     wait_until_blocked,
 )
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def sell(purchase: Purchase, by: str = DEFAULT) -> Any:
     """Sell without opening an order."""
-    return strategy(by).sell(purchase, open_nothing)
+    return sell_by(strategy(by), purchase)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_commit_that_ends_late_is_not_answered_as_sold_out(
             return sell_once(purchase, on_granted)
 
     monkeypatch.setattr(seller, "_sell_once", commit_unseen)
-    answer = seller.sell(mine, open_nothing)
+    answer = sell_by(seller, mine)
     assert isinstance(answer, Granted)
     assert (answer.replayed, book(item).held) == (True, 1)
 

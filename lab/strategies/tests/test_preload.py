@@ -18,9 +18,9 @@ from inventory.tests.helpers import (
     in_thread,
     kinds,
     new_purchase,
-    open_nothing,
     release,
     sell,
+    sell_by,
 )
 from inventory.tests.processes import workers
 from lab.strategies import redis_counter
@@ -86,7 +86,7 @@ def test_without_redis_nothing_is_sold(stock):
     shop = Preload(Counter(nowhere, Circuit()))
     item = stock(1)
     with pytest.raises(Busy):
-        shop.sell(new_purchase(item), open_nothing)
+        sell_by(shop, new_purchase(item))
     assert book(item).available == 1
 
 

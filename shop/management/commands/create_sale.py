@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DataError
 
 from shop.catalogue.sales import open_sale
-from shop.money import MAX_AMOUNT, default_currency, to_minor
+from shop.money import default_currency, to_minor
 
 
 def amount(text: str) -> Decimal:
@@ -53,8 +53,6 @@ class Command(BaseCommand):
             price = to_minor(options["price"], default_currency())
         except (OverflowError, ValueError) as error:
             raise CommandError(f"--price: {error}") from error
-        if price * options["limit"] > MAX_AMOUNT:
-            raise CommandError("--price: the units of --limit would cost too much")
         try:
             sale = open_sale(
                 stock=options["stock"],
