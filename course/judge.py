@@ -182,14 +182,14 @@ def _judge(lesson: Lesson, source: str, filename: str, say: Say, printed: Printe
         return Verdict(error=f"{filename}: {why}")
     except OSError as problem:
         if problem.errno != errno.EMFILE:
-            return _failed(problem, filename, say)
+            return failed(problem, filename, say)
         why = say(_("it opens a file or a connection; it may use only what it is given"))
         return Verdict(error=f"{filename}: {why}")
     except RecursionError:
         why = say(_("it calls itself without an end"))
         return Verdict(error=f"{filename}: {why}")
     except Exception as problem:  # noqa: BLE001 - any error of the learner's code
-        return _failed(problem, filename, say)
+        return failed(problem, filename, say)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -207,7 +207,7 @@ class Printed:
             self.text = (self.text + told)[:MAX_OUTPUT]
 
 
-def _failed(problem: Exception, filename: str, say: Say) -> Verdict:
+def failed(problem: Exception, filename: str, say: Say) -> Verdict:
     """Return the verdict for a file that raises, with the way through its lines."""
     error = _where(problem, filename, say)
     frames = traceback.extract_tb(problem.__traceback__)

@@ -320,13 +320,39 @@ def nothing_wrong(run: Run) -> Reason:
     return next(((one.wrong, one.why) for one in run.violations), ("", ""))
 
 
+# -- the lessons about a stock
+
+STOCK_TABLES = {"item": ("id", "available"), "orders": ("number", "buyer")}
+"""Their tables, by name: the columns, the primary key first."""
+
+SOLD, SOLD_OUT, UNKNOWN = "sold", "sold out", "unknown"
+"""Answers to a buyer; any other one says that nothing was sold."""
+
+ERROR_PAGE = "an error page"
+"""What a buyer sees if the connection's error ends `buy`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rush:
+    """What a rush on a real database does besides sending buyers (`course/rush.py`).
+
+    Attributes:
+        twice: each buyer sends the request twice.
+        loses: some connections are lost at COMMIT, before or after it is executed.
+    """
+
+    twice: bool = False
+    loses: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """What a lesson's `__init__.py` says.
 
     `clients` sets up a run.  `solution` is the lesson whose lock solves the exercise, or `OWN`.
     `methods` are what makes a class of a file its lock; `quiet` the options of the runs that no
-    fault disturbs; `judge` says why such a run is not right.
+    fault disturbs; `judge` says why such a run is not right.  With `rush`, a file in which the
+    simulator finds no failure is also tried on a real database.
     """
 
     flaws: tuple[Flaw, ...]
@@ -336,6 +362,7 @@ class Plan:
     solution: str = OWN
     methods: tuple[str, ...] = ("acquire", "release")
     quiet: tuple[Mapping[str, Any], ...] = ({},)
+    rush: Rush | None = None
 
     def lock_in(self, module: ModuleType) -> type | None:
         """Return the lock that a module defines: its last class with the methods."""

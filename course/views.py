@@ -30,6 +30,7 @@ from course.lesson import Lesson, Scenario, find, lessons, scenarios
 from course.models import OWN_LOCK, Progress
 from course.position import Impossible, parse, position, short_path, write
 from course.report import Report, cure_title, in_words, report
+from course.rush import RushResult, database, hold, summary
 from course.simulator.history import Wrong
 from course.simulator.timeline import as_text
 
@@ -119,6 +120,9 @@ def at(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
     return JsonResponse(asdict(found))
 
 
+OWN_FILE = "my_lock.py"
+"""The name of a learner's file in what is said about it."""
+
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
@@ -146,10 +150,14 @@ def mine(request: HttpRequest, lesson: str) -> HttpResponse:
         busy = gettext("Another lock is being searched. Please try again in a few seconds.")
         return JsonResponse({"error": busy}, status=503, headers={"Retry-After": "10"})
     try:
-        verdict = run(found, request.POST.get("code", ""), "my_lock.py", _language())
+        code = request.POST.get("code", "")
+        verdict = run(found, code, OWN_FILE, _language())
+        rushed = None
+        if verdict.passed and found.plan.rush is not None:
+            rushed = hold(found, code, OWN_FILE, database(), _language())
     finally:
         SEARCHES.release()
-    if verdict.passed:
+    if verdict.passed and (rushed is None or rushed.passed or rushed.unheld):
         Progress.note(request.user, f"{found.slug}/{OWN_LOCK}")
     weaker = gettext("This system has no namespaces for it: your lock ran within weaker bounds.")
     return JsonResponse(
@@ -161,8 +169,19 @@ def mine(request: HttpRequest, lesson: str) -> HttpResponse:
             "tried": verdict.tried,
             "output": verdict.output,
             "weaker": "" if verdict.isolated else weaker,
+            "rush": _rush_values(rushed) if rushed else None,
         }
     )
+
+
+def _rush_values(rushed: RushResult) -> dict[str, Any]:
+    """Return what the page shows of a rush."""
+    return {
+        "unheld": rushed.unheld,
+        "wrong": rushed.error or "; ".join(rushed.problems),
+        "output": rushed.output,
+        "text": summary(rushed, gettext) if rushed.counts else "",
+    }
 
 
 @require_POST
@@ -348,6 +367,7 @@ SCRIPT: dict[str, Promise] = {
     "offline": _("The server did not answer. Please try again."),
     "searching": _("Searching…"),
     "passed": _("Well done: none of %(tried)s schedules breaks your lock."),
+    "unheld": _("There was no rush on a real database: %(why)s"),
     "frame": _("Move %(at)s of %(count)s: %(move)s"),
     "play": _("Play"),
     "stop": _("Stop"),

@@ -152,11 +152,6 @@ class Monitor:
             self.world.record(Kind.LEAVE, Text(_("leaves")), who=client)
             self.world.processes[client].begin("release")
 
-    def is_leaving(self, client: str) -> None:
-        """Record that a waiter will give up as soon as it runs: others may pass it."""
-        if (attempt := self.waiting.get(client)) is not None:
-            attempt.arrived = None
-
     def gives_up(self, client: str, why: str = "") -> None:
         """Record that the client did not get the lock."""
         self.waiting.pop(client, None)

@@ -10,9 +10,6 @@ from course.simulator.simulation import Simulation
 from locking import LockError
 from locking.redis_lock import EVICT, SLICE, ask
 
-LOCKS = ("redis",)
-"""The choices of `explore --lock`."""
-
 MAX_IDLE = 0.25
 """Seconds. Waiters are woken when they get the lock: at once, and sooner than they would look."""
 

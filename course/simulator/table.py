@@ -1,28 +1,39 @@
-"""The simulated database: tables whose rows transactions lock, and the connections to it."""
+"""The simulated database: tables whose rows transactions lock, and the connections to it.
+
+It behaves as PostgreSQL does at its usual isolation level, READ COMMITTED: a SELECT sees what is
+committed; an UPDATE waits for the transaction that has locked its row, and then looks again.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from psycopg.errors import OperationalError, UniqueViolation
+from psycopg.errors import (
+    InFailedSqlTransaction,
+    NotNullViolation,
+    OperationalError,
+    ProgrammingError,
+    UndefinedColumn,
+    UndefinedTable,
+    UniqueViolation,
+)
 
 from course.simulator.history import Kind
 from course.simulator.process import Process, Server, Thread
+from course.simulator.sql import Count, Statement, evaluate, holds, parse
 from course.simulator.world import World
 
 T = TypeVar("T")
 Values = dict[str, Any]
-Parameters = tuple[Any, ...]
-Match = re.Match[str]
+Parameters = Sequence[Any]
 
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """A row; the first column named in its INSERT is the primary key.
+    """A row; the first column of its table, or else of its INSERT, is the primary key.
 
     `values` is what all see (None: not committed), `pending` what the transaction of `holder`, who
     has locked the row, has made of it (None: deleted).
@@ -45,12 +56,28 @@ class Result:
 
     rowcount: int
     rows: list[tuple[Any, ...]] = field(default_factory=list)
+    _read: int = 0
 
     def __str__(self) -> str:
-        return f"{self.rowcount} row{'' if self.rowcount == 1 else 's'}"
+        count = f"{self.rowcount} row{'' if self.rowcount == 1 else 's'}"
+        if len(self.rows) != 1:
+            return count
+        return f"{count}: {', '.join(map(str, self.rows[0]))}"
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        return self.rows[0] if self.rows else None
+        """Return the next row; None after the last."""
+        rest = self.rows[self._read : self._read + 1]
+        self._read += len(rest)
+        return rest[0] if rest else None
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return the rows that are left."""
+        rest = self.rows[self._read :]
+        self._read = len(self.rows)
+        return rest
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.fetchall())
 
 
 class Busy(Exception):
@@ -62,12 +89,16 @@ class Busy(Exception):
 
 
 class TableServer(Server):
-    """A server of the world.  A process's connections and transactions end with the process."""
+    """A server of the world.  A process's connections and transactions end with the process.
+
+    `tables`: their columns, the primary key first; without it, it has whatever table is named.
+    """
 
     title = "database"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, tables: Mapping[str, tuple[str, ...]] | None = None) -> None:
         super().__init__(world, "postgres")
+        self.tables = tables
         self.rows: list[Row] = []
         self.waiting: list[tuple[TableConnection, Thread]] = []
         """Which transaction's end each thread waits for."""
@@ -87,14 +118,11 @@ class TableServer(Server):
 
     def run(self, connection: TableConnection, statement: str, values: Parameters) -> Result:
         """Run a statement, waiting for other transactions if necessary."""
-        matches = [(one.fullmatch(statement), run) for one, run in STATEMENTS.items()]
-        match, run = next((pair for pair in matches if pair[0]), (None, None))
-        if match is None or run is None:
-            raise NotImplementedError(f"the database knows no such statement: {statement}")
+        parsed = self._checked(parse(statement), values)
         waits = False
         while True:
             try:
-                return run(self, connection, values, match)
+                return STATEMENTS[parsed.verb](self, connection, values, parsed)
             except Busy as busy:
                 if not waits:
                     words = (*filled_in(statement, values), "…")
@@ -103,6 +131,22 @@ class TableServer(Server):
                 assert self.world.running is not None
                 self.waiting.append((busy.holder, self.world.running))
                 self.world.wait(None)
+
+    def _checked(self, statement: Statement, values: Parameters) -> Statement:
+        """Return the statement; raise what PostgreSQL raises for a wrong name or number."""
+        if statement.parameters != len(values):
+            raise ProgrammingError(
+                f"the query has {statement.parameters} placeholders "
+                f"but {len(values)} parameters were passed"
+            )
+        if self.tables is not None:
+            columns = self.tables.get(statement.table)
+            if columns is None:
+                raise UndefinedTable(f"there is no table {statement.table}")
+            for name, _value in statement.changes:
+                if name not in columns:
+                    raise UndefinedColumn(f"there is no column {name} in {statement.table}")
+        return statement
 
     def end(self, connection: TableConnection, *, commit: bool) -> str:
         """End a transaction: unlock its rows, and wake those that wait for it."""
@@ -134,52 +178,60 @@ class TableServer(Server):
 
     # -- the statements
 
-    def _insert(self, connection: TableConnection, values: Parameters, match: Match) -> Result:
-        table, key = match["table"], values[0]
+    def _insert(
+        self, connection: TableConnection, values: Parameters, statement: Statement
+    ) -> Result:
+        named = {name: evaluate(value, {}, values) for name, value in statement.changes}
+        table = statement.table
+        column = self.tables[table][0] if self.tables else statement.changes[0][0]
+        key = named.get(column)
+        if key is None:
+            raise NotNullViolation(f"{table} needs a value for {column}")
         for row in [row for row in self.rows if (row.table, row.key) == (table, key)]:
             other = row.holder if row.holder is not connection else None
             if other is not None and (row.values is None or row.pending is None):
                 raise Busy(other)  # whether the row exists depends on how that transaction ends
             if row.seen_by(connection) is not None:
-                if match["tolerant"]:
+                if statement.tolerant:
                     return Result(0)
                 raise UniqueViolation(f"duplicate key {key!r} in {table}")
-        named = dict(zip(match["columns"].split(", "), values, strict=True))
         self.rows.append(Row(table, key, None, named, connection))
-        return Result(1)
+        return _result(statement, values, [named])
 
-    def _select(self, connection: TableConnection, values: Parameters, match: Match) -> Result:
-        found = self._matching(connection, values[0], match)
-        if match["locking"]:
+    def _select(
+        self, connection: TableConnection, values: Parameters, statement: Statement
+    ) -> Result:
+        found = self._matching(connection, values, statement)
+        if statement.locking:
             self._lock(connection, found)
-        names = match["columns"].split(", ")
-        seen = [row.seen_by(connection) or {} for row in found]
-        return Result(len(seen), [tuple(one[name] for name in names) for one in seen])
+        return _result(statement, values, [row.seen_by(connection) or {} for row in found])
 
-    def _update(self, connection: TableConnection, values: Parameters, match: Match) -> Result:
-        (amount, value, *least), name = values, match["changed"]
-        found = [
-            row
-            for row in self._matching(connection, value, match)
-            if not least or (row.seen_by(connection) or {})[name] >= least[0]
-        ]
-        for row, seen in self._lock(connection, found):
-            row.pending = seen | {name: seen[name] - amount}
-        return Result(len(found))
+    def _update(
+        self, connection: TableConnection, values: Parameters, statement: Statement
+    ) -> Result:
+        changed = []
+        for row, seen in self._lock(connection, self._matching(connection, values, statement)):
+            new = {name: evaluate(value, seen, values) for name, value in statement.changes}
+            row.pending = seen | new
+            changed.append(row.pending)
+        return _result(statement, values, changed)
 
-    def _delete(self, connection: TableConnection, values: Parameters, match: Match) -> Result:
-        locked = self._lock(connection, self._matching(connection, values[0], match))
+    def _delete(
+        self, connection: TableConnection, values: Parameters, statement: Statement
+    ) -> Result:
+        locked = self._lock(connection, self._matching(connection, values, statement))
         for row, _ in locked:
             row.pending = None
-        return Result(len(locked))
+        return _result(statement, values, [seen for _, seen in locked])
 
-    def _matching(self, connection: TableConnection, value: Any, match: Match) -> list[Row]:
+    def _matching(
+        self, connection: TableConnection, values: Parameters, statement: Statement
+    ) -> list[Row]:
         def fits(row: Row) -> bool:
             seen = row.seen_by(connection)
-            if row.table != match["table"] or seen is None:
+            if row.table != statement.table or seen is None:
                 return False
-            here = seen[match["column"]]
-            return bool(here == value if match["sign"] == "=" else here < value)
+            return all(holds(condition, seen, values) for condition in statement.conditions)
 
         return [row for row in self.rows if fits(row)]
 
@@ -193,34 +245,43 @@ class TableServer(Server):
         return [(row, row.pending or {}) for row in rows]
 
 
-WHERE = r"WHERE (?P<column>\w+) (?P<sign>=|<) %s"
-STATEMENTS: dict[re.Pattern[str], Callable[..., Result]] = {
-    re.compile(
-        r"INSERT INTO (?P<table>\w+) \((?P<columns>[\w, ]+)\) VALUES \([%s, ]+\)"
-        r"(?P<tolerant> ON CONFLICT DO NOTHING)?"
-    ): TableServer._insert,
-    re.compile(
-        rf"SELECT (?P<columns>[\w, ]+) FROM (?P<table>\w+) {WHERE}(?P<locking> FOR UPDATE)?"
-    ): TableServer._select,
-    re.compile(
-        rf"UPDATE (?P<table>\w+) SET (?P<changed>\w+) = (?P=changed) - %s {WHERE}"
-        r"( AND (?P=changed) >= %s)?"
-    ): TableServer._update,
-    re.compile(rf"DELETE FROM (?P<table>\w+) {WHERE}"): TableServer._delete,
+def _result(statement: Statement, values: Parameters, rows: list[Values]) -> Result:
+    """Return what a statement returns of its rows."""
+    if statement.output is None:
+        return Result(len(rows), [tuple(row.values()) for row in rows])
+    if any(isinstance(value, Count) for value in statement.output):
+        return Result(1, [tuple(len(rows) for _ in statement.output)])
+    if not statement.output:
+        return Result(len(rows))
+    read = [tuple(evaluate(value, row, values) for value in statement.output) for row in rows]
+    return Result(len(rows), read)
+
+
+STATEMENTS: dict[str, Callable[[TableServer, TableConnection, Parameters, Statement], Result]] = {
+    "INSERT": TableServer._insert,
+    "SELECT": TableServer._select,
+    "UPDATE": TableServer._update,
+    "DELETE": TableServer._delete,
 }
 
 
 class TableConnection:
-    """Has the interface of a psycopg connection: `execute`, `commit`, `rollback`."""
+    """Has the interface of a psycopg connection: `execute`, `commit`, `rollback`, `close`, `with`.
+
+    An error in a transaction spoils it: until it is rolled back, nothing else can be done in it.
+    """
 
     def __init__(self, server: TableServer, process: Process, *, autocommit: bool) -> None:
         self.process = process
         self.autocommit = autocommit
         self._server = server
         self._lost = False
+        self._spoilt = False
 
     def execute(self, statement: str, values: Parameters = ()) -> Result:
-        """Run a statement; `UniqueViolation` as psycopg raises it."""
+        """Run a statement; raise what psycopg raises."""
+        if self._spoilt:
+            raise InFailedSqlTransaction("the transaction has failed; it must be rolled back")
 
         def run() -> Result:
             result = self._server.run(self, statement, values)
@@ -231,10 +292,34 @@ class TableConnection:
         return self._call(filled_in(statement, values), run)
 
     def commit(self) -> None:
-        self._call(("COMMIT",), partial(self._server.end, self, commit=True))
+        """End the transaction: all see what it has written, unless it has failed."""
+        self._call(("COMMIT",), partial(self._end, commit=True))
 
     def rollback(self) -> None:
-        self._call(("ROLLBACK",), partial(self._server.end, self, commit=False))
+        """End the transaction: nothing of it stays."""
+        self._call(("ROLLBACK",), partial(self._end, commit=False))
+
+    def close(self) -> None:
+        """End the connection, and its transaction."""
+        if not self._lost:
+            self._server.end(self, commit=False)
+        self._lost = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._lost or not self._server.world.inside():
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+        self.close()
+
+    def _end(self, *, commit: bool) -> str:
+        spoilt, self._spoilt = self._spoilt, False
+        return self._server.end(self, commit=commit and not spoilt)
 
     def _call(self, words: tuple[Any, ...], run: Callable[[], T]) -> T:
         if self._lost:
@@ -243,6 +328,7 @@ class TableConnection:
             return self._server.call(words, run)
         except UniqueViolation:
             self._server.end(self, commit=False)
+            self._spoilt = not self.autocommit
             raise
         except ConnectionError as problem:
             self._lost = True
@@ -252,9 +338,9 @@ class TableConnection:
 
 def filled_in(statement: str, values: Parameters) -> tuple[Any, ...]:
     """Return the statement with its values filled in, for display."""
-    first, *rest = statement.split("%s")
+    first, *rest = " ".join(statement.split()).split("%s")
     words: list[Any] = [first.strip()]
-    for value, text in zip(values, rest, strict=True):
+    for value, text in zip(values, rest, strict=False):
         quoted = f"'{value}'" if isinstance(value, str) else value
         words += [quoted, text.strip()] if text else [quoted]
     return tuple(words)

@@ -106,6 +106,62 @@ ONE_BUYER = """\
             return False
 """
 
+STOCK = """
+import uuid
+from psycopg import OperationalError
+from psycopg.errors import UniqueViolation
+
+TAKE = "UPDATE item SET available = available - 1 WHERE id = 1 AND available > 0"
+ORDER = "INSERT INTO orders (number, buyer) VALUES (%s, %s)"
+
+class Stock:
+    def __init__(self, connect): self.connect = connect
+    def buy(self, buyer, key):
+        with self.connect() as connection:
+            {body}
+        return "sold"
+"""
+
+
+def stock(*body: str) -> str:
+    """Return a file whose `buy` has these lines."""
+    return STOCK.format(body="\n            ".join(body))
+
+
+TAKE_OR_REFUSE = "if not connection.execute(TAKE).rowcount: return 'sold out'"
+GUARDED = (TAKE_OR_REFUSE, "connection.execute(ORDER, (uuid.uuid4().hex, buyer))")
+READ = "(left,) = connection.execute('select available from item where id = 1').fetchone()"
+READ_LOCKED = READ.replace("id = 1", "id = 1 for update")
+LOOK_FIRST = (
+    "found = connection.execute('SELECT * FROM orders WHERE number = %s', (key,)).rowcount",
+    "if found: return 'sold'",
+)
+INSERT_FIRST = (
+    "try: connection.execute(ORDER, (key, buyer))",
+    "except UniqueViolation: connection.rollback(); return 'sold'",
+    "if not connection.execute(TAKE).rowcount: connection.rollback(); return 'sold out'",
+)
+LOOK_UP = """
+    def buy(self, buyer, key):
+        try:
+            return self.sell(buyer, key)
+        except OperationalError:
+            pass
+        try:
+            query = "SELECT number FROM orders WHERE number = %s"
+            return "sold" if self.connect().execute(query, (key,)).rowcount else "failed"
+        except OperationalError:
+            return "unknown"
+"""
+"""What a step's solution becomes in the third: its `buy` renamed, and this one before it."""
+
+
+def looks_up(*body: str, failed: str = LOOK_UP) -> str:
+    return stock(*body).replace("def buy", "def sell") + failed
+
+
+ROLLED_BACK = "self._connection.rollback()\n            return False\n        return"
+
 LAZY = [
     # 1: a lock that nobody else can take, or everybody
     ("1", simple("return self.client.set(self.name, 1, ex=self.ttl)", DELETE), "two holders"),
@@ -205,7 +261,11 @@ LAZY = [
         find("11").start.read_text().replace("time.time())", "time.time() + 1e9)"),
         "nobody can ever enter",
     ),
-    ("12", find("11").start.read_text(), ""),
+    (
+        "12",
+        find("11").start.read_text().replace("return False\n        return", ROLLED_BACK),
+        "",
+    ),
     # 13: one refund of all orders, another amount, nothing recorded
     ("13", changed("13", ("(order, amount)", "('order', amount)")), ""),
     ("13", changed("13", ("(order, amount)", "(order, 0)")), "the books do not balance"),
@@ -224,6 +284,62 @@ LAZY = [
         "18",
         changed("18", ("        for item in sorted", f"{ONE_BUYER}        for item in sorted")),
         "undersold",
+    ),
+    # 19: the check of a moment ago; nobody gets any; the stock and the order apart
+    (
+        "19",
+        stock(
+            READ,
+            "if left < 1: return 'sold out'",
+            "connection.execute('UPDATE item SET available = available - 1')",
+            "connection.execute(ORDER, (key, buyer))",
+        ),
+        "oversold",
+    ),
+    ("19", stock("return 'sold out'"), "undersold"),
+    ("19", stock(TAKE_OR_REFUSE), "the books do not balance"),
+    (
+        "19",
+        stock(TAKE_OR_REFUSE, "connection.commit()", "connection.execute(ORDER, (key, buyer))"),
+        "the books do not balance",
+    ),
+    # 20: look, then sell; the unit first, so that the last one is refused to who has it; one order
+    # for each buyer; taken twice
+    ("20", stock(*LOOK_FIRST, *GUARDED), "an order that is not there once"),
+    (
+        "20",
+        stock(
+            TAKE_OR_REFUSE,
+            "try: connection.execute(ORDER, (key, buyer))",
+            "except UniqueViolation: connection.rollback()",
+        ),
+        "a buyer told what is not so",
+    ),
+    ("20", stock(*INSERT_FIRST).replace("(key, buyer)", "(buyer, buyer)"), "told what is not so"),
+    (
+        "20",
+        stock(
+            TAKE_OR_REFUSE,
+            "connection.execute(ORDER + ' ON CONFLICT DO NOTHING', (key, buyer))",
+        ),
+        "told what is not so|the books do not balance",
+    ),
+    # 21: an error is no sale, or one, or never known; once more under another key
+    *(
+        ("21", looks_up(*INSERT_FIRST, failed=failed), "a buyer told what is not so")
+        for failed in (
+            LOOK_UP.replace("pass", "return 'failed'"),
+            LOOK_UP.replace("pass", "return 'sold'"),
+            LOOK_UP.replace("pass", "return 'unknown'"),
+            LOOK_UP.replace('return "unknown"', "raise"),
+        )
+    ),
+    (
+        "21",
+        looks_up(
+            *INSERT_FIRST, failed=LOOK_UP.replace("pass", "return self.sell(buyer, key + '2')")
+        ),
+        "an order that is not there once|a buyer told what is not so",
     ),
 ]
 
@@ -394,6 +510,23 @@ class Cart:
         return enough
 """,
     ),
+    ("19", stock(*GUARDED)),
+    (
+        "19",
+        stock(
+            READ_LOCKED,
+            "if left < 1: return 'sold out'",
+            "connection.execute('UPDATE item SET available = %s WHERE id = 1', [left - 1])",
+            "connection.execute(ORDER, (key, buyer))",
+        ),
+    ),
+    ("20", stock(*INSERT_FIRST)),
+    (
+        "20",
+        stock(READ_LOCKED, *LOOK_FIRST, *GUARDED).replace("uuid.uuid4().hex", "key"),
+    ),
+    ("21", looks_up(*INSERT_FIRST)),
+    ("21", looks_up(*INSERT_FIRST, failed=LOOK_UP.replace("pass", "return self.buy(buyer, key)"))),
 ]
 
 

@@ -32,6 +32,9 @@ NEED_NO_SERVER = entry.NEED_NO_SERVER | {
 NEEDS_NO_SERVER = {"-h", "--help", "--version", "--redraw"}
 """Options with which no command needs servers."""
 
+NEEDS_SERVERS = {"--rush"}
+"""Options with which a command needs servers that needs none otherwise: `lesson`'s."""
+
 BREAKS_SERVERS = ("--fault", "--control", "--quick")
 """Options of `prove` that break its servers, so that it needs private ones."""
 
@@ -74,7 +77,8 @@ def prepared(arguments: Sequence[str]) -> Iterator[None]:
     """
     with told_in_one_line():
         command = command_of(arguments)
-        needs_servers = command not in NEED_NO_SERVER and not NEEDS_NO_SERVER & set(arguments)
+        without = command in NEED_NO_SERVER and not NEEDS_SERVERS & set(arguments)
+        needs_servers = not without and not NEEDS_NO_SERVER & set(arguments)
         if needs_servers:
             _use_own_servers(command, arguments)
         choose_mode(command, arguments)

@@ -12,6 +12,7 @@ from course.lesson import find, scenarios
 from course.models import Progress
 from course.position import LONGEST, Impossible, parse, position, write
 from course.report import report
+from course.rush import RushResult
 from course.simulator.schedule import Act
 from course.tests.conftest import dropped_leases
 from course.tests.test_lessons import toy
@@ -171,6 +172,32 @@ def test_own_lock_is_answered_with_what_breaks_it():
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("result", "noted"),
+    [
+        (RushResult(), True),
+        (RushResult(unheld="no database"), True),
+        (RushResult(problems=("more orders than units",)), False),
+        (RushResult(error="f.py: it took too long"), False),
+    ],
+)
+def test_own_stock_is_rushed_once_the_simulator_finds_nothing(monkeypatch, result, noted):
+    client, ann = Client(HTTP_HOST="127.0.0.1"), User.objects.create_user("ann")
+    client.force_login(ann)
+    rushed = []
+    monkeypatch.setattr("course.views.hold", lambda *given: rushed.append(given) or result)
+    stock = "/locks/stock-oversold/mine/"
+    found = client.post(stock, {"code": find("19").start.read_text()}).json()
+    assert found["wrong"].startswith("oversold")
+    assert found["rush"] is None
+    assert not rushed
+    found = client.post(stock, {"code": find("19").solution.read_text()}).json()
+    assert found["rush"]["wrong"] == (result.error or "".join(result.problems))
+    assert "dbname=" in rushed[0][3]
+    assert ("stock-oversold/own" in Progress.of(ann)) is noted
+
+
+@pytest.mark.django_db
 def test_progress_is_kept_per_learner_and_only_of_moves_that_break(client):
     ann = User.objects.create_user("ann")
     broken = "/locks/setnx-expire/crash/broken/"
@@ -196,7 +223,7 @@ def test_teacher_sees_who_has_broken_what_and_learners_do_not(client):
     client.force_login(User.objects.create_superuser("teacher"))
     page = client.get("/locks/class/").text
     assert 'data-learner="ann"' in page
-    assert "<td>1 / 28</td><td>1/1</td>" in page
+    assert "<td>1 / 31</td><td>1/1</td>" in page
     assert "/locks/class/" in client.get("/locks/").text
 
 
@@ -313,6 +340,6 @@ def test_a_visitor_breaks_a_lock_by_keyboard_and_sees_it_mended(open_page):
     expect(result).to_contain_text("✗ nobody can ever enter", timeout=30_000)
 
     page.goto(page.url.partition("/locks/")[0] + "/locks/")
-    expect(page.locator("[data-progress]")).to_have_text("1 of 29 broken")
+    expect(page.locator("[data-progress]")).to_have_text("1 of 32 broken")
     page.get_by_role("button", name="中文").click()
     expect(page.locator("h1")).to_have_text("锁实验室")

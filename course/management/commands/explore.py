@@ -1,4 +1,4 @@
-"""`manage.py explore`: search for a schedule that breaks a production lock."""
+"""`manage.py explore`: search for a schedule that breaks the production lock."""
 
 import os
 import shlex
@@ -12,21 +12,19 @@ from rich.progress import Progress
 
 from course.simulator.schedule import ACTS, FAULTS, Act
 from course.simulator.search import DEFAULT_ACTS, Exploration, Tally, explore, shortest
-from course.simulator.searched_clients import LOCKS
 from course.simulator.timeline import print_timeline, rows
 
 
 class Command(BaseCommand):
     """The command; it exits with 1 if a schedule broke the lock."""
 
-    help = "Search a production lock with random schedules: crashes, pauses and lost replies."
+    help = "Search the production lock with random schedules: crashes, pauses and lost replies."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the options."""
         faults = ", ".join(name for name, act in ACTS.items() if act in FAULTS)
         usual = ",".join(name for name, act in ACTS.items() if act in DEFAULT_ACTS & FAULTS)
-        parser.add_argument("--lock", choices=LOCKS, default="redis")
         parser.add_argument("--schedules", type=int, default=100_000, help="(100,000)")
         parser.add_argument("--seed", type=int, default=7, help="of the first schedule (7)")
         parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -83,7 +81,7 @@ def _show_shortest(
     print_timeline(console, rows(run.history))
     fence = " --no-fence" if options["no_fence"] else ""
     console.out(
-        f"\nRepeat it: python3 manage.py explore --lock {options['lock']} --schedules 1 "
-        f"--seed {seed} --faults {shlex.quote(options['faults'])}{fence}"
+        f"\nRepeat it: python3 manage.py explore --schedules 1 --seed {seed} "
+        f"--faults {shlex.quote(options['faults'])}{fence}"
     )
     console.print("\nBROKEN", style="bold red")

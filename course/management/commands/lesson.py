@@ -13,6 +13,7 @@ from rich.text import Text
 from course.judge import run
 from course.lesson import Lesson, find, lessons
 from course.report import Report, as_values, cure_title, report
+from course.rush import database, hold, summary
 from course.simulator.timeline import print_prose, print_timeline, rows
 
 
@@ -30,6 +31,9 @@ class Command(BaseCommand):
         own = parser.add_argument_group("exercise")
         own.add_argument("--start", type=Path, metavar="FILE", help="write the lock to fix to FILE")
         own.add_argument("--mine", type=Path, metavar="FILE", help="search your lock for a failure")
+        own.add_argument(
+            "--rush", action="store_true", help="with --mine: let buyers rush it on PostgreSQL, too"
+        )
         own.add_argument("--hint", action="store_true", help="print the exercise's hint")
         own.add_argument("--solution", action="store_true", help="print a solution")
 
@@ -37,7 +41,7 @@ class Command(BaseCommand):
         """Do what the options ask for."""
         console = Console(highlight=False)
         if options["lesson"] is None:
-            for name in ("scenario", "start", "mine", "hint", "solution"):
+            for name in ("scenario", "start", "mine", "rush", "hint", "solution"):
                 if options[name]:
                     raise _refusal(f"name the lesson that --{name} is about")
             _list(console, as_json=options["json"])
@@ -50,11 +54,13 @@ class Command(BaseCommand):
             print_prose(console, lesson.text["en"].hint)
         if options["solution"]:
             console.out(lesson.solution.read_text(encoding="utf-8"), end="")
+        if options["rush"] and (lesson.plan.rush is None or not options["mine"]):
+            raise _refusal("--rush goes with --mine, in a lesson about a stock: 19, 20 or 21")
         right = True
         if options["start"]:
             _start(lesson, options["start"], console)
         elif options["mine"]:
-            right = _judge(lesson, options["mine"], console)
+            right = _judge(lesson, options["mine"], console, rushed=options["rush"])
         elif not options["hint"] and not options["solution"]:
             right = _play(lesson, options, console)
         if not right:
@@ -149,8 +155,8 @@ def _start(lesson: Lesson, path: Path, console: Console) -> None:
     console.out(f"Edit {path}, then: {lesson.command(f'--mine {path}')}")
 
 
-def _judge(lesson: Lesson, path: Path, console: Console) -> bool:
-    """Judge the learner's lock; return whether no schedule broke it."""
+def _judge(lesson: Lesson, path: Path, console: Console, *, rushed: bool) -> bool:
+    """Judge the learner's lock; return whether no schedule and no rush broke it."""
     try:
         source = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -168,7 +174,11 @@ def _judge(lesson: Lesson, path: Path, console: Console) -> bool:
     if verdict.error:
         raise _refusal(verdict.error)
     if verdict.passed:
+        if rushed and not _rush(lesson, source, path.name, console):
+            return False
         console.out(praise(lesson, verdict.tried))
+        if lesson.plan.rush is not None and not rushed:
+            console.out(f"On a real database: {lesson.command(f'--mine {path} --rush')}")
         return True
     console.print(f"\n{verdict.wrong}\n", style="bold red", markup=False)
     print_prose(console, verdict.how)
@@ -177,6 +187,21 @@ def _judge(lesson: Lesson, path: Path, console: Console) -> bool:
     console.print()
     print_prose(console, f"{lesson.text['en'].task} A hint: {lesson.command('--hint')}")
     return False
+
+
+def _rush(lesson: Lesson, source: str, filename: str, console: Console) -> bool:
+    """Let buyers rush the learner's file; return whether all was right in the end."""
+    result = hold(lesson, source, filename, database())
+    if result.unheld:
+        raise _refusal(result.unheld)
+    if result.output:
+        console.out(f"What your file printed, and where it failed:\n{result.output}")
+    if result.error:
+        raise _refusal(result.error)
+    for problem in result.problems:
+        console.print(f"\n{problem}\n", style="bold red", markup=False)
+    print_prose(console, summary(result, str))
+    return result.passed
 
 
 def praise(lesson: Lesson, tried: int) -> str:

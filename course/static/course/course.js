@@ -330,6 +330,15 @@ function onKey(event) {
   if (chosen && (act !== "next" || film)) chosen.click();
 }
 
+// What became of the rush on a real database, which follows where a lesson has one.
+function shownRush(rush) {
+  if (!rush) return [];
+  const told = [rush.unheld ? say("unheld", { why: rush.unheld }) : rush.wrong, rush.text];
+  const className = rush.wrong ? "notice error" : "notice";
+  return [element("p", { className, textContent: told.filter(Boolean).join(". ") }),
+    ...(rush.output ? [element("pre", { textContent: rush.output, className: "output" })] : [])];
+}
+
 async function search(event) {
   event.preventDefault();
   const form = event.target, result = part("result"), send = form.querySelector("button");
@@ -342,6 +351,7 @@ async function search(event) {
     result.replaceChildren(
       element("p", { className: problem ? "notice error" : "notice",
         textContent: problem || say("passed", { tried: found.tried }) }),
+      ...shownRush(found.rush),
       ...(found.output ? [element("p", { textContent: say("output") }),
         element("pre", { textContent: found.output, className: "output" })] : []),
       ...(found.timeline ? [element("p", { textContent: found.how }),

@@ -1,0 +1,115 @@
+"""A rush on a real PostgreSQL finds what is wrong with a stock, and nothing in a right one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import psycopg
+import pytest
+
+from course import rush
+from course.judge import says
+from course.lesson import find
+from course.rush import Job, RushResult
+from course.tests.conftest import lesson_command as command
+
+SOLUTION = find("21").solution.read_text()
+
+
+@pytest.fixture
+def rushed(postgres, monkeypatch):
+    """Return what lets a few buyers rush a file, in a lesson."""
+    monkeypatch.setattr(rush, "BUYERS", 60)
+    monkeypatch.setattr(rush, "STOCK", 20)
+    monkeypatch.setattr(rush, "SERVERS", 2)
+
+    def run(lesson: str, source: str) -> RushResult:
+        chosen = find(lesson)
+        assert chosen.plan.rush is not None
+        return rush.rush(Job(chosen, chosen.plan.rush, source, "f.py", postgres, "en"))
+
+    return run
+
+
+def figures(result: RushResult) -> Mapping[str, float]:
+    assert not result.error, result
+    assert not result.unheld, result
+    return result.counts
+
+
+@pytest.mark.parametrize(
+    ("lesson", "wrong"), [("19", "oversold"), ("20", "doubled"), ("21", "false")]
+)
+def test_rush_finds_the_flaw_that_each_step_starts_with(rushed, lesson, wrong):
+    result = rushed(lesson, find(lesson).start.read_text())
+    assert figures(result)[wrong] > 0, result
+    assert not result.passed
+
+
+def test_rush_of_the_solution_sells_all_once_and_answers_truly(rushed, postgres):
+    result = rushed("21", SOLUTION)
+    assert result.passed, result
+    counts = figures(result)
+    assert counts["sold"] == 20
+    assert counts["requests"] >= 120
+    assert counts["lost"] > 0
+    assert "60 buyers" in rush.summary(result, says("en"))
+    with psycopg.connect(postgres) as connection:
+        left = connection.execute(
+            "SELECT count(*) FROM pg_namespace WHERE nspname = %s", (rush.SCHEMA,)
+        ).fetchone()
+    assert left == (0,)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("connection.execute('SELECT usename FROM pg_user')", "UndefinedTable"),
+        ("connection.execute('DROP TABLE item')", "this database knows SELECT"),
+        ("connection.execute('SELECT pg_sleep(9)')", "this database knows SELECT"),
+        ("open('/tmp/x', 'w')", "NameError"),
+        ("1 / 0", "f.py, line "),
+    ],
+)
+def test_rush_ends_with_the_error_of_a_file_that_does_what_it_must_not(rushed, line, error):
+    assert SOLUTION.count("        if not connection.execute(ORDER") == 1
+    source = SOLUTION.replace(
+        "        if not connection.execute(ORDER",
+        f"        {line}\n        if not connection.execute(ORDER",
+    )
+    result = rushed("21", source)
+    assert error in result.error, result
+    assert not result.passed
+
+
+def test_second_rush_on_a_database_is_refused(postgres):
+    with psycopg.connect(postgres) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", (rush.LOCK,))
+        held = rush.hold(find("19"), SOLUTION, "f.py", postgres)
+    assert "another rush" in held.unheld
+    nowhere = f"host={os.devnull} dbname=none"
+    assert "the judge itself failed" in rush.hold(find("19"), SOLUTION, "f.py", nowhere).unheld
+
+
+def test_lesson_command_rushes_a_stock_that_the_simulator_cannot_break(
+    capsys, tmp_path, monkeypatch
+):
+    mine = tmp_path / "stock.py"
+    mine.write_text(SOLUTION)
+    counts = dict.fromkeys(
+        ("buyers", "requests", "servers", "stock", "sold", "sold_out", "lost"), 1
+    )
+    counts |= dict.fromkeys(("oversold", "doubled", "false", "seconds"), 0)
+    result = RushResult(counts=counts)
+    monkeypatch.setattr("course.management.commands.lesson.hold", lambda *_: result)
+    monkeypatch.setattr("course.management.commands.lesson.database", str)
+    assert command("19", "--mine", str(mine)) == 0
+    assert f"--mine {mine} --rush" in capsys.readouterr().out
+    assert command("19", "--mine", str(mine), "--rush") == 0
+    assert "A rush on PostgreSQL: 1 buyers" in capsys.readouterr().out
+    result = RushResult(problems=("more orders than units",), counts=counts)
+    assert command("19", "--mine", str(mine), "--rush") == 1
+    assert "more orders than units" in capsys.readouterr().out
+    assert command("1", "--mine", str(mine), "--rush") == 2
+    assert command("19", "--rush") == 2
