@@ -7,13 +7,13 @@ time for others of its batch, which costs a greenlet next to nothing.
 
 import gc
 import os
+from typing import Any
 
 from gunicorn.glogging import Logger
 
 from serving.open_files import raise_open_files
 from shop import environment
-from shop.operating import logs
-from shop.operating.metrics import files
+from shop.operating import logs, metric_files
 
 environment.choose_settings()
 
@@ -65,7 +65,7 @@ def is_gevent(worker: object) -> bool:
 
 def on_starting(server: object) -> None:
     """In the master, before there are workers."""
-    files.forget()
+    metric_files.forget()
 
 
 def post_fork(server: object, worker: object) -> None:
@@ -78,6 +78,11 @@ def post_fork(server: object, worker: object) -> None:
         worker.read_timeout = environment.number("WEB_READ_TIMEOUT")
 
 
+def child_exit(server: object, worker: Any) -> None:
+    """In the master, after a worker has ended or was killed."""
+    metric_files.end(worker.pid, "web")
+
+
 def post_worker_init(worker: object) -> None:
     """In a new worker, when it is about to serve."""
     if is_gevent(worker):
@@ -88,7 +93,7 @@ def post_worker_init(worker: object) -> None:
 
         shares.turns = Turns()
         hashing.desk, hashing.full = Desk(), Full
-    files.publish("web")
+    metric_files.begin("web")
     # What is there now stays. Without this, the collector looks through all of it in the middle of
     # a sale, for some 50 ms, and whoever waits is among the slowest.
     gc.collect()

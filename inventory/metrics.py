@@ -1,18 +1,19 @@
-"""Counters, distributions and gauges of this process; an exporter sums them over processes.
+"""What this app counts and measures, as metrics of `prometheus_client` in its default registry.
 
-Plain integers in memory: an increment costs a fraction of a microsecond, so that a purchase can
-afford several, and it works while Redis and the database are away. Increments are not
-locked: threads may lose a count.
+A project with one process needs nothing else. One with several uses the library's multiprocess mode
+(its variable `PROMETHEUS_MULTIPROC_DIR`), or what the shop makes of that, which also counts while
+the folder is full or missing (`shop/operating/metric_files.py`).
+
+A gauge that is a function's result, such as the length of a queue, cannot be asked for from another
+process. So whoever writes the files of a process calls `take_samples` a few times per second.
 """
 
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable
+
+from prometheus_client import Counter, Gauge, Histogram
 
 from inventory.outcomes import (
     Busy,
@@ -24,160 +25,87 @@ from inventory.outcomes import (
     SoldOut,
 )
 
-Key = tuple[str, ...]
-"""A metric's name, then the values of its labels."""
-
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the buckets of durations: from a query to the longest that a buyer waits."""
 
 UNITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Upper bounds of the buckets of batch sizes."""
 
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """What a metric counts.
-
-    Attributes:
-        name: without the prefix; of counters also without the suffix `_total`.
-        kind: how Prometheus treats it.
-        meaning: one line for the exporter.
-        labels: names of the labels.
-        bounds: a histogram's upper bounds.
-        prefix: of the exported name: the package that counts.
-    """
-
-    name: str
-    kind: Literal["counter", "histogram", "gauge"]
-    meaning: str
-    labels: tuple[str, ...] = ()
-    bounds: Sequence[float] = SECONDS
-    prefix: str = "inventory"
-
-    @property
-    def exported(self) -> str:
-        """The name in Prometheus."""
-        return f"{self.prefix}_{self.name}"
-
-
-class Distribution:
-    """Observed values, counted in buckets.
-
-    Attributes:
-        counts: observations per bucket, the last without an upper bound.
-        total: sum of the values.
-    """
-
-    __slots__ = ("bounds", "counts", "total")
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
-
-
-class Metrics:
-    """The metrics of one process.
-
-    Attributes:
-        declared: all metrics by name.
-    """
-
-    def __init__(self) -> None:
-        self.declared: dict[str, Declared] = {}
-        self._counters: defaultdict[Key, int] = defaultdict(int)
-        self._distributions: dict[Key, Distribution] = {}
-        self._gauges: dict[str, Callable[[], float]] = {}
-
-    def declare(self, *metrics: Declared) -> None:
-        """Add metrics to those that are exported.
-
-        Those without labels begin at 0: a counter that appeared with its first event would hide
-        that event from Prometheus, which sees only increases.
-        """
-        for metric in metrics:
-            self.declared[metric.name] = metric
-            if metric.kind == "counter" and not metric.labels:
-                self.count(metric.name, by=0)
-            elif metric.kind == "histogram" and not metric.labels:
-                self._distributions.setdefault((metric.name,), Distribution(metric.bounds))
-
-    def count(self, name: str, *labels: str, by: int = 1) -> None:
-        """Add to a counter."""
-        self._counters[name, *labels] += by
-
-    def observe(self, name: str, value: float, *labels: str) -> None:
-        """Count a value in a declared histogram."""
-        key = (name, *labels)
-        distribution = self._distributions.get(key)
-        if distribution is None:
-            distribution = self._distributions[key] = Distribution(self.declared[name].bounds)
-        distribution.counts[bisect_left(distribution.bounds, value)] += 1
-        distribution.total += value
-
-    def gauge(self, name: str, read: Callable[[], float]) -> None:
-        """Let a function tell a declared gauge's value whenever it is exported."""
-        self._gauges[name] = read
-
-    def read(self) -> dict[str, float]:
-        """Return counters by name, histograms as `_count` and `_sum`, summed over labels."""
-        sums: defaultdict[str, float] = defaultdict(int)
-        for (name, *_), value in list(self._counters.items()):
-            sums[name] += value
-        for (name, *_), distribution in list(self._distributions.items()):
-            sums[f"{name}_count"] += sum(distribution.counts)
-            sums[f"{name}_sum"] += distribution.total
-        return dict(sums)
-
-    def snapshot(self) -> dict[str, Any]:
-        """Return everything as JSON values."""
-        return {
-            "counters": [[key, value] for key, value in list(self._counters.items())],
-            "histograms": [
-                [key, distribution.counts, distribution.total]
-                for key, distribution in list(self._distributions.items())
-            ],
-            "gauges": {name: read() for name, read in self._gauges.items()},
-        }
-
-
-metrics = Metrics()
-
-metrics.declare(
-    Declared(
-        "purchase_seconds",
-        "histogram",
-        "purchases by strategy and outcome, from the request to its answer",
-        ("strategy", "outcome"),
-    ),
-    Declared("batch_size", "histogram", "purchases per batch", bounds=UNITS),
-    Declared("batches_split", "counter", "batches that failed and were split"),
-    Declared("refused_by_hint", "counter", "purchases refused by the sold-out hint"),
-    Declared("waiting", "gauge", "purchases that wait in this process for their batch"),
-    Declared("degraded", "gauge", "1 while this process sells without Redis"),
-    Declared("redis_unavailable", "counter", "calls that Redis did not answer"),
-    Declared("commit_unknown", "counter", "commits whose result the database did not tell"),
-    Declared("tried_again", "counter", "transactions repeated after a connection failed"),
-    Declared("limit_raced", "counter", "transactions repeated because another purchase was faster"),
-    Declared("connections_dead", "counter", "connections found dead or read-only before their use"),
-    Declared("connections_discarded", "counter", "sessions ended since a statement failed in them"),
-    Declared("stale_token", "counter", "writes refused because a newer lock holder had written"),
+PURCHASE_SECONDS = Histogram(
+    "inventory_purchase_seconds",
+    "purchases by strategy and outcome, from the request to its answer",
+    ["strategy", "outcome"],
+    buckets=SECONDS,
+)
+BATCH_SIZE = Histogram("inventory_batch_size", "purchases per batch", buckets=UNITS)
+BATCHES_SPLIT = Counter("inventory_batches_split", "batches that failed and were split")
+REFUSED_BY_HINT = Counter("inventory_refused_by_hint", "purchases refused by the sold-out hint")
+WAITING = Gauge(
+    "inventory_waiting",
+    "purchases that wait in this process for their batch",
+    multiprocess_mode="livesum",
+)
+DEGRADED = Gauge(
+    "inventory_degraded",
+    "1 while this process sells without Redis",
+    multiprocess_mode="livesum",
+)
+REDIS_UNAVAILABLE = Counter("inventory_redis_unavailable", "calls that Redis did not answer")
+COMMIT_UNKNOWN = Counter(
+    "inventory_commit_unknown", "commits whose result the database did not tell"
+)
+TRIED_AGAIN = Counter("inventory_tried_again", "transactions repeated after a connection failed")
+LIMIT_RACED = Counter(
+    "inventory_limit_raced", "transactions repeated because another purchase was faster"
+)
+CONNECTIONS_DEAD = Counter(
+    "inventory_connections_dead", "connections found dead or read-only before their use"
+)
+CONNECTIONS_DISCARDED = Counter(
+    "inventory_connections_discarded", "sessions ended since a statement failed in them"
+)
+STALE_TOKEN = Counter(
+    "inventory_stale_token", "writes refused because a newer lock holder had written"
 )
 
 
-def declare_lock(prefix: str, about: str) -> None:
-    """Declare the metrics of a `DegradableLock` with this prefix."""
-    metrics.declare(
-        Declared(f"{prefix}lock_wait_seconds", "histogram", f"{about}: time until granted or not"),
-        Declared(f"{prefix}lock_hold_seconds", "histogram", f"{about}: time for which it was held"),
-        Declared(f"{prefix}lock_timeout", "counter", f"{about}: not granted in time"),
-        Declared(f"{prefix}lock_lost", "counter", f"{about}: lease ended before the release"),
-        Declared(f"{prefix}without_lock", "counter", f"{about}: callers that went on without"),
-    )
+class LockMetrics:
+    """The metrics of the locks of one kind (`DegradableLock`).
+
+    Args:
+        prefix: of their names, after `inventory_`.
+        about: what is locked.
+    """
+
+    def __init__(self, prefix: str, about: str) -> None:
+        name = f"inventory_{prefix}"
+        self.wait = Histogram(
+            f"{name}lock_wait_seconds", f"{about}: time until granted or not", buckets=SECONDS
+        )
+        self.hold = Histogram(
+            f"{name}lock_hold_seconds", f"{about}: time for which it was held", buckets=SECONDS
+        )
+        self.timeout = Counter(f"{name}lock_timeout", f"{about}: not granted in time")
+        self.lost = Counter(f"{name}lock_lost", f"{about}: lease ended before the release")
+        self.without = Counter(f"{name}without_lock", f"{about}: callers that went on without")
 
 
-declare_lock("", "locks of items")
-declare_lock("order_", "locks of orders")
+ITEM_LOCKS = LockMetrics("", "locks of items")
+
+_sampled: list[tuple[Gauge, Callable[[], float]]] = []
+
+
+def sample(gauge: Gauge, read: Callable[[], float]) -> None:
+    """Let a function tell a gauge's value."""
+    gauge.set_function(read)
+    _sampled.append((gauge, read))
+
+
+def take_samples() -> None:
+    """Set the gauges that functions tell, for processes that read them in this one's files."""
+    for gauge, read in _sampled:
+        gauge.set(read())
+
 
 OUTCOMES: dict[type, str] = {
     Granted: "granted",
@@ -188,7 +116,7 @@ OUTCOMES: dict[type, str] = {
     NotOpened: "declined",
     OutcomeUnknown: "unknown",
 }
-"""Names of outcomes in `purchase_seconds`, in addition to `replayed`, `failed` and `other`."""
+"""Names of outcomes in `PURCHASE_SECONDS`, in addition to `replayed`, `failed` and `other`."""
 
 
 def count_purchase(strategy: str, since: float, outcome: object) -> None:
@@ -207,4 +135,4 @@ def count_purchase(strategy: str, since: float, outcome: object) -> None:
         # A purchase that was made must not fail for want of a name.
         failed = isinstance(outcome, BaseException)
         name = OUTCOMES.get(type(outcome), "failed" if failed else "other")
-    metrics.observe("purchase_seconds", time.perf_counter() - since, strategy, name)
+    PURCHASE_SECONDS.labels(strategy, name).observe(time.perf_counter() - since)

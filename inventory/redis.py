@@ -17,8 +17,8 @@ from typing import TypeVar
 from redis import Redis, RedisCluster
 from redis.exceptions import RedisClusterException, RedisError
 
-from inventory import conf
-from inventory.metrics import metrics
+from inventory import conf, metrics
+from inventory.metrics import ITEM_LOCKS, LockMetrics
 from inventory.postgresql.base import is_connected, lend_connections
 from locking import Lease, LockError, LockTimeout, LockUnavailable
 from locking.redis_client import connect
@@ -90,7 +90,7 @@ class Circuit:
         self._failed(self._changes)
 
     def _failed(self, changes_seen: int) -> None:
-        metrics.count("redis_unavailable")
+        metrics.REDIS_UNAVAILABLE.inc()
         self._change(changes_seen, broken=True)
 
     def _change(self, changes_seen: int, *, broken: bool) -> None:
@@ -109,6 +109,7 @@ class Circuit:
                 log.warning("Redis has not answered for %.0f s", now - self._since)
                 return
             self._broken = broken
+            metrics.DEGRADED.set(broken)
             self._changes += 1
             before, self._since = self._since, now
         if broken:
@@ -137,9 +138,6 @@ def circuit() -> Circuit:
     return Circuit()
 
 
-metrics.gauge("degraded", lambda: circuit().open)
-
-
 # A sale's batches all take the same few locks.
 @lru_cache(maxsize=1000)
 def _lock(name: str, lease: float) -> RedisLock:
@@ -158,14 +156,14 @@ class DegradableLock:
         kind: what is locked; part of the lock's name in Redis.
         lease: seconds; not renewed, so it must exceed the time that a holder works.
         timeout: seconds to wait for the lock before the caller continues without it.
-        metrics_prefix: prefix of the metrics' names (`inventory.metrics`).
+        counted: what is counted and measured of these locks.
     """
 
     def __init__(
-        self, kind: str, *, lease: float, timeout: float, metrics_prefix: str = ""
+        self, kind: str, *, lease: float, timeout: float, counted: LockMetrics = ITEM_LOCKS
     ) -> None:
         self._kind = kind
-        self._prefix = metrics_prefix
+        self._counted = counted
         self.lease = lease
         self.timeout = timeout
 
@@ -180,26 +178,25 @@ class DegradableLock:
         asked = time.perf_counter()
         lease = self._acquire(lock)
         answered = time.perf_counter()
-        metrics.observe(f"{self._prefix}lock_wait_seconds", answered - asked)
+        self._counted.wait.observe(answered - asked)
         if lease is None:
-            metrics.count(f"{self._prefix}without_lock")
+            self._counted.without.inc()
             yield None
             return
         try:
             yield lease.token
         finally:
-            held = time.perf_counter() - answered
-            metrics.observe(f"{self._prefix}lock_hold_seconds", held)
+            self._counted.hold.observe(time.perf_counter() - answered)
             try:
                 lease.release()
             except LockUnavailable:
                 # Redis is gone: the next caller need not find out by another time-out.
                 circuit().trip()
-                metrics.count(f"{self._prefix}lock_lost")
+                self._counted.lost.inc()
             except LockError:
                 # The lease ended early or Redis failed. The fencing token has already decided
                 # what was written, so this is counted and not raised.
-                metrics.count(f"{self._prefix}lock_lost")
+                self._counted.lost.inc()
 
     def _acquire(self, lock: RedisLock) -> Lease | None:
         """Return a lease; None if the caller goes on without the lock."""
@@ -214,7 +211,7 @@ class DegradableLock:
         try:
             return circuit().ask(partial(lock.acquire, self.timeout), otherwise=None)
         except LockTimeout:
-            metrics.count(f"{self._prefix}lock_timeout")
+            self._counted.timeout.inc()
             return None
 
 

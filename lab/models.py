@@ -55,7 +55,8 @@ class ControlRoom(models.Model):
 class UnenforcedItem(models.Model):
     """An item whose books may be unbalanced, so that an oversell can be shown.
 
-    The database function `inventory_books_enforced` reads this table (`migrations/`).
+    A migration of the lab replaces the database function that checks the books by one that reads
+    this table (`migrations/0003_unbalanced_books.py`).
     """
 
     item = models.OneToOneField(Item, on_delete=models.CASCADE, primary_key=True)

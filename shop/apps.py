@@ -17,10 +17,9 @@ class ShopConfig(AppConfig):
         from shop.background.notify import notify
         from shop.operating import (
             checks,  # noqa: F401  # registers them
-            metrics,
+            metrics,  # noqa: F401  # makes them
         )
 
         translate_names(self)
         translate_names(apps.get_app_config("accounts"))
         hooks.written = notify
-        metrics.declare()

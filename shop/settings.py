@@ -9,7 +9,9 @@ from typing import Any
 import dj_database_url
 
 from shop import environment
-from shop.operating import logs
+from shop.operating import logs, metric_files
+
+metric_files.install()  # before any metric is made
 
 BASE_DIR = environment.PROJECT
 

@@ -42,8 +42,8 @@ from psycopg.errors import ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
+from inventory import metrics
 from inventory.conf import feature_flags
-from inventory.metrics import metrics
 from inventory.postgresql.shares import Share, borrowing_from
 
 OPTION = "commit_within"
@@ -145,7 +145,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             and feature_flags().connections
             and not (is_alive(connection) and (takes_writes(connection) or not for_writes))
         ):
-            metrics.count("connections_dead")
+            metrics.CONNECTIONS_DEAD.inc()
             connection.close()  # so that the pool replaces it
             pool.putconn(connection)
             connection = super().get_new_connection(conn_params)
@@ -153,7 +153,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _close(self) -> None:
         if self.discards_session and self.connection is not None and self.pool:
-            metrics.count("connections_discarded")
+            metrics.CONNECTIONS_DISCARDED.inc()
             self.connection.close()  # so that the pool replaces it
         super()._close()  # type: ignore[misc]  # missing in django-stubs
 

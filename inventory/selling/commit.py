@@ -23,7 +23,7 @@ from django.db import (
 from psycopg.pq import TransactionStatus
 from psycopg_pool import PoolTimeout
 
-from inventory.metrics import metrics
+from inventory import metrics
 from inventory.outcomes import Busy, OutcomeUnknown, StaleToken
 from inventory.postgresql.base import commit_bounded, note_effect
 
@@ -218,20 +218,20 @@ class Attempts:
         if isinstance(error, CommitUnknown):
             # The next attempt finds a committed purchase by its key. It locks the row first,
             # and so waits for a commit that is still in progress.
-            metrics.count("commit_unknown")
+            metrics.COMMIT_UNKNOWN.inc()
             self._unknown = True
             self.in_doubt |= not error.locked
             forget_connection()
         elif isinstance(error, (OperationalError, InterfaceError)):
-            metrics.count("tried_again")
+            metrics.TRIED_AGAIN.inc()
             forget_connection()
             time.sleep(PAUSE)
         elif isinstance(error, ConditionFailed):
-            metrics.count("limit_raced")
+            metrics.LIMIT_RACED.inc()
         elif isinstance(error, StaleToken):
             # A newer holder wrote while this one was paused. Nothing was written; go on without
             # the lock, which the newer holder has now.
-            metrics.count("stale_token")
+            metrics.STALE_TOKEN.inc()
             self.fenced = False
         else:
             return False

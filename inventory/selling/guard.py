@@ -72,12 +72,10 @@ WITH changed AS (
 SELECT available, version FROM changed
 """
 
-# At most the total: an item that was oversold, which only a demonstration can do, must not gain
-# units. The ledger records both movements, so a double return still fails at the commit.
 PUT_BACK: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item
-    SET available = LEAST(available + %(units)s::bigint, total), version = version + 1
+    SET available = available + %(units)s::bigint, version = version + 1
     WHERE id = %(item)s
     RETURNING id, available, version
 ), moved AS (

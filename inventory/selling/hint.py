@@ -18,7 +18,7 @@ from typing import LiteralString, NamedTuple
 import psycopg
 from django.db import Error, connection
 
-from inventory.metrics import metrics
+from inventory import metrics
 from inventory.models import Reservation
 from inventory.outcomes import CartTicket, Level, LineRefused, Purchase, SoldOut
 from inventory.postgresql.base import lend_connections, plain_cursor
@@ -172,7 +172,7 @@ class SoldOutItems:
             refusing, now = self._look(purchase.item), time.monotonic()
         if refusing is None or now >= refusing.until or purchase.buyer in refusing.buyers:
             return False
-        metrics.count("refused_by_hint")
+        metrics.REFUSED_BY_HINT.inc()
         return True
 
     def refuse(self, item: int, tickets: Sequence[CartTicket]) -> Sequence[CartTicket]:
@@ -192,7 +192,7 @@ class SoldOutItems:
                 others.append(ticket)
             else:
                 ticket.answer = LineRefused(0, SoldOut(0))
-        metrics.count("refused_by_hint", by=len(tickets) - len(others))
+        metrics.REFUSED_BY_HINT.inc(len(tickets) - len(others))
         return others
 
     def _look(self, item: int) -> Refusing | None:

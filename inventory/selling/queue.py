@@ -42,10 +42,10 @@ from weakref import WeakSet
 
 from django.utils.module_loading import import_string
 
-from inventory import conf
+from inventory import conf, metrics
 from inventory.conf import feature_flags
 from inventory.hooks import LOCKED, hooks
-from inventory.metrics import count_purchase, metrics
+from inventory.metrics import count_purchase
 from inventory.outcomes import (
     MAX_LINES,
     AnswerT,
@@ -348,7 +348,7 @@ class CombiningQueue(Generic[RequestT, AnswerT]):
 
 
 _queues: WeakSet[CombiningQueue[Any, Any]] = WeakSet()
-metrics.gauge("waiting", lambda: sum(queue.all_waiting() for queue in list(_queues)))
+metrics.sample(metrics.WAITING, lambda: float(sum(queue.all_waiting() for queue in list(_queues))))
 
 
 class Seller:
@@ -436,7 +436,7 @@ class Seller:
             self._sell(tickets or turn.drain(), token)
 
     def _sell(self, tickets: Sequence[CartTicket], token: int | None) -> None:
-        metrics.observe("batch_size", len(tickets))
+        metrics.BATCH_SIZE.observe(len(tickets))
         with hooks.batch(tickets):
             self._sell_or_split(tickets, token)
             # Those of items of which some ticket is refused, which takes the rows' locks.
@@ -464,7 +464,7 @@ class Seller:
             if len(tickets) == 1:
                 tickets[0].answer = error
                 return
-            metrics.count("batches_split")
+            metrics.BATCHES_SPLIT.inc()
             middle = len(tickets) // 2
             self._sell_or_split(tickets[:middle], token, locked=locked)
             self._sell_or_split(tickets[middle:], token, locked=locked)

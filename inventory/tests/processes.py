@@ -27,12 +27,11 @@ if not apps.ready:  # in the process that workers are forked from
     django.setup()
 
 from inventory import conf, outbox, services
-from inventory.metrics import metrics
 from inventory.outcomes import Purchase
 from inventory.redis import ITEM_LOCK
 from inventory.selling import batch
 from inventory.selling.queue import Seller, seller
-from inventory.tests.helpers import TIMEOUT, crowd, kinds, open_nothing
+from inventory.tests.helpers import TIMEOUT, counts, crowd, kinds, open_nothing
 from locking.tests.helpers import PROCESSES, import_before_forking
 
 import_before_forking(__name__)
@@ -68,8 +67,8 @@ class _Shop:
         with sold_by, mock.patch.object(Seller, "sell_batch", staticmethod(sell_and_stop)):
             return crowd(partial(services.reserve, on_granted=on_granted), purchases, threads)
 
-    def metrics(self) -> dict[str, float]:
-        return metrics.read()
+    def metrics(self) -> Counter[str]:
+        return counts()
 
     def deliver(self, stop: str) -> int:
         """Deliver the outbox; each message's effect is another message."""
@@ -148,10 +147,10 @@ class Worker:
     def kinds(self) -> Counter[str]:
         return kinds(self.hear())
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> Counter[str]:
         self.tell("metrics")
-        counters: dict[str, float] = self.hear()
-        return counters
+        counted: Counter[str] = self.hear()
+        return counted
 
     def kill(self) -> None:
         self._process.kill()

@@ -11,7 +11,6 @@ from uuid import UUID, uuid4
 import pytest
 
 from inventory import services
-from inventory.metrics import metrics
 from inventory.models import BuyerQuota, OutboxMessage, Reservation
 from inventory.outcomes import (
     MAX_LINES,
@@ -37,6 +36,7 @@ from inventory.tests.helpers import (
     TIMEOUT,
     at_once,
     book,
+    counted,
     crowd,
     in_thread,
     kinds,
@@ -150,7 +150,7 @@ def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(
         look = batch.look
         monkeypatch.setattr(batch, "look", lambda *given, locked: look(*given, locked=True))
     items = [stock(30) for _ in range(4)]
-    before = metrics.read().get("tried_again", 0)
+    before = counted("inventory_tried_again_total")
     draw = random.Random(5)
     carts = [
         cart([(item, 1) for item in draw.sample(items, 2 if buyer % 3 else 1)], buyer)
@@ -168,7 +168,7 @@ def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(
     assert units == sum(30 - book(item).available for item in items)
     assert units == sum(reserved(item) for item in items)
     # A deadlock would have been retried.
-    assert metrics.read().get("tried_again", 0) == before
+    assert counted("inventory_tried_again_total") == before
 
 
 @pytest.mark.parametrize("order", ["id", "random()"])
@@ -179,16 +179,16 @@ def test_only_rows_that_are_locked_in_one_order_cannot_deadlock(order, stock, mo
         assert text.count("ORDER BY id") == 1
         monkeypatch.setattr(module, name, text.replace("ORDER BY id", f"ORDER BY {order}"))
     items = [stock(500) for _ in range(8)]
-    before = metrics.read().get("tried_again", 0)
+    before = counted("inventory_tried_again_total")
     sellers = [Seller() for _ in range(16)]
     for _ in range(20):
         carts = [
             Cart(cart([(item, 1) for item in items], buyer), open_nothing) for buyer in range(16)
         ]
         at_once([partial(each.sell, lines) for each, lines in zip(sellers, carts, strict=True)])
-        if metrics.read().get("tried_again", 0) > before:
+        if counted("inventory_tried_again_total") > before:
             break
-    assert (metrics.read().get("tried_again", 0) > before) == (order != "id")
+    assert (counted("inventory_tried_again_total") > before) == (order != "id")
     # Deadlocks end after a second each; who gave a commit up meanwhile has left it to the server.
     wait_until_blocked(0)
 
@@ -314,9 +314,9 @@ def test_an_item_that_runs_out_among_others_is_refused_by_its_hint_from_then_on(
     busy, item = stock(9), stock(1)
     answers = while_another_item_is_sold(busy, [new_purchase(item)], open_nothing)
     assert kinds(answers) == {"Granted": 1}
-    before = metrics.read().get("refused_by_hint", 0)
+    before = counted("inventory_refused_by_hint_total")
     assert sell(new_purchase(item)) == SoldOut(0)
-    assert metrics.read()["refused_by_hint"] == before + 1
+    assert counted("inventory_refused_by_hint_total") == before + 1
 
 
 @pytest.mark.parametrize("how", ["alone", "among others", "as a cart"])
@@ -341,7 +341,7 @@ def test_a_cut_off_commit_is_found_out_and_never_told_as_a_refusal(
         raise CommitUnknown("the answer was cut off", locked=False)
 
     monkeypatch.setattr(batch, "open_and_commit", cut_off)
-    before = metrics.read().get("commit_unknown", 0)
+    before = counted("inventory_commit_unknown_total")
     mine = new_purchase(item)
     if how == "among others":
         [answer] = while_another_item_is_sold(busy, [mine], open_nothing)
@@ -351,6 +351,6 @@ def test_a_cut_off_commit_is_found_out_and_never_told_as_a_refusal(
         lines = [mine, new_purchase(busy, mine.buyer)]
         [answer] = at_once([partial(reserve_many, lines, open_nothing)])
         answer = answer[0] if isinstance(answer, list) else answer
-    assert metrics.read()["commit_unknown"] == before + 1
+    assert counted("inventory_commit_unknown_total") == before + 1
     assert isinstance(answer, Granted if arrived else OutcomeUnknown)
     assert (book(item).held, reserved(item)) == (1, 1)

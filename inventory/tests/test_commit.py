@@ -16,7 +16,6 @@ from psycopg.pq import Trace
 from psycopg_pool import PoolTimeout
 
 from inventory import services
-from inventory.metrics import metrics
 from inventory.models import Reservation
 from inventory.outcomes import (
     Busy,
@@ -34,6 +33,7 @@ from inventory.selling.commit import Attempts, CommitUnknown, ConditionFailed
 from inventory.tests.helpers import (
     at_once,
     book,
+    counted,
     kinds,
     new_purchase,
     open_nothing,
@@ -186,24 +186,24 @@ def meanwhile(monkeypatch) -> Callable[[Callable[[], object]], None]:
 
 
 def test_a_server_that_has_become_a_standby_is_left_for_the_primary(stock, meanwhile):
-    item, before = stock(1), metrics.read()["tried_again"]
+    item, before = stock(1), counted("inventory_tried_again_total")
     meanwhile(lambda: connection.cursor().execute("SET TRANSACTION READ ONLY"))
     assert isinstance(sell(new_purchase(item)), Granted)
-    assert metrics.read()["tried_again"] == before + 1
+    assert counted("inventory_tried_again_total") == before + 1
     assert book(item).held == 1
 
 
 def test_commit_message_that_timed_out_at_a_lock_is_busy(stock, monkeypatch):
     """The server refused a statement before the COMMIT: nothing was written, so nothing unknown."""
     monkeypatch.setattr(commit, "RETRY_FOR", 0.0)
-    item, before = stock(1), metrics.read()["commit_unknown"]
+    item, before = stock(1), counted("inventory_commit_unknown_total")
     monkeypatch.setattr(guard, "TAKE_OR_FAIL", f"SET LOCAL lock_timeout = 1; {guard.TAKE_OR_FAIL}")
     monkeypatch.setattr(batch, "LOCK_AND_LOOK", batch.LOOK)
     with outsider() as session, session.transaction():
         session.execute("SELECT FROM inventory_item WHERE id = %s FOR UPDATE", [item])
         with pytest.raises(Busy):
             sell(new_purchase(item))
-    assert metrics.read()["commit_unknown"] == before
+    assert counted("inventory_commit_unknown_total") == before
     assert book(item).available == 1
 
 

@@ -24,7 +24,6 @@ from psycopg_pool import PoolTimeout
 
 from inventory import services
 from inventory.conf import FEATURE_FLAGS
-from inventory.metrics import metrics
 from inventory.models import Item, Reservation
 from inventory.outcomes import Busy, Granted, OutcomeUnknown, Purchase
 from inventory.postgresql.base import OPTION, DatabaseWrapper, is_alive, lend_connections
@@ -34,6 +33,7 @@ from inventory.tests.helpers import (
     TIMEOUT,
     at_once,
     book,
+    counted,
     in_thread,
     new_purchase,
     on_this_thread,
@@ -84,7 +84,7 @@ def test_requests_after_the_server_ended_all_connections_are_all_served(
 ):
     if not checked:
         settings.INVENTORY_FEATURE_FLAGS = [name for name in FEATURE_FLAGS if name != "connections"]
-    before, failed = metrics.read()["connections_dead"], 0
+    before, failed = counted("inventory_connections_dead_total"), 0
     for _ in range(2 * POOLED):
         try:
             on_this_thread(Item.objects.first)
@@ -92,7 +92,7 @@ def test_requests_after_the_server_ended_all_connections_are_all_served(
             failed += 1
     if checked:
         assert failed == 0
-        assert metrics.read()["connections_dead"] >= before + POOLED
+        assert counted("inventory_connections_dead_total") >= before + POOLED
     else:
         assert failed >= POOLED
 
@@ -147,12 +147,12 @@ def run(statement: LiteralString) -> None:
 
 
 def test_pool_discards_a_session_that_is_read_only(stock, one_session):
-    item, before = stock(1), metrics.read()["connections_dead"]
+    item, before = stock(1), counted("inventory_connections_dead_total")
     first = one_session()
     run("SET default_transaction_read_only = on")  # as the database's own setting may have been
     assert isinstance(sell(new_purchase(item)), Granted)
     assert one_session() != first
-    assert metrics.read()["connections_dead"] == before + 1
+    assert counted("inventory_connections_dead_total") == before + 1
 
 
 def test_pool_keeps_a_read_only_session_that_is_wanted(one_session):
@@ -177,13 +177,13 @@ def test_pool_serves_soon_after_the_database_was_read_only(stock, database):
 
 
 def test_pool_discards_a_session_with_a_bad_setting(one_session):
-    first, before = one_session(), metrics.read()["connections_discarded"]
+    first, before = one_session(), counted("inventory_connections_discarded_total")
     run("SET statement_timeout = '1ms'")
     with pytest.raises(OperationalError):
         run("SELECT pg_sleep(60)")
     assert one_session() != first
     run("SELECT pg_sleep(0.01)")
-    assert metrics.read()["connections_discarded"] == before + 1
+    assert counted("inventory_connections_discarded_total") == before + 1
 
 
 @pytest.mark.parametrize(
@@ -373,10 +373,10 @@ def sell_as_a_cart(purchase: Purchase) -> Granted:
 
 @pytest.mark.parametrize("sell", [sell, sell_as_a_cart])
 def test_the_next_attempt_waits_behind_the_row_and_finds_the_purchase(stock, standby, sell):
-    item, before = stock(5), metrics.read()["commit_unknown"]
+    item, before = stock(5), counted("inventory_commit_unknown_total")
     with outsider() as session, in_thread(partial(sell, new_purchase(item))) as answer:
         eventually(lambda: waiting_behind_a_row(session))
-        assert metrics.read()["commit_unknown"] == before + 1
+        assert counted("inventory_commit_unknown_total") == before + 1
         standby()
         granted = answer()
     assert isinstance(granted, Granted)

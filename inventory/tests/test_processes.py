@@ -9,7 +9,6 @@ import pytest
 from django.db import connection
 
 from inventory import services
-from inventory.metrics import metrics
 from inventory.models import Item
 from inventory.outcomes import Granted, Purchase, SoldOut, StaleToken
 from inventory.redis import ITEM_LOCK, client
@@ -18,6 +17,7 @@ from inventory.selling.commit import ConditionFailed
 from inventory.tests.helpers import (
     at_once,
     book,
+    counted,
     keys_of,
     kinds,
     new_purchase,
@@ -64,9 +64,9 @@ def test_three_processes_at_the_items_lock_sell_exactly_what_there_is(stock):
     with workers(3) as shops:
         answered = race(shops, purchases, threads=50)
         for shop in shops:
-            counted = shop.metrics()
-            assert counted["lock_wait_seconds_count"] >= 1
-            assert counted.get("without_lock", 0) < counted["batch_size_count"]
+            counts = shop.metrics()
+            assert counts["inventory_lock_wait_seconds_count"] >= 1
+            assert counts["inventory_without_lock_total"] < counts["inventory_batch_size_count"]
     assert_exact(item, 1000, answered, 3000)
 
 
@@ -77,11 +77,11 @@ def test_processes_without_redis_beside_one_with_the_lock_sell_exactly_what_ther
         purchases = [new_purchase(item) for _ in range(900)]
         answered = race([*shops, *locked], purchases, threads=20)
         for shop in shops:
-            counted = shop.metrics()
-            assert counted["redis_unavailable"] >= 1
-            assert counted["without_lock"] == counted["batch_size_count"]
+            counts = shop.metrics()
+            without_lock = counts["inventory_without_lock_total"]
+            assert without_lock == counts["inventory_batch_size_count"]
             # Thanks to the circuit breaker, not every batch asks Redis.
-            assert counted["redis_unavailable"] < counted["without_lock"]
+            assert 1 <= counts["inventory_redis_unavailable_total"] < without_lock
     assert_exact(item, 300, answered, 900)
 
 
@@ -182,9 +182,9 @@ def test_an_overtaken_batch_is_sold_again_without_the_lock(stock):
     item = stock(5)
     future = 10**18  # a token from long after this test
     batch.sell([ticket(new_purchase(item))], future)
-    before = metrics.read()
+    before = counted("inventory_stale_token_total")
     assert isinstance(sell(new_purchase(item)), Granted)
-    assert metrics.read()["stale_token"] - before.get("stale_token", 0) == 1
+    assert counted("inventory_stale_token_total") - before == 1
     assert Item.objects.get(pk=item).fence == future
     assert book(item).available == 3
 
@@ -234,7 +234,7 @@ def test_a_cut_at_the_commit_of_a_batch_leaves_every_answer_true(lose, stock):
         shop.start(purchases, threads=30)
         assert shop.kinds() == {"Granted": 30, "SoldOut": 30}
         assert between.lost == 2
-        assert shop.metrics()["commit_unknown"] == 2
+        assert shop.metrics()["inventory_commit_unknown_total"] == 2
     assert (book(item).available, reserved(item)) == (0, 30)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import redis
 
-from inventory.metrics import metrics
 from inventory.redis import ITEM_LOCK, Circuit, DegradableLock, circuit, client
+from inventory.tests.helpers import counted
 from locking import LockUnavailable
 from locking.redis_lock import RedisLease
 from locking.tests.helpers import eventually
@@ -145,11 +145,11 @@ LOCK = DegradableLock("degradable", lease=5.0, timeout=0.1)
 
 
 def test_a_lock_that_was_lost_is_counted_and_costs_its_holder_nothing():
-    before = metrics.read().get("lock_lost", 0)
+    before = counted("inventory_lock_lost_total")
     with LOCK.hold(1) as token:
         assert token is not None
         LOCK.make(1).force_release("a test")
-    assert metrics.read()["lock_lost"] == before + 1
+    assert counted("inventory_lock_lost_total") == before + 1
 
 
 def test_who_waits_too_long_goes_on_without_the_lock():

@@ -9,19 +9,16 @@ from django.db import transaction
 
 from inventory import services
 from inventory.audit import audit
-from inventory.models import BuyerQuota, Item, Reservation, StockMovement
+from inventory.models import BuyerQuota, Reservation, StockMovement
 from inventory.outcomes import Granted, LineRefused, NoSuchItem, SoldOut
 from inventory.selling import guard
-from inventory.selling.queue import Seller
 from inventory.tests.helpers import (
     at_once,
     book,
-    books_not_enforced,
     new_purchase,
     open_nothing,
     release,
     sell,
-    sell_by,
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,18 +38,6 @@ def test_a_release_returns_units_and_allowance_exactly_once(stock):
     assert release(mine) == [services.Released(mine, item, 1, 3)]
     assert release(mine) == []
     assert (book(item).available, BuyerQuota.objects.get(buyer=1).used) == (5, 0)
-
-
-def test_units_of_an_oversold_demonstration_come_back_only_as_far_as_there_ever_were_any(stock):
-    item = stock(1)
-    reserve(item, 1)
-    with books_not_enforced():
-        Item.objects.filter(pk=item).update(available=1)
-        # Another process's seller, which does not know yet that the item has sold out.
-        sell_by(Seller(), new_purchase(item, 2))
-        mine = list(Reservation.objects.values_list("pk", flat=True))
-        assert len(release(*mine)) == 2
-    assert Item.objects.get(pk=item).available == 1
 
 
 def test_a_generator_of_reservations_is_released_whole(stock):

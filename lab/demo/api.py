@@ -18,8 +18,8 @@ from django.http import HttpRequest, StreamingHttpResponse
 from msgspec.structs import asdict
 
 from inventory import services
-from inventory.metrics import metrics
 from inventory.models import Reservation
+from inventory.redis import circuit
 from lab.demo import schemas
 from lab.demo.data import create_synthetic_buyers
 from lab.proof import snapshot
@@ -30,7 +30,7 @@ from shop.api.openapi import TAGS
 from shop.api.operations import JSON_LINES, Answer, Operation, Result
 from shop.catalogue.models import Sale
 from shop.draws.drawing import open_draw
-from shop.operating.metrics import files
+from shop.operating import metric_files
 from shop.orders.models import Order
 from shop.payments.provider import PaymentUnknown
 from shop.refusals import Refusal
@@ -197,9 +197,11 @@ def show_figures(request: HttpRequest, sale: int, *, query: schemas.Beside) -> R
 
 def _figures(sale: int, sales: list[int]) -> schemas.Figures:
     found, [item] = _sale(sale), snapshot.items([sale])
-    web = [each for each in files.written() if each.alive and each.process.endswith(".web")]
-    # Without a folder of metrics, this process speaks for itself.
-    gauges = [each.snapshot["gauges"] for each in web] or [metrics.snapshot()["gauges"]]
+    web = [
+        process.gauges()
+        for process in metric_files.processes()
+        if process.alive and process.name.endswith(".web")
+    ]
     return schemas.Figures(
         sale=sale,
         item=found.item_id,
@@ -213,8 +215,9 @@ def _figures(sale: int, sales: list[int]) -> schemas.Figures:
         oversold=max(0, item.held + item.confirmed - item.total),
         purchases=Reservation.objects.filter(scope=sale).count(),
         owed=snapshot.owed(sales),
-        processes=len(gauges),
-        degraded=any(each["degraded"] for each in gauges),
+        # Without a folder of metrics, this process speaks for itself.
+        processes=len(web) or 1,
+        degraded=any(each["inventory_degraded"] for each in web) if web else circuit().open,
     )
 
 

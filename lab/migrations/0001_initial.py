@@ -4,12 +4,6 @@ from django.db import migrations, models
 import django.db.models.deletion
 import lab.models
 
-ENFORCED = """
-CREATE OR REPLACE FUNCTION inventory_books_enforced(item bigint) RETURNS boolean
-    LANGUAGE sql STABLE AS $$ SELECT {} $$;
-"""
-EXCEPT_SOME = "NOT EXISTS (SELECT FROM lab_unenforceditem WHERE item_id = $1)"
-
 
 class Migration(migrations.Migration):
 
@@ -37,5 +31,4 @@ class Migration(migrations.Migration):
                 ('item', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, serialize=False, to='inventory.item')),
             ],
         ),
-        migrations.RunSQL(ENFORCED.format(EXCEPT_SOME), ENFORCED.format("true")),
     ]

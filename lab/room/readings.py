@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 
 import psutil
 from django.db import Error, connection
+from prometheus_client import Metric
 from redis.exceptions import RedisError
 
 from development import StackError
@@ -22,7 +24,7 @@ from inventory.redis import ITEM_LOCK
 from inventory.selling.commit import forget_connection
 from lab.strategies import CLASSES, DEFAULT
 from locking import LockUnavailable
-from shop.operating.metrics import files
+from shop.operating import metric_files
 
 LATE = 1.0
 """Seconds without an answer after which a server counts as away."""
@@ -301,20 +303,21 @@ class Processes:
             OSError, ValueError: a file could not be read.
         """
         now, sums, web = time.monotonic(), Counter[object](), []
-        for each in files.written():
-            if not each.process.endswith(".web"):
+        for process in metric_files.processes():
+            if not process.name.endswith(".web"):
                 continue
-            _add(sums, each.snapshot)
-            pid = int(each.process.split(".")[-2])
+            for metric in process.metrics(accumulate=False):
+                _add(sums, metric)
+            pid = int(process.name.split(".")[-2])
             state = _state(pid)
             if state is not None:
-                gauges = each.snapshot["gauges"]
+                gauges = process.gauges()
                 web.append(
                     {
                         "pid": str(pid),
                         "state": state,
-                        "waiting": int(gauges.get("waiting", 0)),
-                        "without_redis": bool(gauges.get("degraded")),
+                        "waiting": int(gauges.get("inventory_waiting", 0)),
+                        "without_redis": bool(gauges.get("inventory_degraded")),
                     }
                 )
         self._counted.append((now, sums))
@@ -336,25 +339,24 @@ class Processes:
         }
 
 
-COUNTERS = {"stale_token": "stale", "without_lock": "without_lock"}
-"""The names here of the processes' counters."""
+SUMS: dict[str, str] = {
+    "inventory_stale_token_total": "stale",
+    "inventory_without_lock_total": "without_lock",
+    "inventory_lock_wait_seconds_bucket": "asked",
+    "inventory_batch_size_bucket": "batches",
+    "inventory_batch_size_sum": "purchases",
+}
+"""The names here of what is added up."""
 
 
-def _add(sums: Counter[Any], snapshot: dict[str, Any]) -> None:
+def _add(sums: Counter[Any], metric: Metric) -> None:
     """Add what a process has counted: purchases by outcome and by bucket of seconds, batches."""
-    for (name, *_), count in snapshot["counters"]:
-        if name in COUNTERS:
-            sums[COUNTERS[name]] += count
-    for (name, *labels), counts, total in snapshot["histograms"]:
-        if name == "purchase_seconds":
-            sums["outcome", labels[1]] += sum(counts)
-            for bucket, count in enumerate(counts):
-                sums[bucket] += count
-        elif name == "lock_wait_seconds":
-            sums["asked"] += sum(counts)
-        elif name == "batch_size":
-            sums["batches"] += sum(counts)
-            sums["purchases"] += total
+    for sample in metric.samples:
+        if sample.name == "inventory_purchase_seconds_bucket":
+            sums["outcome", sample.labels["outcome"]] += int(sample.value)
+            sums[bisect_left(SECONDS, float(sample.labels["le"]))] += int(sample.value)
+        elif sample.name in SUMS:
+            sums[SUMS[sample.name]] += int(sample.value)
 
 
 def _state(pid: int) -> str | None:

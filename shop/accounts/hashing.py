@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 
 from django.contrib.auth import hashers
 
-from inventory.metrics import metrics
 from inventory.postgresql.base import lend_connections
-from shop.operating import clients, logs
+from shop.operating import clients, logs, metrics
 from shop.refusals import Refusal
 
 desk: Any = None
@@ -41,7 +40,7 @@ def elsewhere(work: Callable[[], R]) -> R:
     try:
         result: R = desk.run(clients.address(logs.request.get() or {}), work)
     except full:
-        metrics.count("hashes_refused")
+        metrics.HASHES_REFUSED.inc()
         raise Refusal("busy") from None
     return result
 

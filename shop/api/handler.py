@@ -26,12 +26,11 @@ from django.middleware.security import SecurityMiddleware
 from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.functional import cached_property
 
-from inventory.metrics import metrics
 from inventory.postgresql.base import lend_connections
 from inventory.postgresql.shares import Share, borrowing_from
 from shop import shares
 from shop.api.problems import Reply, problem
-from shop.operating import added_middleware, headers, logs
+from shop.operating import added_middleware, headers, logs, metrics
 from shop.shares import OPERATORS, PURCHASES, READERS
 
 API = "/api/v1/"
@@ -163,7 +162,7 @@ class ApiHandler:
         seconds = time.perf_counter() - start
         status = reply.status if isinstance(reply, Reply) else reply.status_code
         name = view.methods.get(request.method, view).__name__
-        metrics.observe("api_seconds", seconds, name, str(status))
+        metrics.API_SECONDS.labels(name, status).observe(seconds)
         return reply
 
 

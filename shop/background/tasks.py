@@ -12,12 +12,16 @@ import time
 from typing import Any
 
 from celery import Task
-from celery.signals import task_postrun, task_prerun, worker_process_init
+from celery.signals import (
+    task_postrun,
+    task_prerun,
+    worker_init,
+    worker_process_init,
+)
 from celery.states import FAILURE
 from django.db import connection
 
 from inventory import outbox
-from inventory.metrics import metrics
 from shop import orders
 from shop.audit import examine, raise_alerts
 from shop.background import cleanup, expiry
@@ -25,9 +29,8 @@ from shop.background import follow_up as followup
 from shop.background.sending import ask_for
 from shop.celery import app
 from shop.mails import sending
-from shop.operating import logs, telemetry
+from shop.operating import logs, metric_files, metrics, telemetry
 from shop.operating.clock import clock
-from shop.operating.metrics import files
 from shop.payments import recovery
 from shop.staff import stopping
 
@@ -36,10 +39,15 @@ log = logging.getLogger(__name__)
 _began: dict[str, float] = {}
 
 
+@worker_init.connect
+def _forget(**_: object) -> None:
+    metric_files.forget()
+
+
 @worker_process_init.connect
 def observe(**_: object) -> None:
     """Publish what this worker process does: its metrics, traces and errors."""
-    files.publish("celery")
+    metric_files.begin("celery")
     telemetry.report_errors()
     telemetry.trace("celery")
 
@@ -54,7 +62,7 @@ def _begin(task_id: str, task: Any, **_: Any) -> None:
 def _end(task_id: str, task: Any, state: str, **_: Any) -> None:
     seconds = time.monotonic() - _began.pop(task_id, time.monotonic())
     outcome = "failed" if state == FAILURE else "done"
-    metrics.observe("task_seconds", seconds, task.name, outcome)
+    metrics.TASK_SECONDS.labels(task.name, outcome).observe(seconds)
     if not connection.in_atomic_block:
         clock.ask()
         connection.close()  # return it to the pool; Celery may have cleaned up before this

@@ -9,9 +9,7 @@ class DrawsConfig(AppConfig):
     name = "shop.draws"
 
     def ready(self) -> None:
-        """Declare the metrics of the draws' locks; translate the admin's names."""
-        from inventory.metrics import declare_lock
+        """Translate the admin's names."""
         from inventory.translation import translate_names
 
         translate_names(self)
-        declare_lock("draw_", "locks of draws")

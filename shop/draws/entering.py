@@ -23,6 +23,7 @@ from typing import Any, LiteralString
 from django.db import IntegrityError, InterfaceError, OperationalError, connection
 
 from inventory import conf, sql
+from inventory.metrics import LockMetrics
 from inventory.outcomes import Busy, OutcomeUnknown, Ticket
 from inventory.postgresql.base import lend_connections, plain_cursor
 from inventory.redis import DegradableLock
@@ -39,7 +40,9 @@ MAX_ENTRIES = 10
 MAX_ADDRESS = 500
 """Characters of an address."""
 
-DRAW_LOCK = DegradableLock("draw", lease=2.0, timeout=2.5, metrics_prefix="draw_")
+DRAW_LOCK = DegradableLock(
+    "draw", lease=2.0, timeout=2.5, counted=LockMetrics("draw_", "locks of draws")
+)
 """Lets one process at a time write lines of a draw, as `ITEM_LOCK` does for an item."""
 
 HEAD: LiteralString = """

@@ -39,12 +39,12 @@ from django.utils.http import urlsafe_base64_encode
 from django.utils.translation import gettext, override
 
 from inventory import outbox
-from inventory.metrics import metrics
 from inventory.outbox import NoEffect
 from shop.accounts import addresses
 from shop.accounts.models import PendingAddress, User
 from shop.mails import rendering
 from shop.mails.rendering import Kind
+from shop.operating import metrics
 from shop.orders.models import Order
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ def send_mails(seconds: float = math.inf) -> int:
     try:
         server.open()
     except (OSError, SMTPException) as error:
-        metrics.count("mails", "postponed")
+        metrics.MAILS.labels("postponed").inc()
         log.warning("the mail server does not answer (%s); the mails wait", error)
         return 0
     orders = _read(payload["order"] for payload in waiting if "order" in payload)
@@ -115,7 +115,7 @@ def _send(server: BaseEmailBackend, orders: Mapping[int, Order], kind: Kind, pay
     about = payload["order"]
     order = orders.get(about) or _read([about])[about]  # it became due meanwhile
     if not addresses.is_mailable(order.buyer.email):
-        metrics.count("mails", "without_address")
+        metrics.MAILS.labels("without_address").inc()
         return
     again = payload.get("again", "")
     others = [] if again else _gather(kind, order)
@@ -123,9 +123,9 @@ def _send(server: BaseEmailBackend, orders: Mapping[int, Order], kind: Kind, pay
     try:
         server.send_messages([mail])
     except Exception:
-        metrics.count("mails", "failed")
+        metrics.MAILS.labels("failed").inc()
         raise
-    metrics.count("mails", "sent")
+    metrics.MAILS.labels("sent").inc()
 
 
 def _gather(kind: Kind, order: Order) -> list[Order]:

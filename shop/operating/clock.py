@@ -12,7 +12,7 @@ from datetime import datetime
 
 from django.db import Error, connection
 
-from inventory.metrics import metrics
+from shop.operating import metrics
 
 EVERY = 10.0
 """Seconds between two questions to the database that only ask for its clock."""
@@ -43,7 +43,7 @@ class Clock:
         least = asked - database.timestamp()
         most = answered - database.timestamp()
         self.ahead = least if least > 0 else min(most, 0.0)
-        metrics.gauge("clock_ahead_seconds", lambda: self.ahead or 0.0)
+        metrics.CLOCK_AHEAD.set(self.ahead)
 
     def ask(self) -> None:
         """Ask the database for its time, at most every `EVERY` seconds; needs a connection."""

@@ -11,8 +11,8 @@ import logging
 import threading
 import time
 
-from inventory.metrics import metrics
 from inventory.postgresql.base import may_have_effects
+from shop.operating import metrics
 from shop.refusals import Refusal
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def refusal(error: Exception, *, reads: bool = False) -> Refusal:
     """
     reason = str(error).partition("\n")[0]
     code = "outcome_unknown" if may_have_effects() and not reads else "busy"
-    metrics.count("database_failed", code)
+    metrics.DATABASE_FAILED.labels(code).inc()
     if code == "busy":
         lines.add(reason)
     else:

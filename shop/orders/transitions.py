@@ -29,17 +29,20 @@ from django.db import transaction
 from django.db.models import prefetch_related_objects
 
 from inventory import outbox
-from inventory.metrics import metrics
+from inventory.metrics import LockMetrics
 from inventory.models import Reservation
 from inventory.redis import DegradableLock
 from inventory.services import Released
+from shop.operating import metrics
 from shop.orders.invoices import credit_what_is_left, issue_invoices
 from shop.orders.models import Order, OrderEvent, OrderLine, Status, lines_for_change
 from shop.refusals import Refusal
 
 Kind = OrderEvent.Kind
 
-ORDER_LOCK = DegradableLock("order", lease=15.0, timeout=5.0, metrics_prefix="order_")
+ORDER_LOCK = DegradableLock(
+    "order", lease=15.0, timeout=5.0, counted=LockMetrics("order_", "locks of orders")
+)
 """Keeps two clicks from racing in the database and at the provider. If they do race, guarded
 updates and unique keys keep the order correct. The lease exceeds the longest answer of the
 provider. The timeout lets a second click wait for the first one's answer, which then applies to it
@@ -195,7 +198,7 @@ def note(
 
 
 def _announce(event: str, orders: Sequence[int]) -> None:
-    transaction.on_commit(partial(metrics.count, "order_events", str(event), by=len(orders)))
+    transaction.on_commit(partial(metrics.ORDER_EVENTS.labels(event).inc, len(orders)))
     outbox.emit(topic(event), {"orders": list(orders)})
 
 

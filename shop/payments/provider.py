@@ -32,8 +32,8 @@ from typing import Literal
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from inventory.metrics import metrics
 from shop import money
+from shop.operating import metrics
 from shop.refusals import Refusal
 
 IntentStatus = Literal[
@@ -320,7 +320,7 @@ def measured() -> Iterator[None]:
         outcome = "declined"
         raise
     finally:
-        metrics.observe("provider_seconds", time.monotonic() - start, outcome)
+        metrics.PROVIDER_SECONDS.labels(outcome).observe(time.monotonic() - start)
 
 
 def to_provider(amount: int, currency: str) -> int:

@@ -15,8 +15,14 @@ import pytest
 from django.db import OperationalError, connection
 
 from inventory import services
-from inventory.metrics import metrics
-from inventory.tests.helpers import TIMEOUT, at_once, locked, on_this_thread, wait_until_blocked
+from inventory.tests.helpers import (
+    TIMEOUT,
+    at_once,
+    counted,
+    locked,
+    on_this_thread,
+    wait_until_blocked,
+)
 from locking.tests.helpers import eventually
 from shop.catalogue import sale_cache
 from shop.catalogue.models import Sale
@@ -45,7 +51,7 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def counted(cache: StockCache) -> list[int]:
+def queries_of(cache: StockCache) -> list[int]:
     """Count the sales of each query that a cache makes from now on."""
     read, counts = cache._read, []
 
@@ -76,7 +82,7 @@ def test_what_is_asked_during_a_query_is_known_from_it_or_read_together_by_the_n
     sale_of: Callable[..., Sale],
 ) -> None:
     cache = StockCache()
-    counts = counted(cache)
+    counts = queries_of(cache)
     sales = [sale_of().pk for _ in range(5)]
     nowhere = [10**9, 10**9 + 1]
     with ThreadPoolExecutor(READERS) as pool:
@@ -87,7 +93,7 @@ def test_what_is_asked_during_a_query_is_known_from_it_or_read_together_by_the_n
             asked += [*sales, *sales[:1] * 10, *sales[1:], *nowhere]
             asking += [pool.submit(on_this_thread, partial(cache.get, each)) for each in asked[1:]]
             eventually(lambda: cache._readers.waiting("sales") == len(asked) - 1)
-            assert metrics.snapshot()["gauges"]["waiting"] == 0, "no purchases wait"
+            assert counted("inventory_waiting") == 0, "no purchases wait"
             wait_until_blocked(1)
         for sale, answer in zip(asked, asking, strict=True):
             if sale in nowhere:

@@ -20,9 +20,8 @@ from redis import Redis
 
 import shop.draws.tasks  # noqa: F401  # registers it, as the worker does
 from inventory.hooks import hooks
-from inventory.metrics import metrics
 from inventory.redis import client as redis
-from inventory.tests.helpers import outsider
+from inventory.tests.helpers import counted, outsider
 from locking.redis_lock import RedisLock
 from locking.tests.needs import needs
 from locking.tests.servers import free_port
@@ -284,9 +283,9 @@ def test_mails_wait_without_attempts_while_the_mail_server_is_unreachable(settin
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
     order = an_order(a_sale())
-    before = metrics.read().get("mails", 0)
+    before = counted("shop_mails_total")
     follow_up.follow_up()
     unsent = mail(order).get()
     assert (unsent.done, unsent.attempts, unsent.error) == (None, 0, "")
-    assert metrics.read()["mails"] == before + 1
+    assert counted("shop_mails_total") == before + 1
     assert "mail server does not answer" in caplog.text

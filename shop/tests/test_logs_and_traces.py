@@ -23,10 +23,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, Sampler, TraceIdRatioBased
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
-from inventory.metrics import metrics
 from inventory.models import OutboxMessage
 from inventory.redis import ITEM_LOCK, client
-from inventory.tests.helpers import in_thread
+from inventory.tests.helpers import counted, in_thread
 from locking.redis_lock import RedisLock
 from shop.api.handler import ApiHandler
 from shop.background import tasks
@@ -197,10 +196,10 @@ def buy_together(first: Buyer, second: Buyer, sale: Sale, *, traced: str = "lead
             # The first request leads and waits for the lock; the second one joins its queue.
             leads = partial(purchase, first, sale, **of_leader)
             one = both.enter_context(in_thread(leads))
-            wait_for(lambda: metrics.snapshot()["gauges"]["waiting"] == 1)
+            wait_for(lambda: counted("inventory_waiting") == 1)
             follows = partial(purchase, second, sale, **of_other)
             other = both.enter_context(in_thread(follows))
-            wait_for(lambda: metrics.snapshot()["gauges"]["waiting"] == 2)
+            wait_for(lambda: counted("inventory_waiting") == 2)
         assert (one(), other()) == ("201 Created", "201 Created")
 
 

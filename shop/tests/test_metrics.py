@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import re
-import threading
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from inventory.metrics import Declared, Metrics, metrics
-from shop import environment
+from inventory import metrics
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import sale_cache
 from shop.conftest import Buyer
-from shop.operating import health
+from shop.operating import exporter, health, metric_files
 from shop.operating.clock import Clock, clock
-from shop.operating.metrics import exporter, files
+from shop.operating.metric_files import ProcessFiles
+from shop.tests.other_processes import writing_as
 from shop.tests.processes import wait_for
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+OWN = f"a.{os.getpid()}.web"
 
 
 @pytest.fixture
@@ -34,9 +39,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write(folder: Path, process: str) -> None:
-    """Write this process's metrics as another process's."""
-    (folder / f"{process}.json").write_bytes(files.framed(files._own()))
+@pytest.fixture
+def own(folder: Path) -> Iterator[ProcessFiles]:
+    """The files of this process, in the folder, under the name `OWN`."""
+    metric_files.process.begin(folder, OWN)
+    yield metric_files.process
+    metric_files.process.end()
 
 
 def scrape() -> Samples:
@@ -57,32 +65,41 @@ def total(samples: Samples, name: str, **labels: str) -> float:
     )
 
 
+def stale_tokens(process: str = OWN) -> float:
+    """Return a counter of a process as its files have it; -1 if they have none."""
+    for found in metric_files.processes():
+        if found.name == process:
+            for metric in found.metrics():
+                if metric.name == "inventory_stale_token":
+                    return metric.samples[0].value
+    return -1
+
+
 @pytest.mark.django_db(transaction=True)
-def test_each_outcome_of_a_purchase_shows_in_every_process_that_counted_it(
-    folder: Path, ann: Buyer, sale: Sale
+def test_each_outcome_of_a_purchase_is_exported_for_its_process(
+    own: ProcessFiles, folder: Path, ann: Buyer, sale: Sale
 ) -> None:
-    write(folder, "a.1.web")
+    with writing_as("b.1.web", folder):
+        Counter("inventory_stale_token", "of another process", registry=None).inc(3)
     before, key = scrape(), uuid4()
     for quantity in (1, 1, 2):  # replayed, and then another purchase under its key
         ann.buy(sale, quantity, key=key)
     ann.buy(sale, 2)  # one unit over the limit
-    write(folder, "a.1.web")
-    write(folder, "b.1.web")
     after = scrape()
     name = "inventory_purchase_seconds"
     for outcome in ("granted", "replayed", "key_reused", "limit_reached"):
-        labels = {"strategy": "combining", "outcome": outcome}
+        labels = {"strategy": "combining", "outcome": outcome, "process": OWN}
         first = total(before, f"{name}_count", **labels)
-        assert total(after, f"{name}_count", **labels) == 2 * (first + 1), outcome
-        one = total(after, f"{name}_bucket", le="+Inf", process="b.1.web", **labels)
-        assert one == first + 1
+        assert total(after, f"{name}_count", **labels) == first + 1, outcome
+        assert total(after, f"{name}_bucket", le="+Inf", **labels) == first + 1
     for name in ("batch_size", "lock_wait_seconds", "lock_hold_seconds"):
-        assert total(after, f"inventory_{name}_count", process="a.1.web") > 0, name
+        assert total(after, f"inventory_{name}_count", process=OWN) > 0, name
     assert total(after, "shop_api_seconds_count", operation="place_order", status="201") > 0
+    assert total(after, "inventory_stale_token_total", process="b.1.web") == 3
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_is_told_which_servers_are_up_since_when_and_how_long_their_queues_are(
+def test_exporter_says_which_servers_are_up_since_when_and_their_queues(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     samples = scrape()
@@ -98,19 +115,9 @@ def test_it_is_told_which_servers_are_up_since_when_and_how_long_their_queues_ar
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_process_tells_when_it_started(folder: Path) -> None:
-    snapshot = {**metrics.snapshot(), "uptime": 60.0}
-    (folder / "a.1.web.json").write_bytes(files.framed(snapshot))
-    wrote = (folder / "a.1.web.json").stat().st_mtime
-    samples = scrape()
-    started = total(samples, "shop_process_started_seconds", process="a.1.web")
-    assert started == pytest.approx(wrote - 60)
-
-
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asked_by", ["a task", "a purchase"])
-def test_a_clock_is_compared_with_the_databases(
-    asked_by: str, folder: Path, sale: Sale, monkeypatch: pytest.MonkeyPatch
+def test_clock_is_compared_with_the_databases(
+    asked_by: str, own: ProcessFiles, sale: Sale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "_next", 0.0)
     real = time.time
@@ -120,12 +127,11 @@ def test_a_clock_is_compared_with_the_databases(
     else:
         sale_cache().refresh(sale.pk)
     monkeypatch.setattr(time, "time", real)
-    write(folder, "a.1.celery")
-    ahead = total(scrape(), "shop_clock_ahead_seconds", process="a.1.celery")
+    ahead = total(scrape(), "shop_clock_ahead_seconds", process=OWN)
     assert ahead == pytest.approx(3600, abs=60)
 
 
-def test_a_slow_answer_is_no_wrong_clock() -> None:
+def test_clock_is_not_wrong_after_a_slow_answer() -> None:
     database = datetime.fromtimestamp(1_000, UTC)
     one = Clock()
     for asked, answered, ahead in ((990, 1_020, 0), (1_030, 1_031, 30), (960, 970, -30)):
@@ -134,128 +140,149 @@ def test_a_slow_answer_is_no_wrong_clock() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_process_that_died_keeps_its_counters_and_loses_its_gauges(
+@pytest.mark.parametrize("noticed", ["by its master", "by its silence"])
+def test_process_that_died_keeps_its_counters_and_loses_its_gauges(
+    noticed: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metric_files, "socket", SimpleNamespace(gethostname=lambda: "a"))
+    with writing_as("a.1.web", folder):
+        Counter("inventory_stale_token", "…", registry=None).inc()
+        Gauge("inventory_waiting", "…", registry=None, multiprocess_mode="livesum").set(7)
+        Gauge("shop_pool_x", "…", registry=None, multiprocess_mode="liveall").set(7)
+    samples = scrape()
+    assert total(samples, "shop_process_alive", process="a.1.web") == 1
+    assert samples["inventory_waiting", (("process", "a.1.web"),)] == 7
+    assert samples["shop_pool_x", (("process", "a.1.web"),)] == 7
+    if noticed == "by its master":
+        metric_files.end(1, "web")
+    else:
+        monkeypatch.setattr(metric_files, "ALIVE", -1.0)
+    samples = scrape()
+    assert samples["shop_process_alive", (("process", "a.1.web"),)] == 0
+    assert total(samples, "inventory_stale_token_total", process="a.1.web") == 1
+    assert total(samples, "inventory_waiting") == total(samples, "shop_pool_x") == 0
+
+
+def test_counter_without_labels_is_exported_before_its_first_event(own: ProcessFiles) -> None:
+    # Prometheus sees only increases: a counter that came with its first event would hide that.
+    assert stale_tokens() >= 0
+
+
+def test_own_metrics_of_a_team_are_exported_like_ours(own: ProcessFiles) -> None:
+    made = Counter("gifts", "wrapped", ["paper"], registry=CollectorRegistry())
+    made.labels("red").inc(2)
+    [process] = metric_files.processes()
+    [gifts] = [metric for metric in process.metrics() if metric.name == "gifts"]
+    assert [(each.labels, each.value) for each in gifts.samples] == [({"paper": "red"}, 2)]
+
+
+def test_functions_gauges_are_written_by_the_process_that_begins(folder: Path) -> None:
+    program = (
+        "import django; django.setup()\n"
+        "from inventory import metrics\n"
+        "from shop.operating import metric_files\n"
+        "metrics.sample(metrics.WAITING, lambda: 5.0)\n"
+        "metric_files.begin('web')\n"
+        "print('begun', flush=True); input()"
+    )
+    begun = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"]},
+    )
+    with begun:
+        assert begun.stdout is not None
+        assert begun.stdout.readline() == b"begun\n"
+        wait_for(
+            lambda: [
+                process
+                for process in metric_files.processes()
+                if process.gauges().get("inventory_waiting") == 5
+            ]
+        )
+        [process] = metric_files.processes()
+        assert process.name.endswith(f".{begun.pid}.web")
+        started = process.gauges()["shop_process_started_seconds"]
+        assert time.time() - 600 < started <= time.time()
+        begun.kill()
+
+
+@pytest.mark.parametrize("cause", ["full", "unwritable", "missing"])
+def test_metrics_count_without_a_folder_and_are_written_once_it_is_there(
+    cause: str, folder: Path, own: ProcessFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def fail(path: Any, flags: int, *arguments: Any, **named: Any) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC if cause == "full" else errno.EACCES, "no")
+        return real(path, flags, *arguments, **named)
+
+    for path in folder.glob("*"):
+        path.unlink()
+    away = folder.with_name("away")
+    if cause == "missing":
+        folder.rename(away)
+        folder.write_text("a file in the place of the folder")
+    else:
+        monkeypatch.setattr(os, "open", fail)
+    before = metrics.STALE_TOKEN._value.get()
+    for _ in range(3):
+        own.keep()
+        metrics.STALE_TOKEN.inc()
+    assert stale_tokens() == -1
+    if cause == "missing":
+        folder.unlink()
+        away.rename(folder)
+    monkeypatch.setattr(os, "open", real)
+    own.keep()
+    assert stale_tokens() == before + 3
+    metrics.STALE_TOKEN.inc()
+    assert stale_tokens() == before + 4
+
+
+def test_series_without_space_is_written_later_and_delays_no_other(
+    own: ProcessFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_full(file: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    real = metric_files._take_space
+    monkeypatch.setattr(metric_files, "_take_space", be_full)
+    made = Counter("many", "…", ["number"], registry=CollectorRegistry())
+    for number in range(2_000):  # more than fit into the file
+        made.labels(f"{number:0100}").inc()
+    before = metrics.STALE_TOKEN._value.get()
+    metrics.STALE_TOKEN.inc()
+    own.keep()
+    assert stale_tokens() == before + 1
+    [process] = metric_files.processes()
+    assert process.alive
+    monkeypatch.setattr(metric_files, "_take_space", real)
+    own.keep()
+    [many] = [metric for metric in process.metrics() if metric.name == "many"]
+    assert len(many.samples) == 2_000
+    sizes = [path.stat() for path in process.paths]
+    # Blocks of 512 bytes: no file has a hole, whose first use would end the process (SIGBUS).
+    assert all(512 * each.st_blocks >= each.st_size for each in sizes)
+
+
+def test_start_forgets_dead_processes_of_its_host_and_those_long_gone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    metrics.count("stale_token")
-    write(folder, "a.1.web")
-    monkeypatch.setattr(files, "ALIVE", -1.0)
-    samples = scrape()
-    assert total(samples, "shop_process_alive", process="a.1.web") == 0
-    assert total(samples, "inventory_stale_token_total", process="a.1.web") >= 1
-    assert ("inventory_waiting", (("process", "a.1.web"),)) not in samples
-
-
-def test_a_counter_without_labels_is_exported_before_its_first_event() -> None:
-    found = Metrics()
-    found.declare(Declared("broken", "counter", "…"), Declared("slow", "histogram", "…"))
-    assert found.read() == {"broken": 0, "slow_count": 0, "slow_sum": 0}
-    found.declare(Declared("by_kind", "counter", "…", ("kind",)))
-    assert "by_kind" not in found.read()
-
-
-def test_metrics_of_another_version_are_skipped(folder: Path) -> None:
-    own: dict[str, Any] = files._own()
-    own["counters"] = [[["from_the_future"], 1], [["stale_token", "with a label"], 1]]
-    own["histograms"] = [[["batch_size"], [1, 2], 3.0]]
-    (folder / "a.1.web.json").write_bytes(files.framed(own))
-    families = list(exporter.Processes().collect())
-    assert not [
-        sample
-        for family in families
-        for sample in family.samples
-        if "future" in sample.name or "batch_size" in sample.name or "stale_token" in sample.name
-    ]
-
-
-def test_every_metric_that_is_counted_is_declared() -> None:
-    calls = re.compile(r'metrics\.(?:count|observe|gauge)[(,]\s*f?"([^"]+)"')
-    packages = [environment.PROJECT / name for name in ("inventory", "shop")]
-    used = {
-        name.replace("{self._prefix}", prefix)
-        for package in packages
-        for path in package.rglob("*.py")
-        if "tests" not in path.parts
-        for name in calls.findall(path.read_text())
-        for prefix in ("", "order_", "draw_")
+    monkeypatch.setattr(metric_files, "socket", SimpleNamespace(gethostname=lambda: "this"))
+    ages = {
+        "this.1.web": 60.0,
+        "this.2.celery": 0.0,
+        "other.1.web": 3600.0,
+        "old.1.web": 2 * metric_files.FORGOTTEN,
     }
-    assert used == set(metrics.declared)
-
-
-def write_file(path, *, age=0.0, stale_token=0):
-    path.write_bytes(files.framed({"counters": [[["stale_token"], stale_token]]}))
-    os.utime(path, (time.time() - age, time.time() - age))
-
-
-def stale_tokens() -> Any:
-    """Return the sum of a counter over the files of all processes."""
-    counters = [each.snapshot["counters"] for each in files.written()]
-    return sum(value for own in counters for (name, *_), value in own if name == "stale_token")
-
-
-def test_what_is_published_is_read_and_forgotten(folder):
-    metrics.count("stale_token")
-    files.publish("web")
-    wait_for(lambda: list(folder.glob("*.json")))
-    assert stale_tokens() == metrics.read()["stale_token"]
-    [written] = files.written()
-    assert written.alive
-    assert written.process.endswith(f".{os.getpid()}.web")
-    files.forget()
-    assert list(folder.glob("*.json")) == []
-    # Another process of this host goes on: a web server that starts has removed its file.
-    wait_for(lambda: list(folder.glob("*.json")))
-    assert stale_tokens() == metrics.read()["stale_token"]
-
-
-def test_metrics_are_written_again_once_the_folder_is_back(folder, monkeypatch):
-    open_file, failed = os.open, threading.Event()
-
-    def open_or_note(*arguments):
-        try:
-            return open_file(*arguments)
-        except FileNotFoundError:
-            failed.set()
-            raise
-
-    monkeypatch.setattr(os, "open", open_or_note)
-    files.publish("web")
-    wait_for(lambda: list(folder.glob("*.json")))
-    away = folder.with_name("away")
-    folder.rename(away)
-    [path] = away.glob("*.json")
-    path.unlink()
-    assert failed.wait(60)
-    away.rename(folder)
-    wait_for(lambda: list(folder.glob("*.json")))
-
-
-def test_a_file_that_is_being_written_is_read_again_and_one_left_half_written_is_not(
-    folder, monkeypatch
-):
-    write_file(folder / "a.1.web.json", stale_token=1)
-    path = folder / "a.2.web.json"
-    write_file(path, stale_token=20)
-    whole = path.read_bytes()
-    # A shorter text over a longer one leaves an end that nobody reads.
-    path.write_bytes(whole + b"the end of a longer text")
-    assert stale_tokens() == 21
-    path.write_bytes(whole.replace(b"20", b"10"))
-    assert stale_tokens() == 1
-    path.write_bytes(b"")
-    monkeypatch.setattr(files, "READINGS", 10_000)
-    finish = threading.Timer(0.005, path.write_bytes, [whole])
-    finish.start()
-    assert stale_tokens() == 21
-    finish.join()
-
-
-def test_a_container_that_starts_forgets_its_own_counters_and_those_of_the_long_gone(
-    folder, monkeypatch
-):
-    monkeypatch.setattr(files.socket, "gethostname", lambda: "this")  # type: ignore[attr-defined]
-    write_file(folder / "this.1.web.json")
-    write_file(folder / "other.1.web.json", age=3600)
-    write_file(folder / "old.1.web.json", age=2 * files.FORGOTTEN)
-    files.forget()
-    assert [path.name for path in folder.glob("*")] == ["other.1.web.json"]
+    for process, age in ages.items():
+        with writing_as(process, folder):
+            Counter("inventory_stale_token", "…", registry=None).inc()
+            Gauge("inventory_waiting", "…", registry=None, multiprocess_mode="livesum").inc()
+        for path in folder.glob(f"*_{process}.db"):
+            os.utime(path, (time.time() - age, time.time() - age))
+    metric_files.forget()
+    assert [each.name for each in metric_files.processes()] == ["other.1.web", "this.2.celery"]

@@ -16,11 +16,11 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.db import connection
 from django.test import Client
 
-from inventory.metrics import metrics
 from inventory.postgresql.base import DatabaseWrapper
 from inventory.postgresql.shares import Share
 from inventory.tests.helpers import (
     TIMEOUT,
+    counted,
     in_thread,
     locked,
     on_this_thread,
@@ -217,13 +217,13 @@ def test_crowd_of_changes_is_served_or_busy_and_never_unknown(
     crowd.ask(ann.post, f"orders/{ann.order(sale)}/cancel")  # opens the pool
     be_impatient(database, 2.0)  # long enough for two of them to get their connections
     outage.lines._next = 0.0
-    failed = metrics.read().get("database_failed", 0)
+    failed = counted("shop_database_failed_total")
     with locked(table):
         answers = [crowd.begin(partial(ann.post, f"orders/{each}/{change}")) for each in orders]
         eventually(lambda: sum(each.done() for each in answers) == 18)
     codes = Counter(each.result(TIMEOUT).json().get("code", "done") for each in answers)
     assert codes == {"done": 2, "busy": 18}
-    assert metrics.read()["database_failed"] - failed == 18
+    assert counted("shop_database_failed_total") - failed == 18
     [line] = [each for each in caplog.records if each.name == outage.log.name]
     assert not line.exc_info
 

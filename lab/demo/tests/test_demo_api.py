@@ -7,11 +7,12 @@ import os
 from datetime import timedelta
 
 import pytest
+from prometheus_client import Gauge
 
 from shop.accounts import tokens
 from shop.catalogue.models import Sale
-from shop.operating.metrics import files
 from shop.tests.openapi import refused
+from shop.tests.other_processes import writing_as
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,9 +39,10 @@ def test_the_demos_document_has_the_load_tests_calls(client):
 def test_the_web_processes_that_are_alive_are_counted(ann, sale, tmp_path, monkeypatch):
     monkeypatch.setenv("METRICS_FOLDER", str(tmp_path))
     for name, degraded in (("a.1.web", 0), ("a.2.web", 1), ("a.3.web", 0), ("a.4.celery", 0)):
-        written = files.framed({"gauges": {"degraded": degraded}})
-        (tmp_path / f"{name}.json").write_bytes(written)
-    os.utime(tmp_path / "a.3.web.json", (0, 0))
+        with writing_as(name, tmp_path):
+            gauge = Gauge("inventory_degraded", "", registry=None, multiprocess_mode="livesum")
+            gauge.set(degraded)
+    os.utime(tmp_path / "gauge_livesum_a.3.web.db", (0, 0))
     figures = ann.get(f"demo/sales/{sale.pk}/figures").json()
     assert (figures["processes"], figures["degraded"]) == (2, True)
 

@@ -10,9 +10,11 @@ from uuid import uuid4
 
 import pytest
 from django.db.models.functions import Now
+from prometheus_client import Counter, Gauge, Histogram
 
 from development.leftovers import private_folder
 from inventory import services
+from inventory.metrics import SECONDS, UNITS
 from inventory.redis import ITEM_LOCK, circuit, client
 from lab.models import UnenforcedItem
 from lab.room import readings
@@ -23,7 +25,7 @@ from lab.strategies.choice import choose
 from loadtest.faults.fault import free_port
 from shop.catalogue.models import Sale
 from shop.checkout import buy
-from shop.operating.metrics import files
+from shop.tests.other_processes import writing_as
 from shop.tests.processes import succeed
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -134,46 +136,51 @@ def test_the_last_figures_stay_while_postgresql_is_away(sale, monkeypatch):
     assert codes(room) == ["sale", "away"]
 
 
-def test_a_web_process_and_its_rates_are_read_from_its_file(tmp_path, monkeypatch, sale, ann):
+def test_web_process_and_its_rates_are_read_from_its_files(tmp_path, monkeypatch):
     monkeypatch.setenv("METRICS_FOLDER", str(tmp_path))
-    path = tmp_path / "host.1.web.json"  # a process that lives on every machine
 
-    def write(granted: int) -> None:
-        path.write_bytes(
-            files.framed(
-                {
-                    "counters": [
-                        [["stale_token"], granted // 50],
-                        [["without_lock"], granted // 10],
-                    ],
-                    "histograms": [
-                        [["purchase_seconds", "guard", "granted"], [granted, *[0] * 13], 0.1],
-                        [["purchase_seconds", "guard", "sold_out"], [0, granted, *[0] * 12], 0.1],
-                        [["batch_size"], [granted // 4, *[0] * 9], float(granted)],
-                        [["lock_wait_seconds"], [granted // 5 * 2, *[0] * 13], 0.1],
-                    ],
-                    "gauges": {"waiting": 7, "degraded": 1},
-                }
-            )
+    def sell(granted: int) -> None:
+        purchases = Histogram(
+            *("inventory_purchase_seconds", "", ["strategy", "outcome"]),
+            buckets=SECONDS,
+            registry=None,
         )
+        for _ in range(granted):
+            purchases.labels("guard", "granted").observe(0.0005)
+            purchases.labels("guard", "sold_out").observe(0.002)
+        batches = Histogram("inventory_batch_size", "", buckets=UNITS, registry=None)
+        for _ in range(granted // 4):
+            batches.observe(4)
+        waits = Histogram("inventory_lock_wait_seconds", "", buckets=SECONDS, registry=None)
+        for _ in range(granted // 5 * 2):
+            waits.observe(0.0005)
+        Counter("inventory_stale_token", "", registry=None).inc(granted // 50)
+        Counter("inventory_without_lock", "", registry=None).inc(granted // 10)
+        for name, value in (("waiting", 7), ("degraded", 1)):
+            gauge = Gauge(f"inventory_{name}", "", registry=None, multiprocess_mode="livesum")
+            gauge.set(value)
 
-    assert files.folder() == tmp_path
     reader = Processes()
-    write(0)
-    told = reader.read()
-    assert told["web"] == [{"pid": "1", "state": "running", "waiting": 7, "without_redis": True}]
-    assert (told["accepted"], told["p50"], told["batch"]) == (0, None, None)
-    write(100)
+    with writing_as("host.1.web", tmp_path):  # a process that lives on every machine
+        sell(0)
+        told = reader.read()
+        running = {"pid": "1", "state": "running", "waiting": 7, "without_redis": True}
+        assert told["web"] == [running]
+        assert (told["accepted"], told["p50"], told["batch"]) == (0, None, None)
+        sell(100)
     told = reader.read()
     assert told["accepted"] == told["refused"] > 0
     assert (told["failed"], told["batch"], told["p50"]) == (0, 4.0, 1.0)
     assert told["stale"] == 2
     assert told["totals"]["accepted"] == told["totals"]["refused"] == 100
     assert (told["totals"]["without_lock"], told["totals"]["grants"]) == (10, 30)
-    (tmp_path / "host.2147483646.web.json").write_bytes(path.read_bytes())
+    with writing_as("host.2147483646.web", tmp_path):
+        sell(100)
     assert [each["pid"] for each in reader.read()["web"]] == ["1"]
-    (tmp_path / "host.2147483646.web.json").unlink()
-    write(0)  # a master that has started again
+    for path in tmp_path.glob("*.db"):
+        path.unlink()
+    with writing_as("host.1.web", tmp_path):  # a master that has started again
+        sell(0)
     told = reader.read()
     assert (told["accepted"], told["p50"], told["batch"]) == (0, None, None)
 

@@ -12,7 +12,7 @@ from django.test import override_settings
 
 from inventory import services
 from inventory.audit import audit
-from inventory.models import Item
+from inventory.models import Item, Reservation
 from inventory.outcomes import Busy, Granted, Purchase
 from inventory.selling.commit import CommitUnknown
 from inventory.tests.helpers import (
@@ -22,12 +22,14 @@ from inventory.tests.helpers import (
     new_purchase,
     outsider,
     problems,
+    release,
     reserved,
     sell_by,
     sell_in_a_crowd,
     wait_until_blocked,
 )
 from inventory.tests.processes import workers
+from lab.models import UnenforcedItem
 from lab.strategies import DEFAULT, strategy, textbook
 from lab.strategies.combining import TAKE, Guard
 from lab.strategies.textbook import RowLock
@@ -156,6 +158,16 @@ def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_sa
         first.go_on()
         assert first.kinds() == {"Granted": 1}
     assert any("oversold by 10: 30 of 20" in problem for problem in problems(item))
+
+
+def test_units_of_an_oversold_item_come_back_as_far_as_there_ever_were_any(stock):
+    item = stock(1)
+    sell(new_purchase(item), "guard")
+    UnenforcedItem.add(item)
+    Item.objects.filter(pk=item).update(available=1)
+    sell(new_purchase(item), "guard")
+    assert len(release(*Reservation.objects.values_list("pk", flat=True))) == 2
+    assert Item.objects.get(pk=item).available == 1
 
 
 def test_only_the_items_of_demonstrations_are_not_enforced():

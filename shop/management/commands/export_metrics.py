@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from prometheus_client import start_http_server
 
 from shop import environment
-from shop.operating.metrics import exporter
+from shop.operating import exporter
 
 
 class Command(BaseCommand):

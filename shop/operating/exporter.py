@@ -7,25 +7,16 @@ purchase and works while every web process is busy, paused or dead.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from itertools import accumulate
-from typing import Any
 
 from django.db import connection, transaction
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from inventory.metrics import Declared, metrics
 from inventory.redis import client
-from shop.operating import health
-from shop.operating.metrics import files
+from shop.operating import health, metric_files
 
 PENDING = """
 SELECT kind, count(id) FILTER (WHERE dead IS NULL), count(dead),
@@ -83,12 +74,6 @@ def redis_started() -> float:
 
 STARTED: dict[str, Callable[[], float]] = {"database": database_started, "redis": redis_started}
 
-FAMILIES = {
-    "counter": CounterMetricFamily,
-    "gauge": GaugeMetricFamily,
-    "histogram": HistogramMetricFamily,
-}
-
 
 class Processes(Collector):
     """The metrics of all processes, each with a label `process`.
@@ -99,24 +84,19 @@ class Processes(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read the files."""
-        families: dict[str, Any] = {
-            each.name: FAMILIES[each.kind](
-                each.exported, each.meaning, labels=[*each.labels, "process"]
-            )
-            for each in metrics.declared.values()
-        }
-        found = list(files.written())
-        for written in found:
-            _add(families, written)
-        alive = [written for written in found if written.alive]
-        yield _gauge(
-            *("shop_process_alive", "1 if it wrote lately", "process"),
-            {written.process: written.alive for written in found},
-        )
-        yield _gauge(
-            *("shop_process_started_seconds", "when it began, since the epoch", "process"),
-            {written.process: written.started for written in alive},
-        )
+        families: dict[str, Metric] = {}
+        alive: dict[str, float] = {}
+        for process in metric_files.processes():
+            alive[process.name] = process.alive
+            for found in process.metrics():
+                family = families.setdefault(
+                    found.name, Metric(found.name, found.documentation, found.type)
+                )
+                for sample in found.samples:
+                    labels = {**sample.labels, "process": process.name}
+                    labels.pop("pid", None)  # which the library gives to some gauges
+                    family.add_sample(sample.name, labels, sample.value)
+        yield _gauge("shop_process_alive", "1 if it gave a sign of life lately", "process", alive)
         yield from families.values()
 
 
@@ -153,26 +133,6 @@ def _gauge(name: str, meaning: str, label: str, values: Mapping[str, float]) -> 
     for of, value in values.items():
         family.add_metric([of], float(value))
     return family
-
-
-def _add(families: dict[str, Any], written: files.Written) -> None:
-    # A process of another version may write metrics that this one does not know.
-    for (name, *labels), value in written.snapshot["counters"]:
-        if declared := _known(name, labels):
-            families[name].add_metric([*labels, written.process], value)
-    for (name, *labels), counts, total in written.snapshot["histograms"]:
-        if (declared := _known(name, labels)) and len(counts) == len(declared.bounds) + 1:
-            buckets = zip([*map(str, declared.bounds), "+Inf"], accumulate(counts), strict=True)
-            families[name].add_metric([*labels, written.process], list(buckets), total)
-    if written.alive:
-        for name, value in written.snapshot["gauges"].items():
-            if _known(name, ()):
-                families[name].add_metric([written.process], value)
-
-
-def _known(name: str, labels: Iterable[str]) -> Declared | None:
-    declared = metrics.declared.get(name)
-    return declared if declared and len(declared.labels) == len(list(labels)) else None
 
 
 def registry() -> CollectorRegistry:
