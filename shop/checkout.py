@@ -303,9 +303,10 @@ def _why_too_much(
 
 def _amount(purchases: Sequence[DetailedPurchase], sales: Sequence[CachedSale]) -> int:
     if fees_function(settings.FEES) is None:  # nothing depends on the details
-        return sum(
-            cached.price * each.quantity for each, cached in zip(purchases, sales, strict=True)
-        )
+        amount = 0
+        for each, cached in zip(purchases, sales, strict=True):
+            amount += cached.price * each.quantity
+        return amount
     lines = [
         PricedLine(each.scope, each.quantity, cached.price)
         for each, cached in zip(purchases, sales, strict=True)

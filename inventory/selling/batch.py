@@ -14,7 +14,7 @@ needs the items' rows to be locked before the look.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -87,10 +87,10 @@ WITH request AS (
 ), further AS (
     SELECT request.id, request.quantity, quota.*
     FROM request, json_to_recordset(request.quotas) AS quota
-        (scope bigint, subject bigint, allowed int)
+        (scope bigint, subject bigint, "limit" int)
 ), counting AS (
     SELECT scope, buyer, quantity, allowed FROM request
-    UNION ALL SELECT scope, subject, quantity, allowed FROM further
+    UNION ALL SELECT scope, subject, quantity, "limit" FROM further
 ), counted AS (
     INSERT INTO inventory_buyerquota AS quota (scope, buyer, used, allowed)
     SELECT scope, buyer, sum(quantity), max(allowed) FROM counting GROUP BY scope, buyer
@@ -144,10 +144,13 @@ def sell(
             if len(undecided) == len(tickets):
                 undecided, locked = set(), True
                 decision, levels = look(tickets, token, locked=True)
-        granted = [ticket for ticket in decision.granted if ticket not in undecided]
+        granted = decision.granted
+        if undecided:
+            granted = [ticket for ticket in granted if ticket not in undecided]
         if granted:
             levels |= open_and_commit(granted, token, locked=locked)
-    forget_answers(undecided)
+    for ticket in undecided:
+        ticket.answer = None
     if decision.repeats:
         decision.answer_repeats()
     if granted:
@@ -200,12 +203,6 @@ def _of_items_of(some: Sequence[CartTicket], tickets: Sequence[CartTicket]) -> s
     }
 
 
-def forget_answers(tickets: Collection[CartTicket]) -> None:
-    """Take back the answers of tickets that will be tried again."""
-    for ticket in tickets:
-        ticket.answer = None
-
-
 def look(
     tickets: Sequence[CartTicket], token: int | None = None, *, locked: bool = False
 ) -> tuple[Decision, dict[int, Level]]:
@@ -223,36 +220,44 @@ def look(
     Raises:
         StaleToken: a newer holder of the lock has written.
     """
-    lines = [line for ticket in tickets for line in ticket.request.lines]
+    items: set[int] = set()
     rows: list[dict[str, int | str | None]] = []
-    for line in lines:
-        rows.append({"buyer": line.buyer, "key": line.key.hex, "scope": line.scope})
-        # Without a key: only what is used of the quota is asked for.
-        rows += [
-            {"buyer": quota.subject, "key": None, "scope": quota.scope} for quota in line.quotas
-        ]
+    lines = 0
+    for ticket in tickets:
+        for line in ticket.request.lines:
+            lines += 1
+            items.add(line.item)
+            rows.append({"buyer": line.buyer, "key": line.key.hex, "scope": line.scope})
+            if line.quotas:
+                # Without a key: only what is used of the quota is asked for.
+                rows += [
+                    {"buyer": quota.subject, "key": None, "scope": quota.scope}
+                    for quota in line.quotas
+                ]
     statement = LOCK_AND_LOOK if locked else LOOK
-    items = list({line.item for line in lines})
     with connection.wrap_database_errors:
         cursor = plain_cursor().execute(
-            statement, {"rows": sql.rows(rows), "items": items, "number": len(lines)}
+            statement, {"rows": sql.rows(rows), "items": [*items], "number": lines}
         )
         found = cursor.fetchall()
         cursor.nextset()
         known, used = known_and_used(cursor)
         cursor.nextset()
-        ids = iter([drawn for (drawn,) in cursor.fetchall()])
-    for _, _, _, fence in found:
+        ids = iter(cursor.fetchall())
+    units: dict[int, int] = {}
+    levels: dict[int, Level] = {}
+    for item, available, version, fence in found:
         if token is not None and fence > token:
             # The guard checks this again; refusing here saves the work.
             raise StaleToken(f"token {token} is older than {fence}")
-    levels = {item: Level(available, version) for item, available, version, _ in found}
-    decision = decide(tickets, {row[0]: row[1] for row in found}, known, used)
+        units[item], levels[item] = available, Level(available, version)
+    decision = decide(tickets, units, known, used)
     for ticket in decision.granted:
-        ticket.answer = [
-            Granted(line, next(ids), line=position)
-            for position, line in enumerate(ticket.request.lines)
-        ]
+        granted: list[Granted] = []
+        for line in ticket.request.lines:
+            [reservation] = next(ids)
+            granted.append(Granted(line, reservation, line=len(granted)))
+        ticket.answer = granted
     return decision, levels
 
 
@@ -302,14 +307,16 @@ def open_each(tickets: Sequence[CartTicket]) -> list[Granted]:
     Returns:
         The grants.
     """
+    granted: list[Granted] = []
     to_open: dict[OnGranted, list[Granted]] = {}
     for ticket in tickets:
         assert isinstance(ticket.answer, list)
+        granted += ticket.answer
         to_open.setdefault(ticket.request.on_granted, []).extend(ticket.answer)
     for on_granted, grants in to_open.items():
         for grant, opened in zip(grants, on_granted(grants), strict=True):
             grant.opened = opened
-    return [grant for grants in to_open.values() for grant in grants]
+    return granted
 
 
 def taking(
@@ -332,10 +339,7 @@ def taking(
                 "allowed": each.limit,
                 "hold": each.hold.total_seconds(),
                 "state": CONFIRMED if grant.final else HELD,
-                "quotas": [
-                    {"scope": scope, "subject": subject, "allowed": limit}
-                    for scope, subject, limit in each.quotas
-                ],
+                "quotas": [quota._asdict() for quota in each.quotas] if each.quotas else (),
             }
         )
     take = guard.to_take(units, StockMovement.Reason.SALE, token)

@@ -37,6 +37,7 @@ from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar, Generic
 from weakref import WeakSet
 
@@ -328,17 +329,23 @@ class CombiningQueue(Generic[RequestT, AnswerT]):
     ) -> list[Turn[RequestT, AnswerT]]:
         """Take lines back from a leader who is done; return the next leaders, to be woken."""
         self._leaders -= 1
-        for line in lines:
-            line.led = False
-            self.forget_if_empty(line)
-        open_lines = [line for line in lines if line.waiting]
+        without_leader: list[_Line[RequestT, AnswerT]] = []
         if together:
             self._one_leads_together = False
             # They have waited for this one.
-            open_lines = [*self._short.values(), *open_lines]
-        is_only = len(open_lines) == 1
-        found = [self._appoint(line, is_only=is_only) for line in open_lines]
-        return [leader for leader in found if leader is not None]
+            without_leader += self._short.values()
+        for line in lines:
+            line.led = False
+            if line.waiting:
+                without_leader.append(line)
+            else:
+                del self.lines[line.name]
+        leaders: list[Turn[RequestT, AnswerT]] = []
+        for line in without_leader:
+            leader = self._appoint(line, is_only=len(without_leader) == 1)
+            if leader is not None:
+                leaders.append(leader)
+        return leaders
 
     def forget_if_empty(self, line: _Line[RequestT, AnswerT]) -> None:
         """Forget a line that has neither a leader nor a waiting request."""
@@ -349,6 +356,9 @@ class CombiningQueue(Generic[RequestT, AnswerT]):
 
 _queues: WeakSet[CombiningQueue[Any, Any]] = WeakSet()
 metrics.sample(metrics.WAITING, lambda: float(sum(queue.all_waiting() for queue in list(_queues))))
+
+
+_ITEM = attrgetter("item")
 
 
 class Seller:
@@ -383,11 +393,12 @@ class Seller:
         except BaseException as error:
             count_purchase(label, began, error)
             raise
-        count_purchase(label, began, only_outcome(answer))
+        outcome = answer.outcome if isinstance(answer, LineRefused) else answer[0]
+        count_purchase(label, began, outcome)
         return answer
 
     def _refuse_or_queue(self, cart: Cart) -> CartAnswer:
-        items = tuple([line.item for line in cart.lines])
+        items = tuple(map(_ITEM, cart.lines))
         if len(items) == 1 and self._sold_out.refuses(cart.lines[0]):
             return LineRefused(0, SoldOut(0))
         lend_connections()
@@ -587,7 +598,7 @@ def reserve_in_order(purchases: Sequence[Purchase], on_granted: OnGranted) -> li
 
 
 def only_outcome(answer: CartAnswer) -> Outcome:
-    """Return the outcome of a single purchase; of a cart, that of the line which decided it."""
+    """Return the outcome of a cart of one line."""
     return answer.outcome if isinstance(answer, LineRefused) else answer[0]
 
 

@@ -81,16 +81,7 @@ def place_order(
     Reserves the units and opens an order, or neither. What is answered has been committed. An order
     of 0.00 is paid at once.
     """
-    bought = buy(
-        sale,
-        buyer,
-        key,
-        body.quantity,
-        _details(body),
-        expected_amount=_expected(body),
-        early_code=_early_code(body),
-    )
-    return _bought(bought)
+    return _bought(buy(sale, buyer, key, body.quantity, **_terms(body)))
 
 
 @buys(body=schemas.Cart)
@@ -103,15 +94,7 @@ def place_cart(request: HttpRequest, *, buyer: int, key: UUID, body: schemas.Car
     as namespace.
     """
     wanted = [Wanted(line.sale, line.quantity) for line in body.lines]
-    bought = check_out(
-        buyer,
-        key,
-        wanted,
-        _details(body),
-        expected_amount=_expected(body),
-        early_code=_early_code(body),
-    )
-    return _bought(bought)
+    return _bought(check_out(buyer, key, wanted, **_terms(body)))
 
 
 @Operation(
@@ -322,16 +305,13 @@ def order_document(order: Order | Opened) -> schemas.Order:
     )
 
 
-def _details(body: schemas.Details) -> dict[str, Any]:
-    return {name: getattr(body, name) for name in Order.DETAILS}
-
-
-def _expected(body: schemas.Purchase | schemas.Cart) -> int | None:
-    return None if body.expected_amount is UNSET else body.expected_amount
-
-
-def _early_code(body: schemas.Purchase | schemas.Cart) -> str:
-    return "" if body.early_code is UNSET else body.early_code
+def _terms(body: schemas.Purchase | schemas.Cart) -> dict[str, Any]:
+    """Return what the buyer states with an order, as `buy` and `check_out` take it."""
+    return {
+        "details": {name: getattr(body, name) for name in Order.DETAILS},
+        "expected_amount": None if body.expected_amount is UNSET else body.expected_amount,
+        "early_code": "" if body.early_code is UNSET else body.early_code,
+    }
 
 
 def _bought(bought: Bought) -> Result:

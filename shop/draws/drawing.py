@@ -36,7 +36,7 @@ from shop.catalogue.sales import open_sale
 from shop.draws.models import REVEAL_WITHIN, Draw, Place
 from shop.draws.sources import NotKnownYet, fetch, is_fetched
 from shop.draws.verify import commitment_to, first_hash, key_of
-from shop.orders import Opened, open_won_orders
+from shop.orders import Opened, open_orders
 from shop.orders.models import OrderLine
 
 log = logging.getLogger(__name__)
@@ -322,7 +322,7 @@ def open_for_winners(entries: Mapping[int, int], granted: Sequence[Granted]) -> 
     Raises:
         Raced: these are not the next ones in order.
     """
-    opened = open_won_orders(granted)
+    opened = open_orders(granted, won=True)
     draw = granted[0].purchase.scope
     with connection.cursor() as cursor:
         cursor.execute(

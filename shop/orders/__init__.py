@@ -9,7 +9,6 @@ from shop.orders.creation import (
     PriceChanged,
     SaleClosed,
     open_orders,
-    open_won_orders,
 )
 from shop.orders.parts import Part
 from shop.orders.transitions import WrongState, fulfil, topic
@@ -28,7 +27,6 @@ __all__ = [
     "expire_those",
     "fulfil",
     "open_orders",
-    "open_won_orders",
     "split_on_error",
     "topic",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
@@ -139,6 +139,10 @@ class OpenedLine(Struct, frozen=True):
     amount: int
     returned: ClassVar[int] = 0
 
+    def priced(self) -> PricedLine:
+        """Return it as `totals` reads it."""
+        return PricedLine(self.sale_id, self.quantity, self.amount // self.quantity)
+
 
 class Opened(Struct, frozen=True):
     """A new order, with the attributes of `Order`: a model instance, one per purchase of a batch,
@@ -146,6 +150,8 @@ class Opened(Struct, frozen=True):
     """
 
     pk: int
+    sale_id: int | None
+    quantity: int
     amount: int
     currency: str
     pay_before: datetime
@@ -155,16 +161,6 @@ class Opened(Struct, frozen=True):
     fee_lines: Sequence[Fee] = ()
     status: str = Order.Status.AWAITING_PAYMENT
     refunded: ClassVar[int] = 0
-
-    @property
-    def sale_id(self) -> int | None:
-        """Return the id of the sale; None if the order has several lines."""
-        return self.lines[0].sale_id if len(self.lines) == 1 else None
-
-    @property
-    def quantity(self) -> int:
-        """Return the units of all lines together."""
-        return sum(line.quantity for line in self.lines)
 
 
 class Priced(NamedTuple):
@@ -181,10 +177,14 @@ class Priced(NamedTuple):
     currency: str
 
 
-def open_orders(granted: Sequence[Granted]) -> list[Opened]:
+def open_orders(granted: Sequence[Granted], *, won: bool = False) -> list[Opened]:
     """Open an order per purchase or cart and write the outbox, in the reservations' transaction.
 
     An order of 0.00 is paid at once, since nobody would ever pay it.
+
+    Args:
+        granted: the reservations; the lines of a cart follow each other.
+        won: whether they are those of winners, in sales whose draws are over.
 
     Returns:
         The order of each reservation.
@@ -193,22 +193,14 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
         PurchasesRefused: for some a sale is not open, or they would cost more than their buyers
             expect, or than can be counted.
     """
-    return _open(granted, won=False)
-
-
-def open_won_orders(granted: Sequence[Granted]) -> list[Opened]:
-    """Open an order per reservation as `open_orders` does, for winners of draws that are over."""
-    return _open(granted, won=True)
-
-
-def _open(granted: Sequence[Granted], *, won: bool) -> list[Opened]:
-    carts: list[list[Granted]] = []
+    carts: list[tuple[list[Granted], Details]] = []
     rows: list[dict[str, Any]] = []
     for grant in granted:
-        if grant.line == 0:
-            carts.append([])
-        carts[-1].append(grant)
         each = grant.purchase
+        if grant.line == 0:
+            carts.append(([], _details(each)))
+        cart, details = carts[-1]
+        cart.append(grant)
         rows.append(
             {
                 "cart": len(carts),
@@ -217,7 +209,7 @@ def _open(granted: Sequence[Granted], *, won: bool) -> list[Opened]:
                 "buyer": each.buyer,
                 "quantity": each.quantity,
                 "hold": each.hold.total_seconds(),
-                "details": _details(each),
+                "details": details,
                 "early_code": each.early_code if isinstance(each, DetailedPurchase) else "",
             }
         )
@@ -231,55 +223,59 @@ def _open(granted: Sequence[Granted], *, won: bool) -> list[Opened]:
     priced = dict(zip(reservations or (), lines, strict=True))
     orders: list[Opened] = []
     refused: dict[int, NotOpened] = {}
-    for cart in carts:
-        order = _order_of(cart, priced, now)
-        if isinstance(order, Opened):
-            orders += [order] * len(cart)
-        else:
+    charged: list[Opened] = []
+    free: list[int] = []
+    for cart, details in carts:
+        order = _order_of(cart, details, priced, now)
+        if not isinstance(order, Opened):
             refused[cart[0].reservation] = order
+            continue
+        orders += [order] * len(cart)
+        if order.fee_lines:
+            charged.append(order)
+        if order.amount == 0:
+            free.append(order.pk)
+            for grant in cart:
+                grant.final = True
     if refused:
         raise PurchasesRefused(refused)
-    charged = {order.pk: order for order in orders if order.fee_lines}
     if charged:
-        _charge(charged.values())
-    if free := {order.pk for order in orders if order.amount == 0}:
-        take(Step.PAY, sorted(free))
-        for grant, order in zip(granted, orders, strict=True):
-            grant.final = order.pk in free
+        _charge(charged)
+    if free:
+        take(Step.PAY, free)
     transaction.on_commit(hooks.written)
     return orders
 
 
 def _order_of(
-    cart: Sequence[Granted], priced: Mapping[int, Priced], now: datetime
+    cart: Sequence[Granted], details: Details, priced: Mapping[int, Priced], now: datetime
 ) -> Opened | NotOpened:
     """Return the order that was opened for a purchase or cart, or why it must not be opened."""
-    first, details = cart[0].purchase, _details(cart[0].purchase)
-    found = [(grant.purchase, priced.get(grant.reservation)) for grant in cart]
-    if closed := [purchase.scope for purchase, line in found if line is None]:
-        return SaleClosed(min(closed))
-    pk, _, currency = priced[cart[0].reservation]
-    lines = [
-        OpenedLine(purchase.scope, purchase.quantity, line.amount)
-        for purchase, line in found
-        if line is not None and line.currency == currency
-    ]
-    if len(lines) < len(cart):
-        # One of the sales has got another currency meanwhile.
-        return SaleClosed(min(purchase.scope for purchase, _ in found))
-    amount, fees = sum(line.amount for line in lines), NO_FEES
-    too_large = min(line.amount for line in lines) < 0
+    first = cart[0].purchase
+    pk, currency = 0, ""
+    units, amount, too_large = 0, 0, False
+    lines: list[OpenedLine] = []
+    for grant in cart:
+        purchase, line = grant.purchase, priced.get(grant.reservation)
+        # Of a cart whose sales have got several currencies meanwhile, none is sold.
+        if line is None or (lines and line.currency != currency):
+            return SaleClosed(purchase.scope)
+        pk, currency = line.order, line.currency
+        units += purchase.quantity
+        amount += line.amount
+        too_large = too_large or line.amount < 0
+        lines.append(OpenedLine(purchase.scope, purchase.quantity, line.amount))
+    fees = NO_FEES
     if fees_function(settings.FEES) is not None and not too_large:
-        basket = [
-            PricedLine(line.sale_id, line.quantity, line.amount // line.quantity) for line in lines
-        ]
-        cost = total(Basket(basket, currency, details))
+        cost = total(Basket([each.priced() for each in lines], currency, details))
         amount, fees = cost.amount, cost.fees
     expected = first.expected_amount if isinstance(first, DetailedPurchase) else None
     if error := _check_amount(-1 if too_large else amount, expected):
         return error
     return Opened(
         pk=pk,
+        sale_id=first.scope if len(cart) == 1 else None,
+        quantity=units,
         amount=amount,
         currency=currency,
         pay_before=now + first.hold,
@@ -303,9 +299,8 @@ def _check_amount(amount: int, expected: int | None) -> NotOpened | None:
     return PriceChanged(amount) if expected is not None and amount > expected else None
 
 
-def _charge(orders: Iterable[Opened]) -> None:
+def _charge(orders: Sequence[Opened]) -> None:
     """Add fees to orders that have just been written without them."""
-    charged = list(orders)
     Order.objects.bulk_update(
         [
             Order(
@@ -313,13 +308,13 @@ def _charge(orders: Iterable[Opened]) -> None:
                 amount=order.amount,
                 fee_amount=sum(fee.amount for fee in order.fee_lines),
             )
-            for order in charged
+            for order in orders
         ],
         ["amount", "fee_amount"],
     )
     OrderFee.objects.bulk_create(
         OrderFee(order_id=order.pk, name=fee.name, amount=fee.amount, tax_rate=fee.tax_rate)
-        for order in charged
+        for order in orders
         for fee in order.fee_lines
     )
 

@@ -22,7 +22,7 @@ from shop.draws import drawing, entering, verify
 from shop.draws.drawing import advance, announce, enter_value
 from shop.draws.models import Draw, Entry, Place
 from shop.draws.tests.catalogue import a_draw, buyers, end, enter_all, save_public_file
-from shop.orders import open_won_orders
+from shop.orders import open_orders
 from shop.orders.models import Order
 from shop.refusals import Refusal
 from shop.tests.openapi import refused
@@ -272,7 +272,7 @@ def test_step_goes_on_after_each_crash(draw: Draw, monkeypatch: pytest.MonkeyPat
         pass
 
     def crash(entries: Any, granted: Any) -> Any:
-        open_won_orders(granted)
+        open_orders(granted, won=True)
         raise Killed
 
     for step in (drawing.close, drawing.reveal, drawing.place):
