@@ -364,6 +364,11 @@ class Plan:
     quiet: tuple[Mapping[str, Any], ...] = ({},)
     rush: Rush | None = None
 
+    @property
+    def has_lock(self) -> bool:
+        """Whether the lesson is about a lock, and not about another part of a shop."""
+        return "acquire" in self.methods
+
     def lock_in(self, module: ModuleType) -> type | None:
         """Return the lock that a module defines: its last class with the methods."""
         classes = [

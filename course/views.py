@@ -73,6 +73,8 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
         "wrong": chosen.flaw.wrong.value if chosen.flaw.wrong else None,
         "moves": {"broken": write(played.broken.moves), "mended": write(played.mended.moves)},
         "acts": sorted(acts & SCRIPT.keys()),
+        "lock": chosen.lesson.plan.has_lock,
+        "next": _lesson_after(chosen.lesson),
         "texts": SCRIPT,
         "wrongs": {one: gettext(one) for one in Wrong},
         "sources": {
@@ -143,11 +145,11 @@ def may_search(request: HttpRequest) -> bool:
 def mine(request: HttpRequest, lesson: str) -> HttpResponse:
     """Search the lock in `code`, for those who may; note it if nothing breaks it."""
     if not may_search(request):
-        refused = gettext("Sign in on the machine of the demo to have a lock searched.")
+        refused = gettext("Sign in on the machine of the demo to have a file searched.")
         return JsonResponse({"error": refused}, status=403)
     found = _lesson(lesson)
     if not SEARCHES.acquire(blocking=False):
-        busy = gettext("Another lock is being searched. Please try again in a few seconds.")
+        busy = gettext("Another file is being searched. Please try again in a few seconds.")
         return JsonResponse({"error": busy}, status=503, headers={"Retry-After": "10"})
     try:
         code = request.POST.get("code", "")
@@ -159,7 +161,7 @@ def mine(request: HttpRequest, lesson: str) -> HttpResponse:
         SEARCHES.release()
     if verdict.passed and (rushed is None or rushed.passed or rushed.unheld):
         Progress.note(request.user, f"{found.slug}/{OWN_LOCK}")
-    weaker = gettext("This system has no namespaces for it: your lock ran within weaker bounds.")
+    weaker = gettext("This system has no namespaces for it: your file ran within weaker bounds.")
     return JsonResponse(
         {
             "error": verdict.error,
@@ -246,6 +248,18 @@ def _scenario(lesson: str, slug: str) -> Scenario:
         if one.flaw.slug == slug:
             return one
     raise Http404
+
+
+def _lesson_after(lesson: Lesson) -> dict[str, str] | None:
+    """Return the address and the title of the next lesson; None after the last."""
+    after = next((one for one in lessons() if one.number > lesson.number), None)
+    if after is None:
+        return None
+    first = after.scenarios[0].flaw.slug
+    return {
+        "url": reverse("lock-scenario", args=[after.slug, first]),
+        "title": f"{after.number}. {after.text[_language()].title}",
+    }
 
 
 HINTS = {
@@ -366,7 +380,8 @@ SCRIPT: dict[str, Promise] = {
     "impossible": _("This move is not possible here: %(why)s"),
     "offline": _("The server did not answer. Please try again."),
     "searching": _("Searching…"),
-    "passed": _("Well done: none of %(tried)s schedules breaks your lock."),
+    "passed": _("Well done: none of %(tried)s schedules breaks your file."),
+    "next": _("Next: %(title)s"),
     "unheld": _("There was no rush on a real database: %(why)s"),
     "frame": _("Move %(at)s of %(count)s: %(move)s"),
     "play": _("Play"),

@@ -232,5 +232,5 @@ def test_the_command_writes_the_start_shows_its_counterexample_and_praises_what_
     mine.write_text(FIRST.solution.read_text())
     assert command("1", "--mine", str(mine)) == 0
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith("Well done: none of 22 schedules breaks your lock. Next: lesson 2, ")
+    assert line.startswith("Well done: none of 22 schedules breaks your file. Next: lesson 2, ")
     assert "last lesson" in praise(lessons()[-1], 1)

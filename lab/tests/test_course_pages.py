@@ -235,7 +235,7 @@ def test_task_does_not_name_its_solution_and_hints_come_in_steps(client):
     hints = ("It needs a fault", "The scheduler, before command 2", "Show me")
     places = [page.index(hint) for hint in hints]
     assert places == sorted(places)
-    own = ("NX and EX", "A second hint: what a lock that holds does", "A solution")
+    own = ("NX and EX", "A second hint: what the code that holds does", "A solution")
     places = [page.index(hint) for hint in own]
     assert places == sorted(places)
 
@@ -327,7 +327,7 @@ def test_a_visitor_breaks_a_lock_by_keyboard_and_sees_it_mended(open_page):
     expect(verdict).to_contain_text("You broke it.")
     expect(page.locator("[data-why]")).to_have_attribute("open", "")
     expect(page.get_by_role("link", name="Next: 2. SETNX, then EXPIRE")).to_be_visible()
-    page.get_by_role("button", name="The fixed lock").click()
+    page.get_by_role("button", name="The fixed code").click()
     for moves in ("A", "A.A!", "A.A!.B*4", "A.A!.B*4.Visitor*3"):
         page.keyboard.press("n")
         expect(shown).to_have_attribute("data-shown", f"mended/{moves}")

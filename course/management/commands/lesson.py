@@ -170,7 +170,7 @@ def _judge(lesson: Lesson, path: Path, console: Console, *, rushed: bool) -> boo
     if verdict.output:
         console.out(f"What your file printed, and where it failed:\n{verdict.output}")
     if not verdict.isolated:
-        console.out("This system has no namespaces for it: your lock ran within weaker bounds.")
+        console.out("This system has no namespaces for it: your file ran within weaker bounds.")
     if verdict.error:
         raise _refusal(verdict.error)
     if verdict.passed:
@@ -206,7 +206,7 @@ def _rush(lesson: Lesson, source: str, filename: str, console: Console) -> bool:
 
 def praise(lesson: Lesson, tried: int) -> str:
     """Return the line for a lock that no schedule broke; it names the next lesson."""
-    told = f"Well done: none of {tried} schedules breaks your lock."
+    told = f"Well done: none of {tried} schedules breaks your file."
     after = next((one for one in lessons() if one.number > lesson.number), None)
     if after is None:
         return f"{told} That was the last lesson."

@@ -108,6 +108,7 @@ function showVerdict(position, lock, moves) {
   const others = [...new Set(position.violations.filter((one) => one.wrong !== data.wrong)
     .map((one) => say("also", { why: `${data.wrongs[one.wrong]}: ${one.why}` })))];
   const ended = lock === "mended" ? "good" : "calm";
+  part("lab").dataset.is = fatal ? "broken" : "";
   const kind = fatal ? "bad" : others.length ? "warn" : position.over ? ended : "calm";
   if (fatal) {
     told.unshift(say("broken", { why: `${data.wrongs[fatal.wrong]}: ${fatal.why}` }));
@@ -184,7 +185,7 @@ function showKeys(position) {
     element("dt", { textContent: (many ? `${one.server}: ` : "") + one.key }),
     element("dd", {}, element("code", { textContent: one.value }), " ",
       element("span", { className: "left", textContent:
-        one.left === null ? say("forever") : say("expires", { left: one.left.toFixed(3) }) })),
+        one.left !== null ? say("expires", { left: one.left.toFixed(3) }) : data.lock ? say("forever") : "" })),
   ]);
   part("keys").replaceChildren(...(rows.length ? rows : [element("dt", { textContent: say("empty") }), element("dd")]));
 }
@@ -352,6 +353,8 @@ async function search(event) {
       element("p", { className: problem ? "notice error" : "notice",
         textContent: problem || say("passed", { tried: found.tried }) }),
       ...shownRush(found.rush),
+      ...(problem || found.rush?.wrong || !data.next ? [] : [element("p", {},
+        element("a", { className: "button", href: data.next.url, textContent: say("next", data.next) }))]),
       ...(found.output ? [element("p", { textContent: say("output") }),
         element("pre", { textContent: found.output, className: "output" })] : []),
       ...(found.timeline ? [element("p", { textContent: found.how }),

@@ -24,8 +24,8 @@ const WIDTH = 464;
 const PROCESSES = { y: 26, height: 84, gap: 10 };
 const LOCK = { x: LEFT, y: 142, width: WIDTH, height: 98 };
 const LAST = { y: 284, height: 108 };
-const COMMIT = { ...LAST, x: LEFT, width: 136 };
-const ROW = { ...LAST, x: LEFT + 146, width: 172 };
+const COMMIT = { ...LAST, x: LEFT, width: 146 };
+const ROW = { ...LAST, x: LEFT + 154, width: 166 };
 const OUTBOX = { ...LAST, x: LEFT + 328, width: 136 };
 const middle = (box) => box.x + box.width / 2;
 
@@ -66,6 +66,11 @@ export class Scene {
 
   note(y, text, kind) {
     make(this.boxes, "text", { x: LEFT + WIDTH / 2, y, class: kind, "text-anchor": "middle" }, text);
+  }
+
+  // To the right of the wire between lock and transaction.
+  beside(y, text, kind) {
+    make(this.boxes, "text", { x: middle(COMMIT) + 14, y, class: kind }, text);
   }
 
   wire(x1, y1, x2, y2, kind = "") {
@@ -141,7 +146,7 @@ export class Scene {
       make(this.boxes, "text", { x: ROW.x + 12, y: ROW.y + 92, class: "faint" }, format(WORDS.fence, { fence: short(sale.fence) }));
     const { values } = frame.fault_over ?? {};
     if (values?.paused && values.stale)
-      this.note(LOCK.y + LOCK.height + 28, format(WORDS.refused, { token: short(values.paused.token), fence: short(values.fence) }), "bad");
+      this.beside(LOCK.y + LOCK.height + 28, format(WORDS.refused, { token: short(values.paused.token), fence: short(values.fence) }), "bad");
   }
 
   // A dot for each commit of the last fifth of a second, as far as they can be told apart.

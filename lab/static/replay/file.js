@@ -59,16 +59,25 @@ class Replay {
   }
 
   // The calls that promised units, the first good answer about each order; `repeats` are the others:
-  // a buyer who asks again under the same key is told the same order again.
+  // a buyer who asks again under the same key is told the same order again. `beyond` are those of the
+  // first that promised more than there was.
   takers() {
     const orders = new Set();
     this.repeats = new Set();
+    this.beyond = new Set();
+    let taken = 0;
     const takes = new Set();
     for (const { kind, call } of this.events) {
       if (kind !== "answered" || this.word("op", call) !== "order" || this.outcome[call] !== ACCEPTED) continue;
       const order = this.order[call];
-      (orders.has(order) ? this.repeats : takes).add(call);
+      if (orders.has(order)) {
+        this.repeats.add(call);
+        continue;
+      }
+      takes.add(call);
       orders.add(order);
+      taken += this.quantity[call];
+      if (this.units !== null && taken > this.units) this.beyond.add(call);
     }
     return takes;
   }

@@ -150,7 +150,7 @@ class ReplayPicture {
 
   drawAnswers(at) {
     const { replay, context, words } = this;
-    const labels = [words.accepted, words.refused, words.unknown];
+    const labels = [words.answers, words.refused, words.unknown];
     this.bins.forEach((bin, outcome) => {
       if (bin.height > 20) this.box(bin, labels[outcome]);
     });
@@ -159,11 +159,24 @@ class ReplayPicture {
       if (replay.answered[call] === null || at < replay.answered[call]) continue;
       const [x, y, cell] = this.square(call);
       if (replay.marked.has(call)) marked.push([x, y, Math.max(12, cell * 0.9)]);
-      context.fillStyle = this.colour(replay.marked.has(call) ? "broken" : ["accepted", "refused", "unknown"][replay.outcome[call]]);
+      const broken = replay.marked.has(call) || replay.beyond.has(call);
+      const colour = this.colour(broken ? "broken" : ["accepted", "refused", "unknown"][replay.outcome[call]]);
       const side = Math.max(1.5, cell - (cell > 5 ? 1.5 : 0.5));
-      context.fillRect(x - side / 2, y - side / 2, side, side);
+      if (replay.repeats.has(call)) this.frame(x, y, side, colour);
+      else {
+        context.fillStyle = colour;
+        context.fillRect(x - side / 2, y - side / 2, side, side);
+      }
     }
     for (const place of marked) this.ring(...place);
+  }
+
+  // Hollow, for an answer that promises nothing new.
+  frame(x, y, side, colour) {
+    const { context } = this;
+    context.lineWidth = 1;
+    context.strokeStyle = colour;
+    context.strokeRect(x - side / 2 + 0.5, y - side / 2 + 0.5, side - 1, side - 1);
   }
 
   drawDot(call) {

@@ -5,6 +5,7 @@ const REPLAY_WORDS = {
   en: {
     sent: "Sent", shop: "The shop", sold: "Sold", repeated: "Told again", show: "all in 30 s",
     accepted: "Accepted", refused: "Refused", unknown: "Unknown", way: "Under way",
+    answers: "Sold (hollow: told again)",
     oversold: "Oversold", picture: "Requests as dots, from the buyers on the left to their answers on the right",
     moment: "Moment", speed: "Speed", real: "real time", play: "Play", pause: "Pause", back: "Previous event", next: "Next event",
     first: "First violation", none: "Nothing was broken in this run.", part: "{0} of {1} requests, those around the violations.",
@@ -18,6 +19,7 @@ const REPLAY_WORDS = {
   zh: {
     sent: "已发送", shop: "商店", sold: "售出", repeated: "重复告知", show: "全程 30 秒",
     accepted: "成功", refused: "被拒绝", unknown: "未知", way: "进行中",
+    answers: "售出（空心：重复告知）",
     oversold: "超卖", picture: "每个请求是一个点：从左侧的买家到右侧的应答",
     moment: "时刻", speed: "速度", real: "实时", play: "播放", pause: "暂停", back: "上一个事件", next: "下一个事件",
     first: "第一次违规", none: "这次运行没有违反任何性质。", part: "{1} 个请求中的 {0} 个：违规前后的请求。",
