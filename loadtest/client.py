@@ -15,7 +15,6 @@ from loadtest.address import authority
 from loadtest.framing import READ_SIZE, BadResponse, Response, parse, request_bytes
 from loadtest.history import CONNECTION_REFUSED
 from loadtest.shop import Request
-from loadtest.shops.flash_sale.answers import Answer, nothing, understand
 
 # Servers drop idle connections after seconds; one that rested this long is looked at before use.
 _RESTED = 0.5
@@ -32,16 +31,16 @@ class Connection:
         self._socket: socket.socket | None = None
         self._used_at = 0.0
 
-    def request(self, request: Request, headers: Mapping[str, str]) -> Answer:
-        """Send one request and wait for its answer. Network trouble is an answer, not an error."""
+    def request(self, request: Request, headers: Mapping[str, str]) -> Response | str:
+        """Send one request and wait for its answer; network trouble is a word and not an error."""
         try:
             connected = self._connected()
         except ConnectionRefusedError:
-            return nothing(CONNECTION_REFUSED)
+            return CONNECTION_REFUSED
         except TimeoutError:
-            return nothing("timeout")
+            return "timeout"
         except OSError as error:
-            return nothing(f"not_connected: {error.strerror}")
+            return f"not_connected: {error.strerror}"
         try:
             connected.sendall(
                 request_bytes(
@@ -64,7 +63,7 @@ class Connection:
         self._used_at = time.monotonic()
         if response.closes:
             self.close()
-        return understand(response)
+        return response
 
     def like(self) -> Connection:
         """Another connection to the same server."""
@@ -103,9 +102,9 @@ class Connection:
                 break
         return response
 
-    def _broken(self, code: str) -> Answer:
+    def _broken(self, code: str) -> str:
         self.close()
-        return nothing(code)
+        return code
 
 
 def _alive(idle: socket.socket) -> bool:

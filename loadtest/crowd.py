@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from loadtest.finished import Report
+from loadtest.full_shop import FullShop
 from loadtest.history import Recorder
 from loadtest.purchases import Sale
 
@@ -41,6 +42,7 @@ class Crowd:
     """The buyers of one process.
 
     Attributes:
+        shop: that they come to.
         sales: of the run, by their roles.
         recorder: writes down every call; None: nothing is.
         take_token: returns the token of a new buyer, by the buyer's name.
@@ -48,6 +50,7 @@ class Crowd:
         known: the last orders of all buyers.
     """
 
+    shop: FullShop
     sales: Mapping[str, Sale]
     recorder: Recorder | None
     take_token: Callable[[str], str]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from loadtest.address import RunImpossible
+from loadtest.faults.process import NONE, chosen
 from loadtest.scenarios import MIXES
 from loadtest.shops import OURS
 from loadtest.steps import RunPlan
@@ -140,6 +141,10 @@ def wrong_numbers(given: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} must be at least {number.minimum}"
 
 
+REPEATED_MINUTES = 1.0
+"""Minutes for the command that repeats a fault run of the page."""
+
+
 def plan_of(options: Namespace) -> RunPlan:
     """Read the plan of a run; its sales are not open yet.
 
@@ -148,6 +153,7 @@ def plan_of(options: Namespace) -> RunPlan:
     """
     if problems := list(wrong_numbers(vars(options))):
         raise RunImpossible("; ".join(problems))
+    faults = chosen(getattr(options, "fault", NONE), options.target)
     return RunPlan(
         buyers=options.num_users or 1,
         seed=int(options.seed or 0),
@@ -158,4 +164,6 @@ def plan_of(options: Namespace) -> RunPlan:
         arrivals=float(options.arrivals),
         target=options.target,
         endless=int(options.rounds) == 0,
+        minutes=REPEATED_MINUTES if faults else 0.0,
+        faults=faults,
     )

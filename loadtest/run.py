@@ -1,261 +1,143 @@
-"""What the users of one load-generating process share during one run."""
+"""One run, whatever the shop and the buyers: `run(plan, shop, load, faults, show)`.
+
+`manage.py prove`, its controls, the duel and the control room call it with the processes and the
+database of our shop at hand (`lab/proof`); Locust calls it with and without its page
+(`loadtest/ui`); a rush calls it for each of its rounds (`loadtest/rush`). They differ in the
+arguments only, whose types are below.
+"""
 
 from __future__ import annotations
 
-import os
-import threading
-import time
-from collections import deque
-from http import HTTPStatus
-from itertools import count
-from pathlib import Path
-from random import Random
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Generic, TypeVar
 
-from loadtest.address import RunImpossible
-from loadtest.client import Connection
-from loadtest.crowd import Crowd
-from loadtest.files import MOST, leave_tokens
-from loadtest.finished import Report, Tally
-from loadtest.history import LATE, Recorder
-from loadtest.purchases import Sale
-from loadtest.roles import MAIN
-from loadtest.scenarios import IMPATIENT, MIXES, Behaviour, choose
-from loadtest.shop import Request
-from loadtest.shopper import Shopper
-from loadtest.shops.flash_sale import requests
-from loadtest.shops.flash_sale.answers import Answer, SaleUnusable, sale_of
-from loadtest.steps import RunPlan
+from loadtest.checker import Verdict
 
-# Tokens fetched at once: few enough not to hold the shop up, enough to ask seldom.
-TOKENS_AT_ONCE = 500
-# A shop that is being broken or is busy answers nothing useful for a while: seconds until it is
-# given up on, and between two tries.
-PATIENCE = 60.0
-PAUSE = 0.5
-_runs = count(1)
-
-# Buyers who begin per second, at most, in a sale that lasts. Users who follow each other without a
-# pause saturate the machine, and a recovery from faults would be judged by the overload.
-PACE = 30
+P = TypeVar("P")
 
 
-# Steps from a buyer's place to the next user's and to the same user's next one. By these irrational
-# steps the places lie evenly, however many there are: also few buyers of a mix play all its parts.
-NEXT_USER, NEXT_TURN = 0.6180339887498949, 0.4142135623730951
+class Tested(ABC, Generic[P]):
+    """The shop of a run: what it sells, and its books."""
 
+    @abstractmethod
+    def open(self, plan: P) -> None:
+        """Put on sale what the plan says."""
 
-class Tokens:
-    """Buyers' tokens, asked for in portions as users need them."""
+    def changing(self) -> AbstractContextManager[None]:
+        """Change and restock the sales during the block, as the plan says."""
+        return nullcontext()
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self._address = address
-        self._lock = threading.Lock()
-        self._left: deque[str] = deque()
+    def look(self, *, plenty: bool) -> None:
+        """Look at the stock while buyers act, for the verdict and for whoever follows the run.
 
-    def take(self) -> str:
-        """A token that no other buyer has. Raises `RunImpossible` if the shop gives none."""
-        with self._lock:
-            if not self._left:
-                self._left.extend(self._fetch())
-            return self._left.popleft()
-
-    def _fetch(self) -> list[str]:
-        # Buyers whose tokens got lost do no harm, so that this may be asked again.
-        wanted = requests.buyers(TOKENS_AT_ONCE)
-        answer = _ask_again(self._address, wanted, timeout=60.0, was_there=True)
-        if not answer.tokens:
-            raise RunImpossible(
-                f"the shop gives no buyers ({answer.status} {answer.code}); {requests.MAKES_BUYERS}"
-            )
-        return answer.tokens
-
-
-class Arrivals:
-    """A Poisson process: gaps drawn from an exponential distribution, by a seed.
-
-    As many buyers are drawn as are asked for. Each is played by a user that is free; if all are
-    busy, the buyer starts late, which counts in their latency and in `late`.
-    """
-
-    def __init__(self, rate: float, random: Random, opens_at: float) -> None:
-        """`rate` in buyers a second; `opens_at` on the monotonic clock, in seconds."""
-        self.drawn = 0
-        self.late = 0
-        self._rate = rate
-        self._random = random
-        self._opens_at = opens_at
-        self._next: float | None = None
-
-    def wait(self) -> tuple[int, int]:
-        """Wait until the next buyer is due: their number, and when that was in ns (monotonic)."""
-        number, due = self.drawn, self._draw()
-        left = due - time.monotonic()
-        if left > 0:
-            time.sleep(left)
-        elif left < -LATE:
-            self.late += 1
-        return number, int(due * 1e9)
-
-    def overdue(self, most: int | None) -> int:
-        """How many more buyers would have come by now, of `most` (None: no bound). Draws on."""
-        number, now = 0, time.monotonic()
-        while (most is None or number < most) and self._draw() < now:
-            number += 1
-        return number
-
-    def _draw(self) -> float:
-        # The first one counts from the opening, or from when the first user is there for it.
-        last = max(self._opens_at, time.monotonic()) if self._next is None else self._next
-        self._next = last + self._random.expovariate(self._rate)
-        self.drawn += 1
-        return self._next
-
-
-class Run:
-    """One run of one process: the sale, the buyers' tokens, the history."""
-
-    def __init__(
-        self,
-        address: tuple[str, int],
-        plan: RunPlan,
-        *,
-        weights: dict[str, int],
-        worker: int,
-        workers: int,
-        rounds: int,
-        history: str,
-        report: Report,
-        run: str,
-    ) -> None:
-        """`worker` is this process's number among the `workers`, which share the plan's buyers.
-
-        `rounds` are the buyers that each user plays; 0: without end. `history` is a folder; empty:
-        nothing is recorded. `run` is the run's name.
+        With `plenty`, the sales must not run out for now.
         """
-        self.address = address
-        self.sale = find_sale(address, plan.sale)
-        others = {role: find_sale(address, each) for role, each in plan.beside.items()}
-        # Users pace themselves in a sale that lasts, all processes together.
-        self._pause = plan.buyers / PACE
-        self._mix, self._weights = MIXES[plan.mix], weights
-        self.seed, self.worker, self.rounds = plan.seed, worker, rounds
-        self.tally = Tally(run)
-        self.everyone_is_here = threading.Event()
-        self._users = count()
-        self._users_begun = 0
-        self._tokens = Tokens(self.address)
-        self._tokens_of: dict[str, str] = {}
-        self._name = f"{os.getpid()}.{next(_runs)}"
-        self._recorder = Recorder(Path(history) / f"{self._name}.jsonl") if history else None
-        if self._recorder is not None:
-            self.tally.history = str(self._recorder.path)
-        self._crowd = Crowd(
-            {MAIN: self.sale, **others},
-            self._recorder,
-            self._take_token,
-            self.tally.counting(report),
-        )
-        self._arrivals: Arrivals | None = None
-        if plan.arrivals:
-            drawn = Random(f"{plan.seed}/{worker}/arrivals")
-            self._arrivals = Arrivals(plan.arrivals / workers, drawn, self.sale.opens_at)
 
-    def live(self, behaviour: Behaviour | None) -> None:
-        """Play one buyer after the other, as many as there are rounds (0: without end).
+    def recover(self) -> None:
+        """Wait until every process that was broken serves again."""
 
-        Without a behaviour of theirs, the mix has one for each buyer, who arrives at a time of
-        their own if the run is an open loop.
+    @abstractmethod
+    def rest(self) -> bool:
+        """Wait until nothing changes any more; return whether it came to that."""
+
+    @abstractmethod
+    def ask_again(self) -> bool:
+        """Ask once more when all is at rest; return whether anything was asked."""
+
+    @abstractmethod
+    def read(self) -> None:
+        """Write down the shop's own books."""
+
+    @abstractmethod
+    def judge(self) -> Verdict:
+        """Compare every answer with the books."""
+
+
+class Load(ABC):
+    """The buyers of a run."""
+
+    @abstractmethod
+    def acting(self) -> AbstractContextManager[None]:
+        """Let the buyers act during the block: the sales are open."""
+
+    @abstractmethod
+    def running(self) -> bool:
+        """Return whether some still act."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until it is time to look at the shop again, or until the buyers have finished."""
+
+
+class Faults:
+    """What breaks during a run; here nothing does."""
+
+    @property
+    def want_stock(self) -> bool:
+        """Whether the fault of this moment needs a shop that sells."""
+        return False
+
+    def breaking(self) -> AbstractContextManager[None]:
+        """Inject the faults during the block; on exit, heal the last one."""
+        return nullcontext()
+
+    def over(self) -> bool:
+        """Inject what is due, and return whether buyers need not act any longer."""
+        return False
+
+    def settle(self) -> None:
+        """Wait until the servers have recovered."""
+
+
+class Show:
+    """Follows a run; this one shows nothing."""
+
+    def step(self, step: str, seconds: float = 0.0, pending: int = 0) -> None:
+        """Show what is done now.
+
+        Args:
+            step: in a few words.
+            seconds: since it began; while buyers act, since the opening.
+            pending: how many follow-ups are awaited.
         """
-        user, scheduled = next(self._users), behaviour is None
-        pauses = Random(f"{self.seed}/{self.worker}/{user}/pauses")
-        self._users_begun += scheduled
-        connection = Connection(*self.address)
-        try:
-            for turn in count() if self.rounds == 0 else range(self.rounds):
-                buyer = self._buyer(user, turn, connection, scheduled=scheduled)
-                shopper, random, place = buyer
-                act = behaviour or choose(self._mix, self._weights, place)
-                if act not in IMPATIENT:
-                    shopper.wait_for_opening(random)
-                act(shopper, random)
-                if self.rounds == 0 and scheduled:
-                    time.sleep(pauses.random() * 2 * self._pause)
-        finally:
-            connection.close()
-        self.tally.finished += 1
 
-    def flush(self) -> None:
-        """Bring the history on disk up to date."""
-        if self._recorder is not None:
-            self._recorder.flush()
+    def following(self) -> AbstractContextManager[None]:
+        """Follow the buyers during the block."""
+        return nullcontext()
 
-    def close(self) -> None:
-        """Close the history, and count who was due and never began."""
-        if self._arrivals is not None:
-            left = self._users_begun * self.rounds - self._arrivals.drawn if self.rounds else None
-            self.tally.unstarted = self._arrivals.overdue(left)
-            self._arrivals = None
-        if self._recorder is not None:
-            self._recorder.close()
-            leave_tokens(self._recorder.path, self._tokens_of)
-
-    def _buyer(
-        self, user: int, turn: int, connection: Connection, *, scheduled: bool
-    ) -> tuple[Shopper, Random, float]:
-        """The next buyer, when they are to act, the source of their choices, and their place."""
-        shopper = Shopper(self._crowd, f"{self._name}.{user}.{turn}", connection)
-        self.everyone_is_here.wait()
-        place = f"{user}/{turn}"
-        steps = user * NEXT_USER + turn * NEXT_TURN
-        if self._arrivals is not None and scheduled:
-            number, shopper.due = self._arrivals.wait()
-            self.tally.late = self._arrivals.late
-            # Any free user plays the next buyer; the choices belong to the buyer.
-            place = f"arrival/{number}"
-            steps = number * NEXT_USER
-        first = Random(f"{self.seed}/{self.worker}").random()
-        return shopper, Random(f"{self.seed}/{self.worker}/{place}"), (first + steps) % 1.0
-
-    def _take_token(self, name: str) -> str:
-        token = self._tokens.take()
-        if self._recorder is not None and len(self._tokens_of) < MOST:
-            self._tokens_of[name] = token
-        return token
+    def judge(self, shop: Tested[Any]) -> Verdict:
+        """Have the run judged, here or in a process of its own."""
+        return shop.judge()
 
 
-def find_sale(address: tuple[str, int], sale: str) -> Sale:
-    """Ask the shop about the sale. Raises `RunImpossible` if there is none to be loaded."""
-    answer = _ask_again(address, requests.look(sale))
-    answered = time.monotonic()
-    if answer.status != 200:
-        missing = answer.status == HTTPStatus.NOT_FOUND
-        problem = "there is no sale" if missing else "the shop does not show sale"
-        raise RunImpossible(f"{problem} {sale!r} ({answer.status} {answer.code})")
-    try:
-        return sale_of(sale, answer.body, answered=answered)
-    except SaleUnusable as error:
-        raise RunImpossible(str(error)) from error
+def run(plan: P, shop: Tested[P], load: Load, faults: Faults, show: Show) -> Verdict:
+    """Let buyers at a shop, and judge what came of it.
 
-
-def _ask_again(
-    address: tuple[str, int], request: Request, timeout: float = 10.0, *, was_there: bool = False
-) -> Answer:
-    """Ask until there is an answer that says something, or `PATIENCE` is over.
+    1. Open: put on sale what the plan says.
+    2. Gather, load and break: buyers come and act, sales change, faults are injected and healed.
+    3. Heal: wait until every process serves.
+    4. Rest: wait until nothing is pending, and the books do not change.
+    5. Ask again: repeat purchases under their old keys, or give units back; then rest once more.
+    6. Read the books.
+    7. Judge: compare every answer with the books.
 
     Args:
-        address: of the shop.
-        request: that may be made again.
-        timeout: seconds for each answer.
-        was_there: the shop has answered before, so that it will come back if it does not now.
+        plan: what is sold, to whom, and what is broken meanwhile.
+        shop: that sells.
+        load: the buyers.
+        faults: `Faults()` for none.
+        show: follows the run; `Show()` for nobody.
     """
-    give_up = time.monotonic() + PATIENCE
-    while True:
-        connection = Connection(*address, timeout=timeout)
-        try:
-            answer = connection.request(request, {"Content-Type": "application/json"})
-        finally:
-            connection.close()
-        may_change = answer.status >= 500 or (was_there and not answer.status)
-        if not may_change or time.monotonic() > give_up:
-            return answer
-        time.sleep(PAUSE)
+    shop.open(plan)
+    # Faults end before the load does: buyers have to be served again after the last one.
+    with load.acting(), shop.changing(), faults.breaking(), show.following():
+        while load.running() and not faults.over():
+            shop.look(plenty=faults.want_stock)
+            load.wait()
+    shop.recover()
+    if shop.rest() and shop.ask_again():
+        shop.rest()
+    faults.settle()
+    shop.read()
+    return show.judge(shop)

@@ -26,20 +26,20 @@ from locust.event import Events
 from locust.exception import StopTest
 from locust.runners import MasterRunner, WorkerRunner
 
-from loadtest.address import RunImpossible, address_of
+from loadtest.address import RunImpossible
 from loadtest.checker import EXIT_CODES, UNKNOWN
+from loadtest.faults.process import NONE, offered
 from loadtest.finished import Finished, Tally
+from loadtest.full_shop import ShopRefused
 from loadtest.open_files import file_shortage, raise_file_limit
 from loadtest.options import CUSTOM, FRESH, PRESETS, add_options, plan_of
 from loadtest.roles import format_sales, parse_sales
-from loadtest.run import Run, find_sale
 from loadtest.scenarios import parse_weights
-from loadtest.shops import OURS
-from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.shops import OURS, load_full
 from loadtest.steps import open_sales
-from loadtest.ui.faults import NONE, offered
 from loadtest.ui.page import Page
 from loadtest.ui.rush_run import RushRun
+from loadtest.users import Users, find_sale
 
 # One user in this many is a visitor, up to the most of them per load-generating process. Pages are
 # judged after faults as the API is, whatever the mix.
@@ -125,16 +125,16 @@ class Session:
     """
 
     def __init__(self) -> None:
-        self.run: Run | RushRun | None = None
+        self.run: Users | RushRun | None = None
         self.tallies: dict[str, Tally] = {}
         self.page: Page | None = None
         # The name of the current or the last run: a worker's late report may be of one before.
         self._run_name = ""
 
     @property
-    def running(self) -> Run:
+    def running(self) -> Users:
         """This process's part of the current run. Raises `RunImpossible` if there is none."""
-        if not isinstance(self.run, Run):
+        if not isinstance(self.run, Users):
             raise RunImpossible("the run has ended; start a new one")
         return self.run
 
@@ -281,19 +281,21 @@ class Session:
         parse_weights(options.weights)
         options.seed = int(options.seed or 0) or random.SystemRandom().randrange(1, 2**31)
         logger.info("The seed of this run is %d", options.seed)
-        address = address_of(self._environment.host or "")
-        options.opened, options.others = options.sale, options.beside
-        if options.sale == FRESH:
-            plan = replace(plan_of(options), beside=parse_sales(options.beside))
-            starts_in = GATHERING + plan.buyers / (options.spawn_rate or 1)
-            plan = open_sales(DemoShop(address), plan, starts_in)
-            options.opened, options.others = plan.sale, format_sales(plan.beside)
-        limit = find_sale(address, options.opened).limit
-        options.recording = options.history
+        shop = load_full(self._environment.host or "")
         options.endless = getattr(options, "fault", NONE) != NONE
+        plan = replace(plan_of(options), beside=parse_sales(options.beside))
+        plan = replace(plan, gathers=GATHERING + plan.buyers / (options.spawn_rate or 1))
+        if options.sale != FRESH:
+            limit = find_sale(shop, options.sale).limit
+            plan = replace(plan, sale=options.sale, limit=limit)
+        options.recording = options.history
         if self.page is not None:
-            folder = self.page.begin(options, limit)
-            options.recording = options.history or str(folder)
+            begun = self.page.begin(plan)
+            plan = begun.plan
+            options.recording = options.history or str(begun.files.path)
+        elif not plan.sale:
+            plan = open_sales(shop, plan, plan.gathers_in)
+        options.opened, options.others = plan.sale, format_sales(plan.beside)
 
     def _choose_rush(self, options: Namespace) -> None:
         if self.page is None:
@@ -301,7 +303,7 @@ class Session:
         options.recording, options.endless = "", False
         self._rush = self.page.begin_rush(options)
 
-    def _new_run(self, options: Namespace) -> Run | RushRun | None:
+    def _new_run(self, options: Namespace) -> Users | RushRun | None:
         """This process's part of the run; buyers are spread over processes, a rush is not."""
         runner = self._environment.runner
         if options.shop != OURS:
@@ -312,8 +314,8 @@ class Session:
         if isinstance(runner, MasterRunner):
             return None
         plan = replace(plan_of(options), sale=options.opened, beside=parse_sales(options.others))
-        return Run(
-            *(address_of(self._environment.host or ""), plan),
+        return Users(
+            *(load_full(self._environment.host or ""), plan),
             weights=parse_weights(options.weights),
             worker=getattr(runner, "worker_index", 0),
             # In a fault run, buyers keep arriving until the run is stopped.

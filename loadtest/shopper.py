@@ -14,11 +14,10 @@ from random import Random
 from loadtest.client import Connection
 from loadtest.crowd import Crowd
 from loadtest.finished import Finished, UnexpectedAnswer
+from loadtest.full_shop import Answer, Requests
 from loadtest.history import FAIL, OK, Operation
 from loadtest.purchases import Ask, Cart, Line, Part, Purchase, Sale, new_key
 from loadtest.roles import MAIN
-from loadtest.shops.flash_sale import requests
-from loadtest.shops.flash_sale.answers import Answer, classify
 
 # Buyers do not all press in the same microsecond: most seconds from the opening to the first press.
 REACTION_TIME = 0.05
@@ -53,6 +52,11 @@ class Shopper:
         self._attempts[key] = attempts
 
     @property
+    def requests(self) -> Requests:
+        """What buyers of this shop can ask for."""
+        return self.crowd.shop.requests
+
+    @property
     def sale(self) -> Sale:
         """The main sale."""
         return self.crowd.sales[MAIN]
@@ -84,69 +88,71 @@ class Shopper:
     def order(self, purchase: Purchase) -> Answer:
         """Ask for a purchase once; asking again with the same one is a retry."""
         wanted = purchase.key, purchase.sale, purchase.quantity
-        return self._noted(self.ask(Ask("order", requests.purchase(purchase), *wanted)))
+        return self._noted(self.ask(Ask("order", self.requests.purchase(purchase), *wanted)))
 
     def check_out(self, cart: Cart) -> Answer:
         """Ask for a cart once; asking again with the same one is a retry."""
-        return self._noted(self.ask(Ask("order", requests.cart(cart), cart.key, cart=cart)))
+        return self._noted(self.ask(Ask("order", self.requests.cart(cart), cart.key, cart=cart)))
 
     def look(self, sale: Sale | None = None) -> Answer:
         """Look at a sale; the main one, unless another one is named."""
         sale = sale or self.sale
-        return self.ask(Ask("look", requests.look(sale.id), sale=sale))
+        return self.ask(Ask("look", self.requests.look(sale.id), sale=sale))
 
     def enter(self, sale: Sale) -> Answer:
         """Enter a draw."""
-        return self.ask(Ask("enter", requests.enter(sale.id), sale=sale))
+        return self.ask(Ask("enter", self.requests.enter(sale.id), sale=sale))
 
     def withdraw(self, sale: Sale) -> Answer:
         """Withdraw from a draw."""
-        return self.ask(Ask("withdraw", requests.withdraw(sale.id), sale=sale))
+        return self.ask(Ask("withdraw", self.requests.withdraw(sale.id), sale=sale))
 
     def see_entry(self, sale: Sale) -> Answer:
         """Look at the buyer's own entry in a draw."""
-        return self.ask(Ask("entry", requests.entry(sale.id), sale=sale))
+        return self.ask(Ask("entry", self.requests.entry(sale.id), sale=sale))
 
     def see_draw(self, sale: Sale) -> Answer:
         """Look at a draw."""
-        return self.ask(Ask("draw", requests.draw(sale.id), sale=sale))
+        return self.ask(Ask("draw", self.requests.draw(sale.id), sale=sale))
 
     def take_won(self, sale: Sale, order: str) -> Answer:
         """Pay what was won. P24 looks at it, so the history does not name the order."""
-        return self.ask(Ask("take", requests.step(order, "payment"), sale=sale))
+        return self.ask(Ask("take", self.requests.step(order, "payment"), sale=sale))
 
     def decline_won(self, sale: Sale, order: str) -> Answer:
         """Cancel what was won."""
-        return self.ask(Ask("decline", requests.step(order, "cancel"), sale=sale))
+        return self.ask(Ask("decline", self.requests.step(order, "cancel"), sale=sale))
 
     def read(self, order: str) -> Answer:
         """Look at an order."""
-        return self.ask(Ask("read", requests.read(order), order=order))
+        return self.ask(Ask("read", self.requests.read(order), order=order))
 
     def restock(self, sale: Sale, units: int) -> Answer:
         """Add units to a sale, as its operator; a shop that is no demo refuses it."""
         # The key tells one restock from another in the history; the shop asks for none.
-        return self.ask(Ask("restock", requests.restock(sale.id, units), new_key(), sale, units))
+        return self.ask(
+            Ask("restock", self.requests.restock(sale.id, units), new_key(), sale, units)
+        )
 
     def see_home(self) -> Answer:
         """Load the home page."""
-        return self.ask(Ask("page", requests.HOME))
+        return self.ask(Ask("page", self.requests.HOME))
 
     def see_sale(self) -> Answer:
         """Load the sale's page."""
-        return self.ask(Ask("page", requests.sale_page(self.sale.id)))
+        return self.ask(Ask("page", self.requests.sale_page(self.sale.id)))
 
     def see_orders(self) -> Answer | None:
         """Load the list of the buyer's orders; None if the shop did not sign the buyer in."""
-        return self._signed_in(Ask("page", requests.ORDERS_PAGE))
+        return self._signed_in(Ask("page", self.requests.ORDERS_PAGE))
 
     def see_order(self, order: str) -> Answer | None:
         """Load an order's page; None if the shop did not sign the buyer in."""
-        return self._signed_in(Ask("page", requests.order_page(order), order=order))
+        return self._signed_in(Ask("page", self.requests.order_page(order), order=order))
 
     def see_mails(self, order: str) -> Answer | None:
         """Load the page of an order's mails; None if the shop did not sign the buyer in."""
-        return self._signed_in(Ask("mail", requests.mails_page(order), order=order))
+        return self._signed_in(Ask("mail", self.requests.mails_page(order), order=order))
 
     def pay(self, order: str) -> Answer:
         """Pay an order."""
@@ -171,11 +177,11 @@ class Shopper:
 
     def _signed_in(self, ask: Ask) -> Answer | None:
         if not self._cookie:
-            self._cookie = self.ask(Ask("sign_in", requests.SIGN_IN)).cookie
+            self._cookie = self.ask(Ask("sign_in", self.requests.SIGN_IN)).cookie
         return self.ask(ask) if self._cookie else None
 
     def _step(self, op: str, order: str, part: Part | None) -> Answer:
-        request = requests.step(order, op, part)
+        request = self.requests.step(order, op, part)
         if part is None:
             return self.ask(Ask(op, request, order=order))
         return self.ask(Ask(op, request, part.key, part.sale, part.quantity, order=order))
@@ -190,10 +196,11 @@ class Shopper:
         due, self.due = self.due, None
         started = self._begin(ask, lines, due)
         token = self.token if ask.token is None else ask.token
-        headers = requests.headers(
+        headers = self.requests.headers(
             token, key=ask.key, cookie=self._cookie, body=bool(ask.request.body)
         )
-        answer = self._connection.request(ask.request, headers)
+        reply, shop = self._connection.request(ask.request, headers), self.crowd.shop
+        answer = shop.nothing(reply) if isinstance(reply, str) else shop.understand(reply)
         milliseconds = (time.monotonic_ns() - started) / 1e6
         outcome = self._end(ask, lines, answer)
         said = str(answer.status) if outcome == OK else answer.code or str(answer.status)
@@ -230,7 +237,7 @@ class Shopper:
         # An answer that shows another order than was asked for must be seen as that.
         shows_order = ask.op in SHOW_ORDER
         named = (answer.order if shows_order else None) or ask.order
-        outcome = classify(answer.status, answer.code, named, op=ask.op)
+        outcome = self.crowd.shop.classify(answer.status, answer.code, named, op=ask.op)
         for name, line in lines.items():
             code = answer.code
             if isinstance(line, Line):

@@ -15,7 +15,7 @@ from lab.proof import testbed
 from lab.proof.controls import CONTROLS, DRAIN, EMPTY, Control
 from lab.proof.progress import Progress
 from lab.proof.result import Result
-from lab.proof.run import Proof
+from lab.proof.run import prove
 from lab.proof.testbed import Testbed
 from loadtest.steps import RunPlan
 
@@ -102,10 +102,9 @@ def _one(control: Control, shop: Testbed, seed: int, buyers: int, watch: Watch) 
         faults=control.faults,
     )
     with tempfile.TemporaryDirectory(prefix="control-") as folder:
-        proof = Proof(plan, shop, Path(folder), watch(plan, control.name))
-        proof.patience = DRAIN
-        proof.run()
-    return Outcome(control, proof.result, [each.id for each in proof.result.verdict.broken])
+        tell = watch(plan, control.name)
+        result = prove(plan, shop, Path(folder), tell, patience=DRAIN)
+    return Outcome(control, result, [each.id for each in result.verdict.broken])
 
 
 @contextmanager

@@ -35,8 +35,8 @@ class LoadFailed(Exception):
     """The load could not be generated; the message ends with Locust's last lines."""
 
 
-class Load:
-    """A running load.
+class LocustProcess:
+    """Locust in a process of its own, without a page.
 
     Args:
         plan: which buyers come, and to which sales.
@@ -147,7 +147,7 @@ def direct_buyers(plan: RunPlan, folder: Path, stack: Stack | None) -> Iterator[
         alone.start("web")
         # Each comes once: a shop that recovers is judged without them.
         few = replace(plan, buyers=DIRECT_BUYERS, mix="limits", arrivals=0.0, processes=1)
-        load = Load(replace(few, minutes=0.0, faults=()), alone.url, folder, name="direct")
+        load = LocustProcess(replace(few, minutes=0.0, faults=()), alone.url, folder, name="direct")
         cleanup.callback(load.stop)
         yield
         load.running()  # not without an error

@@ -17,6 +17,7 @@ class Progress:
     Attributes:
         fault: what is being injected now; empty if nothing is.
         injected: number of faults so far.
+        sale: id of the main sale; empty until it is open.
     """
 
     phase: str
@@ -24,6 +25,7 @@ class Progress:
     owed: int = 0
     fault: str = ""
     injected: int = 0
+    sale: str = ""
 
 
 STALLED = 300.0

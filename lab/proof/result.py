@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker import Verdict
-from loadtest.checker.verdict import Aftermath
 from loadtest.fault_log import Injected
 from loadtest.history import OK, operations
 from loadtest.report.headline import Pace, Speed, headline
@@ -40,6 +39,7 @@ class Result:
         not_injected: what could not be, and why.
         late: buyers of an open loop that began late, because every user was busy; None if unknown.
         unstarted: buyers of an open loop that were due and never began; None likewise.
+        told: the verdict as it is in its file; None if the proof did not come to one.
         log: of the shop's web processes; None if the verdict is pass, or if no file outlives the
             proof.
     """
@@ -58,6 +58,7 @@ class Result:
     not_injected: list[Injected] = field(default_factory=list)
     late: int | None = None
     unstarted: int | None = None
+    told: dict[str, Any] | None = None
     log: Path | None = None
 
     def count(self, histories: Sequence[Path], opening: float) -> None:
@@ -90,10 +91,6 @@ class Result:
             lost_at = fault.lost_at if fault.lost_at is not None else math.inf
             after = min((end for start, end in bought if start >= lost_at), default=None)
             self.after_loss.append(None if after is None else round((after - lost_at) / 1e9, 2))
-
-    def aftermath(self, fault: Injected) -> Aftermath | None:
-        """What followed a fault; None if it was not judged."""
-        return next((each for each in self.verdict.aftermaths if each.start == fault.start), None)
 
     @property
     def outcome(self) -> str:

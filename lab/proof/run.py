@@ -6,7 +6,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,26 +16,26 @@ from django.db import Error, connection
 from development import StackError
 from development.signals import leave_if_asked
 from lab.proof import snapshot
-from lab.proof.load import LONGEST, Load, direct_buyers
+from lab.proof.load import LONGEST, LocustProcess, direct_buyers
 from lab.proof.progress import STALLED, Deadline, Progress
 from lab.proof.result import Result
 from lab.proof.testbed import Testbed, behaviour_for, misbehave, restart
-from lab.strategies import CLASSES
-from loadtest.address import address_of
 from loadtest.checker import Verdict
-from loadtest.conduct import SaleRun
-from loadtest.faults import Chaos, Fault, Target, find
+from loadtest.checker.snapshot import Item
+from loadtest.faults import Chaos, Target, find
 from loadtest.faults.postgres_hosts import SETTLED
 from loadtest.files import RunFiles
-from loadtest.judging import judge_run, write_verdict
+from loadtest.full_shop import ShopRefused
+from loadtest.judging import write_verdict
 from loadtest.report import Story
-from loadtest.rest import Figures
-from loadtest.roles import MAIN
-from loadtest.shops.flash_sale import look_of
-from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import RunPlan, open_sales
+from loadtest.run import Faults, Load, Show, run
+from loadtest.sales import GATHERING, SELLING, Sales
+from loadtest.shops.flash_sale.adapter import Adapter
+from loadtest.steps import RunPlan
 from loadtest.steps.plan import AFTERWARDS
 from shop.catalogue.models import Sale
+
+ENDING, SETTLING = "ending the load", "waiting for the servers to recover"
 
 LOOK = 0.5
 """Seconds between two looks at the stock, which are judged as well, or at the servers."""
@@ -44,35 +44,41 @@ NOTHING = Target(web="", shop=0, database="", database_folder="", redis="", brok
 """Where nothing may be broken."""
 
 
-class FaultRun(Chaos):
+class FaultRun(Chaos, Faults):
     """Injects the plan's faults.
 
     Args:
         plan: of the proof.
-        target: what faults act on; None if nothing may be broken here.
-        files: of the run.
+        sales: of the run, at a shop that says what may be broken.
 
     Attributes:
         unsettled: why the servers had not recovered at the end; empty if they had.
     """
 
-    def __init__(self, plan: RunPlan, target: Target | None, files: RunFiles) -> None:
+    def __init__(self, plan: RunPlan, sales: LocalSales) -> None:
+        target, files = sales.testbed.target, sales.files
         times = 0 if plan.minutes else plan.times
         names = plan.faults if target is not None else ()
         super().__init__(names, target or NOTHING, plan.seed, files.faults, times=times)
-        self._plan, self._names, self._files = plan, names, files
+        self._plan, self._names, self._sales = plan, names, sales
+        self._enough: float | None = None
         self.unsettled = ""
 
+    @property
+    def want_stock(self) -> bool:
+        """Whether the fault of this moment needs a shop that sells."""
+        return self.current is not None and self.current.wants_stock
+
     @contextmanager
-    def open(self, sale: str) -> Iterator[None]:
+    def breaking(self) -> Iterator[None]:
         """Prepare the faults; on exit, heal the last one.
 
         After an error, servers on this machine are healed before they are stopped. The hosts of a
         bed are just removed.
         """
         if self._names:
-            self._target = replace(self._target, sale=int(sale))
-            self._target.write(self._files.path / "target.json")
+            self._target = replace(self._target, sale=int(self._sales.plan.sale))
+            self._target.write(self._sales.files.path / "target.json")
         try:
             yield
         except BaseException:
@@ -80,12 +86,19 @@ class FaultRun(Chaos):
             raise
         self.stop()
 
-    def begin(self) -> None:
-        """Start to inject, once: the sale has opened."""
-        if self._names and not self.started:
+    def over(self) -> bool:
+        """Start to inject when the sale has opened; return whether the last fault is long ago."""
+        since = time.monotonic() - self._sales.opening
+        if since >= 0 and self._names and not self.started:
             self.start()
+        plan = self._plan
+        if not plan.lasts or not self._done(since):
+            return False
+        if self._enough is None:
+            self._enough = time.monotonic() + (AFTERWARDS if plan.faults else 0)
+        return time.monotonic() >= self._enough
 
-    def is_over(self, since: float) -> bool:
+    def _done(self, since: float) -> bool:
         """Whether the planned time is up, `since` seconds after the opening, and all is healed."""
         plan = self._plan
         if plan.minutes and since < 60 * plan.minutes:
@@ -94,8 +107,9 @@ class FaultRun(Chaos):
             self.end()
         return self.done or not self._names
 
-    def wait_until_settled(self) -> None:
+    def settle(self) -> None:
         """Wait until the servers have recovered from all faults, for a while at most."""
+        self._sales.show.step(SETTLING)
         deadline = time.monotonic() + SETTLED
         while reason := self._unsettled():
             if time.monotonic() > deadline:
@@ -123,96 +137,38 @@ class FaultRun(Chaos):
         return "; ".join(shortcomings)
 
 
-class Proof(SaleRun):
-    """Runs a plan against a shop; after `run`, its `result` is there.
+class LocalSales(Sales):
+    """The sales of a shop whose database and processes are at hand.
 
     Args:
-        plan: what to prove; its sales are opened.
         testbed: the shop.
-        folder: for the history and the snapshots.
-        tell: called with the progress, a few times per second.
-        report_to: file for the report; None for none.
+        files: of the run.
+        show: follows it.
     """
 
-    result: Result
+    def __init__(self, testbed: Testbed, files: RunFiles, show: Show) -> None:
+        super().__init__(Adapter(testbed.url), files, show)
+        self.testbed = testbed
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        testbed: Testbed,
-        folder: Path,
-        tell: Callable[[Progress], None],
-        report_to: Path | None = None,
-    ) -> None:
-        plan = replace(plan, fenced=CLASSES[plan.strategy].fenced)
-        super().__init__(plan, DemoShop(address_of(testbed.url)), RunFiles(folder))
-        self._testbed, self._tell = testbed, tell
-        self._report_to = report_to
-        self._fault_run = FaultRun(plan, testbed.target, self.files)
-        self._deadline = Deadline()
-
-    def run(self) -> None:
-        """Plan the run and conduct it.
-
-        Raises:
-            Stalled: a step took too long; the shop cannot be judged.
-        """
-        with self._deadline:
-            super().run()
-
-    def open(self) -> None:
+    def open(self, plan: RunPlan) -> None:
         """Open the sales.
 
         Raises:
             StackError: the shop does not open them.
         """
-        self._say("opening the sales")
         try:
-            self.plan = open_sales(self.shop, self.plan, self.plan.gathers_in)
-            self.shop = DemoShop(self.shop.address, list(self.plan.beside.values()))
-            super().open()
+            super().open(plan)
         except ShopRefused as error:
             raise StackError(str(error)) from error
         self._ids = {role: int(sale) for role, sale in self.plan.sales.items()}
 
-    @contextmanager
-    def load(self) -> Iterator[None]:
-        """Run Locust in a process of its own.
-
-        Raises:
-            LoadFailed: the load could not be generated.
-            StackError: the payment provider does not answer.
-        """
-        plan, stack, folder = self.plan, self._testbed.stack, self.files.path
-        if stack is not None:
-            # Also where it is to behave: the run before may have had another one.
-            misbehave(stack.psp_url, **behaviour_for(plan))
-        with ExitStack() as cleanup:
-            self._load = Load(plan, self._testbed.url, folder)
-            cleanup.callback(self._load.stop)
-            cleanup.enter_context(direct_buyers(plan, folder, stack))
-            yield
-        self._totals = self._load.totals()
-
-    def faults(self) -> AbstractContextManager[None]:
-        """Inject the planned faults; on exit, heal the last one."""
-        return self._fault_run.open(self.plan.sale)
-
-    def watch(self) -> None:
-        """Take snapshots until the buyers have finished, or the last fault is long enough ago."""
-        end = None
-        while self._load.running():
-            since = time.monotonic() - self.opening
-            self._watch(since)
-            leave_if_asked()
-            if since >= 0:
-                self._fault_run.begin()
-            if self.plan.lasts and self._fault_run.is_over(since):
-                end = end or time.monotonic() + (AFTERWARDS if self.plan.faults else 0)
-                if time.monotonic() >= end:
-                    break
-            time.sleep(LOOK)
-        self._say("ending the load")
+    def items(self) -> list[Item]:
+        """Read the stock of all sales; nothing if the database does not answer."""
+        try:
+            return snapshot.items(list(self._ids.values()))
+        except Error:
+            connection.close()
+            return []
 
     def left(self, role: str) -> int | None:
         """Read the units available in a sale; None if the database does not say."""
@@ -230,95 +186,159 @@ class Proof(SaleRun):
         Raises:
             StackError: a process did not come up again.
         """
-        if self.plan.lasts and self._testbed.stack is not None:
-            restart(self._testbed.stack, self._say)
+        if self.plan.lasts and self.testbed.stack is not None:
+            restart(self.testbed.stack, self.show.step)
 
-    def books(self, since: float) -> Figures | None:
-        """Look at the sale's figures and what is pending."""
-        now = super().books(since)
-        if self.answers:
-            self._say("waiting for the follow-up", since, self.figures["owed"])
-        return now
 
-    def ask_again(self) -> None:
-        """Ask for some keys once more."""
-        self._say("asking again")
-        super().ask_again()
+class LocustLoad(Load):
+    """Locust in a process of its own, without a page.
 
-    def read(self) -> None:
-        """Read the database and the provider when the servers have recovered."""
-        self._say("waiting for the servers to recover")
-        self._fault_run.wait_until_settled()
-        self._say("reading the books")
-        super().read()
+    Args:
+        sales: that its buyers come to.
 
-    def judge(self) -> None:
-        """Compare every answer with the database."""
-        self._say("judging")
-        verdict = Verdict(reason=self.reason)
-        if not self.reason:
-            verdict = judge_run(self.files, self.plan.not_judged)
-        self.result = Result(
-            sale=self._ids[MAIN],
-            verdict=verdict,
-            reason=verdict.reason or self._fault_run.shortcoming(),
-            unsettled=self._fault_run.unsettled,
-            faults=self._fault_run.injected,
-            not_injected=self._fault_run.failed,
-            late=self._totals.get("late"),
-            unstarted=self._totals.get("unstarted"),
-        )
-        during = [each for each in self.files.histories() if each != self.files.again]
-        self.result.count(during, self.opening)
-        log = self._testbed.log
-        if self.result.outcome != "pass" and log is not None and log.exists():
-            # A shop that was started for the proof takes its own file along when it ends.
-            own = self._testbed.stack is not None
-            self.result.log = Path(shutil.copy(log, self.files.path)) if own else log
+    Attributes:
+        totals: what all buyers have done together, when they have; empty if Locust did not say.
+    """
 
-    def report(self) -> None:
-        """Write the verdict, and its page if one is wanted."""
-        plan, result = self.plan, self.result
-        facts: dict[str, Any] = plan.facts(str(result.sale))
-        if plan.arrivals and result.late is not None:
-            facts["buyers"] += f" ({result.late} late, {result.unstarted} never)"
-        facts["pace"] = result.pace
-        if plan.left_out:
-            facts["left out"] = ", ".join(plan.left_out)
-        look = look_of(str(result.sale))
-        story = Story(plan.title, plan.repeat, facts, result.reason, plan.buyers, look=look)
-        write_verdict(self.files, story, result.verdict, self._report_to)
+    def __init__(self, sales: LocalSales) -> None:
+        self._sales = sales
+        self.totals: dict[str, Any] = {}
 
-    def _watch(self, since: float) -> None:
-        """Look at the stock and at the fault of this moment."""
-        fault = self._fault_run.current
-        for restocks in self.restocks:
-            restocks.plenty = fault is not None and fault.wants_stock
-        phase = "selling" if since >= 0 else "gathering the buyers"
-        self._begin(phase, fault)
-        try:
-            self.during.add(snapshot.items(list(self._ids.values())), time.monotonic_ns())
-        except Error:
-            connection.close()
-        self._tell_progress(phase, since)
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Run Locust.
 
-    def _begin(self, phase: str, fault: Fault | None) -> None:
-        """Note the progress of the load: the beginning or end of a fault."""
-        run, plan = self._fault_run, self.plan
-        if not plan.faults:
-            self._deadline.begin(phase, STALLED + (60 * plan.minutes or LONGEST))
-            return
-        number = len(run.injected) + len(run.failed)
-        current = f"fault {number + 1}, {fault.name}" if fault else f"after {number} faults"
-        self._deadline.begin(f"{phase}, {current}")
+        Raises:
+            LoadFailed: the load could not be generated.
+            StackError: the payment provider does not answer.
+        """
+        plan, testbed, folder = self._sales.plan, self._sales.testbed, self._sales.files.path
+        if testbed.stack is not None:
+            # Also where it is to behave: the run before may have had another one.
+            misbehave(testbed.stack.psp_url, **behaviour_for(plan))
+        with ExitStack() as cleanup:
+            self._process = LocustProcess(plan, testbed.url, folder)
+            cleanup.callback(self._process.stop)
+            cleanup.enter_context(direct_buyers(plan, folder, testbed.stack))
+            yield
+            self._sales.show.step(ENDING)
+        self.totals = self._process.totals()
 
-    def _say(self, phase: str, seconds: float = 0.0, owed: int = 0) -> None:
-        # Orders that are followed up are progress, however many are left on a busy machine.
-        step = f"{phase}, {owed} pending" if owed else phase
-        self._deadline.begin(step, STALLED + 60 * self.plan.minutes)
-        self._tell_progress(phase, seconds, owed)
+    def running(self) -> bool:
+        """Return whether Locust still runs."""
+        return self._process.running()
 
-    def _tell_progress(self, phase: str, seconds: float, owed: int = 0) -> None:
-        fault, injected = self._fault_run.current, len(self._fault_run.injected)
-        what = fault.what if fault else ""
-        self._tell(Progress(phase, seconds, owed, what, injected))
+    def wait(self) -> None:
+        """Wait until it is time to look at the shop again."""
+        leave_if_asked()
+        time.sleep(LOOK)
+
+
+class TerminalShow(Show):
+    """Tells the progress of a proof, and ends one that makes none.
+
+    Args:
+        plan: of the proof.
+        tell: called with the progress, a few times per second.
+    """
+
+    def __init__(self, plan: RunPlan, tell: Callable[[Progress], None]) -> None:
+        self._plan, self._tell = plan, tell
+        self.sales: LocalSales | None = None
+        self.faults: FaultRun | None = None
+        self.deadline = Deadline()
+
+    def step(self, step: str, seconds: float = 0.0, pending: int = 0) -> None:
+        """Tell the step, and give it a time of its own."""
+        plan, faults = self._plan, self.faults
+        fault = faults.current if faults is not None else None
+        injected = len(faults.injected) if faults is not None else 0
+        buyers_act = step in (GATHERING, SELLING)
+        if faults is not None and buyers_act and plan.faults:
+            number = injected + len(faults.failed)
+            current = f"fault {number + 1}, {fault.name}" if fault else f"after {number} faults"
+            self.deadline.begin(f"{step}, {current}")
+        elif buyers_act:
+            self.deadline.begin(step, STALLED + (60 * plan.minutes or LONGEST))
+        else:
+            # Orders that are followed up are progress, however many are left on a busy machine.
+            name = f"{step}, {pending} pending" if pending else step
+            self.deadline.begin(name, STALLED + 60 * plan.minutes)
+        what, sale = fault.what if fault else "", self.sales.sale if self.sales else ""
+        self._tell(Progress(step, seconds, pending, what, injected, sale))
+
+
+def prove(
+    plan: RunPlan,
+    testbed: Testbed,
+    folder: Path,
+    tell: Callable[[Progress], None],
+    report_to: Path | None = None,
+    patience: float = Sales.patience,
+) -> Result:
+    """Let buyers at a shop, and return what came of it; the verdict is in the folder, too.
+
+    Args:
+        plan: what to prove.
+        testbed: the shop.
+        folder: for the history and the snapshots.
+        tell: called with the progress, a few times per second.
+        report_to: file for the report; None for none.
+        patience: seconds without fewer follow-ups, after which the run is judged as it is.
+
+    Raises:
+        Stalled: a step took too long; the shop cannot be judged.
+        LoadFailed, StackError: it could not be run.
+    """
+    files, show = RunFiles(folder), TerminalShow(plan, tell)
+    sales = LocalSales(testbed, files, show)
+    sales.patience = patience
+    load, faults = LocustLoad(sales), FaultRun(plan, sales)
+    show.sales, show.faults = sales, faults
+    with show.deadline:
+        verdict = run(plan, sales, load, faults, show)
+        result = _result(sales, verdict, load, faults)
+        result.told = _write(sales, result, report_to)
+    return result
+
+
+def _result(sales: LocalSales, verdict: Verdict, load: LocustLoad, faults: FaultRun) -> Result:
+    files = sales.files
+    result = Result(
+        sale=int(sales.plan.sale),
+        verdict=verdict,
+        reason=verdict.reason or faults.shortcoming(),
+        unsettled=faults.unsettled,
+        faults=faults.injected,
+        not_injected=faults.failed,
+        late=load.totals.get("late"),
+        unstarted=load.totals.get("unstarted"),
+    )
+    result.count([each for each in files.histories() if each != files.again], sales.opening)
+    log = sales.testbed.log
+    if result.outcome != "pass" and log is not None and log.exists():
+        # A shop that was started for the proof takes its own file along when it ends.
+        own = sales.testbed.stack is not None
+        result.log = Path(shutil.copy(log, files.path)) if own else log
+    return result
+
+
+def _write(sales: LocalSales, result: Result, report_to: Path | None) -> dict[str, Any]:
+    """Write the verdict, and its page if one is wanted; return the verdict."""
+    plan = sales.plan
+    facts: dict[str, Any] = plan.facts(str(result.sale))
+    if plan.arrivals and result.late is not None:
+        facts["buyers"] += f" ({result.late} late, {result.unstarted} never)"
+    facts["pace"] = result.pace
+    remarks = [f"{name} was left out: it needs {what}." for name, what in plan.left_out.items()]
+    if result.late or result.unstarted:
+        remarks.append("Buyers began late or not at all, for want of users: take more --buyers.")
+    story = Story(
+        *(plan.title, plan.repeat, facts, result.reason, plan.buyers),
+        look=sales.shop.look(plan.sale),
+        remarks=remarks,
+    )
+    outcome, headline = result.outcome, result.headline(plan.buyers)
+    return write_verdict(
+        *(sales.files, story, result.verdict, report_to), verdict=outcome, headline=headline
+    )

@@ -64,13 +64,13 @@ def serving(port: int, shop: str, target: Path) -> Iterator[RoomServer]:
     faults = FaultControl(target, data / "servers", room)
     faults.restore()
     room.offered, room.missing = faults.offered, faults.missing
-    rush, duels = Rush(shop, data / "rushes", room), Duels(shop, data / "duels", room)
+    rush, duels = Rush(shop, data / "rushes", room, faults), Duels(shop, data / "duels", room)
     actions = Actions(room, faults, rush, duels)
     with ExitStack() as cleanup:
         server = RoomServer(port, Answers(room, origins(shop), actions, rush, duels))
         cleanup.callback(server.server_close)
         room.start()
-        for stop in (room.stop, duels.stop, rush.task.stop, faults.task.stop):
+        for stop in (room.stop, duels.stop, rush.close, faults.task.stop):
             cleanup.callback(stop)
         yield server
 

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable
 from copy import deepcopy
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from lab import environment
 from lab.bench.report import machine
 from lab.proof.progress import Progress
 from lab.proof.result import Result
-from lab.proof.run import Proof
+from lab.proof.run import prove
 from lab.proof.testbed import Testbed
 from lab.room.replay import Mark, compose, first_beyond
 from lab.room.room import Room, Task
@@ -36,15 +35,11 @@ SIDES = ("first", "second")
 """A duel's sides, and their folders in its own."""
 
 
-Count = Callable[[], dict[str, int]]
-"""Returns how many units are taken, and of how many."""
-
-
 def fight(
     plans: list[RunPlan],
     testbed: Testbed,
     folder: Path,
-    watch: Callable[[int, Count], Callable[[Progress], None]],
+    watch: Callable[[int], Callable[[Progress], None]],
 ) -> list[Result]:
     """Run one side after the other; write the recording of both, and return their results.
 
@@ -52,8 +47,7 @@ def fight(
         plans: of the sides.
         testbed: the shop.
         folder: for the recording, and a folder of each side with its history and report.
-        watch: called with the side's number, and with what counts its units while it sells;
-            returns what is told its progress.
+        watch: called with the side's number; returns what is told its progress.
 
     Raises:
         LoadFailed, StackError: a side could not be run.
@@ -62,14 +56,10 @@ def fight(
     for number, (plan, name) in enumerate(zip(plans, SIDES, strict=True)):
         files = RunFiles(folder / name)
         files.path.mkdir()
-        running: list[Proof] = []
-        tell = watch(number, partial(_count, running))
-        proof = Proof(plan, testbed, files.path, tell, files.report)
-        running.append(proof)
-        proof.run()
-        results.append(proof.result)
-        replay = replay_of(files, proof.result.sale, plan.strategy)
-        sides.append({"strategy": plan.strategy, **outcome(proof.result), "replay": replay})
+        result = prove(plan, testbed, files.path, watch(number), files.report)
+        results.append(result)
+        replay = replay_of(files, result.sale, plan.strategy)
+        sides.append({"strategy": plan.strategy, **outcome(result), "replay": replay})
     first = plans[0]
     document = {
         "recorded": time.strftime("%Y-%m-%d"),
@@ -85,10 +75,9 @@ def fight(
     return results
 
 
-def _count(running: list[Proof]) -> dict[str, int]:
-    """Return how many units of a side's sale are taken; nothing before it is open."""
-    sale = int(running[0].plan.sale or 0)
-    found = Sale.objects.select_related("item").filter(pk=sale).first() if sale else None
+def units_of(sale: str) -> dict[str, int]:
+    """Return how many units of a sale are taken, and of how many; nothing before it is open."""
+    found = Sale.objects.select_related("item").filter(pk=int(sale)).first() if sale else None
     return {"taken": found.item.reserved, "units": found.item.total} if found else {}
 
 

@@ -17,6 +17,7 @@ acts. A fault that did not act leaves no band in the charts, only an event that 
 from __future__ import annotations
 
 import time
+from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,11 +29,12 @@ import psutil
 from development import StackError
 from development.supervisor import Supervisor
 from lab.room.room import Room, Task
+from loadtest.fault_log import Injected
 from loadtest.fault_needs import DISK, FAILPOINTS
 from loadtest.faults import FAULTS, Fault, FaultFailed, Target, left_out
 from loadtest.faults.fault import kill
+from loadtest.faults.process import ALL, NONE, offered
 from loadtest.faults.web import HolderPaused
-from loadtest.ui.faults import ALL, NONE, offered
 
 LONGEST = 60.0
 """Seconds after which a fault is healed although nobody asked: a closed browser must not leave the
@@ -79,6 +81,10 @@ DEMO = "make demo ARGS=--breakable"
 PROVE = 'make prove ARGS="--fault {}"'
 """Commands that have what a fault needs. A database on a small disk loses its data with the disk,
 so only a proof has one."""
+
+
+KEPT = 50
+"""Faults that are remembered for the verdict of a rush."""
 
 
 class Breaks(Protocol):
@@ -137,6 +143,7 @@ class FaultControl:
 
     Attributes:
         task: the fault; stopping it heals it, and returns when everything works again.
+        done: the faults that acted and are healed, the last ones.
     """
 
     def __init__(self, target: Path, servers: Path, room: Room) -> None:
@@ -145,6 +152,7 @@ class FaultControl:
         self._note = target.with_name("fault")
         self._add = room.timeline.add
         self._paused: dict[str, Any] | None = None
+        self.done: deque[Injected] = deque(maxlen=KEPT)
         self.task = Task("heal the current fault first")
 
     def offered(self) -> list[str]:
@@ -210,6 +218,7 @@ class FaultControl:
     def _run(self, name: str, sale: int) -> None:
         fault: Breaks | None = None
         started: float | None = None
+        began = time.monotonic_ns()
         self._paused = None
         self._room.show("fault_over", None)
         try:
@@ -236,6 +245,10 @@ class FaultControl:
         finally:
             self._note.unlink(missing_ok=True)
             self._room.show("fault", None)
+            if fault is not None and started is not None:
+                # How many requests must get no answer, nobody has planned.
+                end = time.monotonic_ns()
+                self.done.append(Injected(name, began, end, fault.did, leaves_doubt=False))
 
     def _make(self, name: str, sale: int) -> Breaks:
         target = replace(Target.read(self._target), sale=sale)

@@ -164,13 +164,18 @@ class Task:
         self._thread: threading.Thread | None = None
         self.end = threading.Event()
 
+    @property
+    def busy(self) -> bool:
+        """Whether something runs."""
+        return self._thread is not None and self._thread.is_alive()
+
     def require_idle(self) -> None:
         """Return if nothing runs.
 
         Raises:
             Refused: something does.
         """
-        if self._thread is not None and self._thread.is_alive():
+        if self.busy:
             raise Refused(self._busy)
 
     def start(self, work: Callable[..., None], *arguments: Any) -> None:

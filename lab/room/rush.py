@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import re
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from django.db import Error, connection
 
-from lab.proof.load import Load, LoadFailed
+from development import StackError
+from lab.proof.load import LoadFailed
+from lab.proof.run import ENDING, LocalSales, LocustLoad
+from lab.proof.testbed import running
 from lab.room.card import result_card
+from lab.room.faults import FaultControl
 from lab.room.room import Room, Task
-from loadtest.files import RunFolder, Runs, take_tokens
+from loadtest.apart import judge_apart
+from loadtest.checker import Verdict
+from loadtest.files import RunFolder, Runs
 from loadtest.history import HistoryError, operations
+from loadtest.run import Faults, Show, Tested, run
 from loadtest.steps import RunPlan
 
-POLL = 0.25
-"""Seconds between two looks whether the buyers have finished."""
+POLL = 0.5
+"""Seconds between two looks at the shop."""
 
 PATIENCE = 90.0
 """Seconds to wait for the database before the card is given up: longer than any fault lasts."""
@@ -33,15 +44,22 @@ class Rush:
         url: of the shop.
         folder: for the histories of the last rushes.
         room: shows the rush, and its card until the next one.
+        faults: injected by hand meanwhile.
 
     Attributes:
         task: the rush; stopping it sends the buyers away.
     """
 
-    def __init__(self, url: str, folder: Path, room: Room) -> None:
-        self._url, self._runs, self._room = url, Runs(folder), room
+    def __init__(self, url: str, folder: Path, room: Room, faults: FaultControl) -> None:
+        self._url, self._runs, self._room, self._faults = url, Runs(folder), room, faults
         self._add = room.timeline.add
+        self._closing = threading.Event()
         self.task = Task("the buyers of the last rush are still there")
+
+    def close(self) -> None:
+        """Send the buyers away, and do not wait for their verdict."""
+        self._closing.set()
+        self.task.stop()
 
     def start(self, plan: RunPlan) -> None:
         """Let buyers at a sale.
@@ -53,10 +71,18 @@ class Rush:
 
     def history(self, number: str) -> Iterator[bytes] | None:
         """Return the raw history of a rush, if it is still kept."""
-        found = self._runs.find(int(number)) if NUMBER.fullmatch(number) else None
+        found = self._find(number)
         if found is None:
             return None
         return (line for path in found.histories() for line in path.open("rb"))
+
+    def report(self, number: str) -> Path | None:
+        """Return the page of a rush, if it is still kept."""
+        found = self._find(number)
+        return found.report if found is not None and found.report.exists() else None
+
+    def _find(self, number: str) -> RunFolder | None:
+        return self._runs.find(int(number)) if NUMBER.fullmatch(number) else None
 
     def _run(self, plan: RunPlan) -> None:
         sale = int(plan.sale)
@@ -65,34 +91,110 @@ class Rush:
         self._add("rush", sale=sale, buyers=plan.buyers)
         try:
             granted = self._room.totals().get("grants", 0)
-            run = self._runs.new()
-            self._let_in(plan, run)
-            self._add("rush_over", sale=sale)
-            take_tokens(run.path)  # nobody asks again for these buyers
-            self._room.show("card", {**self._card(run, sale, granted), "run": run.number})
-        except (LoadFailed, HistoryError, OSError, Error) as error:
+            files = self._runs.new()
+            left = partial(self._add, "rush_over", sale=sale)
+            show = RushShow(files, left, self._closing)
+            sales = LocalSales(running(self._url), files, show)
+            faults = FaultsByHand(self._faults, files)
+            by_hand = replace(plan, operated=True)
+            verdict = run(by_hand, sales, RushLoad(sales, self.task), faults, show)
+            card = self._card(files, sale, granted)
+            self._room.show("card", {**card, "verdict": verdict.verdict, "run": files.number})
+        except Abandoned:
+            pass
+        except (LoadFailed, StackError, HistoryError, OSError, Error) as error:
             problem = str(error).strip() or type(error).__name__
             self._add("rush_failed", sale=sale, problem=problem.splitlines()[-1])
         finally:
             self._room.show("rush", None)
             connection.close()
 
-    def _card(self, run: RunFolder, sale: int, granted: int) -> dict[str, Any]:
+    def _card(self, files: RunFolder, sale: int, granted: int) -> dict[str, Any]:
         """Return the card, as soon as the database answers: a fault may keep it away."""
         give_up = time.monotonic() + PATIENCE
         while True:
             try:
                 handovers = self._room.totals().get("grants", 0) - granted
-                return result_card(operations(*run.histories()), sale, handovers=handovers)
+                return result_card(operations(*files.histories()), sale, handovers=handovers)
             except Error:
                 connection.close()
                 if self.task.end.wait(1.0) or time.monotonic() > give_up:
                     raise
 
-    def _let_in(self, plan: RunPlan, run: RunFolder) -> None:
-        load = Load(plan, self._url, run.path)
-        try:
-            while load.running() and not self.task.end.wait(POLL):
-                pass
-        finally:
-            load.stop()
+
+class Abandoned(Exception):
+    """The room ends: nobody waits for the verdict any more."""
+
+
+class RushShow(Show):
+    """Has a rush judged in a process of its own, so that the room goes on.
+
+    Args:
+        files: of the rush.
+        left: called when the buyers have finished.
+        closing: whether the room ends.
+    """
+
+    def __init__(
+        self, files: RunFolder, left: Callable[[], None], closing: threading.Event
+    ) -> None:
+        self._files, self._left, self._closing = files, left, closing
+
+    def step(self, step: str, seconds: float = 0.0, pending: int = 0) -> None:
+        """Say that the buyers have finished.
+
+        Raises:
+            Abandoned: the room ends.
+        """
+        if self._closing.is_set():
+            raise Abandoned
+        if step == ENDING:
+            self._left()
+
+    def judge(self, shop: Tested[Any]) -> Verdict:
+        """Judge it, and write its verdict and its page."""
+        assert isinstance(shop, LocalSales)
+        look = shop.shop.look(shop.plan.sale)
+        return judge_apart(self._files, shop.plan, shop.reason, look)
+
+
+class RushLoad(LocustLoad):
+    """Buyers who are sent away when the rush is stopped.
+
+    Args:
+        sales: that they come to.
+        task: the rush.
+    """
+
+    def __init__(self, sales: LocalSales, task: Task) -> None:
+        super().__init__(sales)
+        self._task = task
+
+    def running(self) -> bool:
+        """Return whether some still act."""
+        return not self._task.end.is_set() and super().running()
+
+    def wait(self) -> None:
+        """Wait until it is time to look at the shop again, or until the rush is stopped."""
+        self._task.end.wait(POLL)
+
+
+class FaultsByHand(Faults):
+    """The faults that somebody injects during a rush; the verdict has to know of them.
+
+    Args:
+        control: injects them.
+        files: of the rush.
+    """
+
+    def __init__(self, control: FaultControl, files: RunFolder) -> None:
+        self._control, self._files = control, files
+        self._since = time.monotonic_ns()
+
+    def settle(self) -> None:
+        """Wait until no fault acts any more, and write down those of this rush."""
+        while self._control.task.busy:
+            time.sleep(POLL)
+        found = [each for each in self._control.done if each.end >= self._since]
+        with self._files.faults.open("w") as log:
+            log.writelines(f"{json.dumps(each.to_json())}\n" for each in found)

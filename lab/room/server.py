@@ -155,7 +155,8 @@ class Answers(WSGIHandler):
                 yield encode("frame", {**frame, "events": events})
 
     def _report(self, path: str) -> HttpResponse:
-        found = self._duels.report(path)
+        kind, _, number = path.partition("/")
+        found = self._rush.report(number) if kind == "rush" else self._duels.report(path)
         if found is None:
             return _detail(HTTPStatus.NOT_FOUND, "this report does not exist or was deleted")
         policy = {"Content-Security-Policy": REPORT_POLICY}

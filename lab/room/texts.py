@@ -131,7 +131,9 @@ TEXTS: dict[str, dict[str, Promise | str]] = {
         "taken": _("taken"),
         "oversold": _("oversold"),
         "handovers": _("lock grants"),
+        "verdict": _("verdict"),
     },
+    "verdicts": {"pass": _("holds"), "fail": _("broken"), "unknown": _("not judged")},
     # Why a demo does not offer some faults, by what it lacks.
     "lacks": {
         REDIS_PROXY: _("they need proxies before the servers, which slow a sale down"),

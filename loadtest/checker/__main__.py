@@ -17,7 +17,8 @@ from loadtest.checker import EXIT_CODES, PROPERTIES, UNKNOWN
 from loadtest.checker.verdict import overall
 from loadtest.files import RunFiles, new_file
 from loadtest.judging import UNREADABLE, judge_again
-from loadtest.report import Story, document, gather, lines, write
+from loadtest.report import Story, document, gather, write
+from loadtest.report.terminal import verdict_last
 
 EXAMPLES = 3
 """Violations shown of a property."""
@@ -74,7 +75,7 @@ def _judge(folder: Path, options: argparse.Namespace) -> str:
     if options.json:
         print(json.dumps(told))
     else:
-        for line in lines(told, EXAMPLES):
+        for line in verdict_last(told):
             print(line)
     return str(told["verdict"])
 

@@ -42,6 +42,7 @@ class Target:
         failpoints: folder for commands to failpoints; empty: the shop has none.
         clock: file that libfaketime reads in the web processes; empty: they use the system's clock.
         disk: folder of the database's small file system; empty: none.
+        health_path, sale_path: of the shop, the second with `{}` for the sale's id.
         bed: file that describes the hosts (`Hosts`); empty: all is on this machine.
     """
 
@@ -59,6 +60,8 @@ class Target:
     failpoints: str = ""
     clock: str = ""
     disk: str = ""
+    health_path: str = "/healthz"
+    sale_path: str = "/api/v1/sales/{}"
     bed: str = ""
 
     def has(self) -> frozenset[str]:

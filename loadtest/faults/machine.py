@@ -22,8 +22,6 @@ import psycopg
 from loadtest.fault_needs import CLOCK, DISK
 from loadtest.faults import postgres, redis
 from loadtest.faults.fault import Fault, FaultFailed, command, kill, program, wait_until
-from loadtest.shop import Request
-from loadtest.shops.flash_sale import requests
 
 AT_WORK = 4.0
 """Seconds to wait for a follow-up during which a worker can be killed."""
@@ -152,7 +150,7 @@ class ClockStepped(Fault):
     def _ahead(self) -> float:
         """Return the seconds by which a worker's clock is ahead; 0 if none answers now."""
         try:
-            with self._ask(requests.HEALTH) as answer:
+            with self._ask(self.target.health_path) as answer:
                 date = parsedate_to_datetime(answer.headers["Date"])
         except OSError:
             return 0.0
@@ -160,12 +158,12 @@ class ClockStepped(Fault):
 
     def _status(self) -> str:
         """Return the status of the sale; empty if no worker answers now."""
-        with suppress(OSError), self._ask(requests.look(str(self.target.sale))) as answer:
+        with suppress(OSError), self._ask(self.target.sale_path.format(self.target.sale)) as answer:
             return str(json.load(answer)["status"])
         return ""
 
-    def _ask(self, request: Request) -> HTTPResponse:
-        answer: HTTPResponse = urllib.request.urlopen(self.target.web + request.path, timeout=5)
+    def _ask(self, path: str) -> HTTPResponse:
+        answer: HTTPResponse = urllib.request.urlopen(self.target.web + path, timeout=5)
         return answer
 
 

@@ -5,12 +5,21 @@
     told = document(Story(title="…", repeat="…"), verdict, evidence, files)
     write("report.html", told, evidence)
 
-The page loads nothing from elsewhere and works without scripts. It is made from files only, so any
-run that `loadtest.checker` can judge has one.
+The page loads nothing from elsewhere; without scripts it lacks its charts only. It is made from
+files only, so any run that `loadtest.checker` can judge has one.
 """
 
-from loadtest.report.document import Story, document, lines, why_not
-from loadtest.report.gather import Evidence, gather
-from loadtest.report.page import write
+from loadtest.report.document import Story, document, why_not
+from loadtest.report.gather import Evidence, gather, stock_so_far
+from loadtest.report.page import render, write
 
-__all__ = ["Evidence", "Story", "document", "gather", "lines", "why_not", "write"]
+__all__ = [
+    "Evidence",
+    "Story",
+    "document",
+    "gather",
+    "render",
+    "stock_so_far",
+    "why_not",
+    "write",
+]

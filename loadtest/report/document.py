@@ -6,12 +6,12 @@ new members may come at any time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loadtest.checker import PASS, PROPERTIES, UNKNOWN, Verdict
+from loadtest.checker import PASS, PROPERTIES, UNKNOWN, Rate, Verdict
 from loadtest.checker.properties.property import Check
 from loadtest.checker.verdict import Finding, Problem
 from loadtest.fault_log import Injected
@@ -74,6 +74,7 @@ class Story:
         buyers: that the run had; 0 if that is not known.
         passed: the word for a pass.
         look: a command that shows the figures of the shop's own books; empty if none is known.
+        remarks: what the reader should know besides, in sentences.
     """
 
     title: str
@@ -83,6 +84,7 @@ class Story:
     buyers: int = 0
     passed: str = SUMMARIES[PASS][0]
     look: str = ""
+    remarks: Sequence[str] = ()
 
 
 def document(
@@ -116,6 +118,8 @@ def document(
         "not_judged": dict(verdict.not_judged),
         "not_seen": [each.to_json() for each in unseen(verdict)],
         "left_open": [],
+        "remarks": list(story.remarks),
+        "rounds": [],
         "counts": dict(verdict.counts),
         "speed": None if speed is None else speed._asdict() | {"rate": speed.rate},
         "answers": _answers(evidence),
@@ -198,16 +202,22 @@ def _answers(evidence: Evidence | None) -> list[dict[str, Any]]:
 
 
 def _faults(evidence: Evidence, verdict: Verdict) -> Iterator[dict[str, Any]]:
-    recovery: dict[int, float | None] = {each.start: each.recovery for each in verdict.aftermaths}
+    followed = {each.start: each for each in verdict.aftermaths}
     for fault in evidence.faults:
+        after = followed.get(fault.start)
         yield {
             "fault": fault.fault,
             "start": round((fault.start - evidence.start) / 1e9, 3),
             "seconds": round((fault.end - fault.start) / 1e9, 3),
             "did": _told(fault),
             "error": fault.error,
-            "recovery": recovery.get(fault.start),
+            "recovery": after.recovery if after else None,
+            "settled": {kind: _rate(rate) for kind, rate in after.rates.items()} if after else {},
         }
+
+
+def _rate(rate: Rate) -> dict[str, int]:
+    return {"answers": rate.answers, "bad": rate.bad}
 
 
 def _told(fault: Injected) -> str:
@@ -217,25 +227,6 @@ def _told(fault: Injected) -> str:
         return str(did)
     short = ((name, len(what) if isinstance(what, list) else what) for name, what in did.items())
     return ", ".join(f"{name}: {what}" for name, what in short)
-
-
-def lines(told: Mapping[str, Any], examples: int) -> Iterator[str]:
-    """Yield a verdict for a terminal: each property with some evidence, and the closing line last.
-
-    Args:
-        told: the document.
-        examples: violations shown of a property, at most.
-    """
-    for each in told["properties"]:
-        yield f"{each['id']:>4}  {each['verdict'].upper():<8}{each['name']}: {each['detail']}"
-        yield from (f"{'':14}{text}" for text in each["evidence"][:examples])
-    yield from why_not(told["not_judged"])
-    yield from (f"Not seen: {each['text']}." for each in told["not_seen"])
-    yield from (f"Not seen: {text}." for text in told["left_open"])
-    if told["repeat"]:
-        yield f"Again: {told['repeat']}"
-    reason = f": {told['reason']}" if told["reason"] else ""
-    yield " · ".join(told["headline"]) + reason
 
 
 def why_not(not_judged: Mapping[str, str]) -> Iterable[str]:

@@ -162,6 +162,15 @@ def gather(files: RunFiles) -> Evidence:
     return evidence
 
 
+def stock_so_far(files: RunFiles) -> Evidence | None:
+    """Read the stock of a run that goes on; None if there is nothing yet, or not at this moment."""
+    try:
+        stock = _stock(files)
+    except (snapshot.SnapshotError, OSError):
+        return None
+    return Evidence(stock[0].at, stock[-1].at, stock=stock) if len(stock) > 1 else None
+
+
 def _count(evidence: Evidence, operation: Operation) -> None:
     evidence.pace.add(operation)
     answer = str(operation.status) if operation.outcome == OK else operation.code

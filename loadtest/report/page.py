@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from loadtest.report.charts import HEIGHT, WIDTH, Charts, number
+from loadtest.report.charts import Charts, number
 from loadtest.report.document import why_not
 from loadtest.report.gather import Evidence
 from loadtest.report.headline import CLOSED_LOOP, OPEN_LOOP, SUMMARIES, Speed, meanings
@@ -34,38 +34,53 @@ def write(path: str | Path, told: Mapping[str, Any], evidence: Evidence | None) 
     Path(path).write_text(render(told, evidence), encoding="utf-8")
 
 
-def render(told: Mapping[str, Any], evidence: Evidence | None) -> str:
-    """Return the page as HTML."""
+def render(
+    told: Mapping[str, Any], evidence: Evidence | None, now: Sequence[tuple[str, ...]] = ()
+) -> str:
+    """Return the page as HTML.
+
+    Args:
+        told: the verdict.
+        evidence: gathered from the run's files, for the charts.
+        now: of a run that goes on, its figures: what each is, its value, and what it means. The
+            page is loaded again every two seconds then.
+    """
     charts = Charts(evidence) if evidence else None
     counts, speed = told["counts"], told["speed"]
     word, *seen = told["headline"]
     template = _TEMPLATES.get_template("page.html")
     return template.render(
         told=told,
+        now=now,
         word=word,
         seen=" · ".join(seen),
         sentence=told["reason"] or SUMMARIES[told["verdict"]][1],
         counts=meanings(counts) if counts else [],
         speed=Speed(speed["answers"], speed["seconds"], speed["p99"]).meaning if speed else "",
-        loop=_loop(evidence),
-        charts=charts.all() if charts else [],
-        plot=(WIDTH, HEIGHT),
+        loop="" if now else _loop(evidence),
+        charts=charts.all if charts else [],
+        rounds=[_round(number, each) for number, each in enumerate(told["rounds"], start=1)],
         faults=[_fault(number, each) for number, each in enumerate(told["faults"], start=1)],
         not_judged=list(why_not(told["not_judged"])),
         answers=[
             (each["call"], each["answer"], _MEANING.get(each["outcome"], ""), each["count"])
             for each in told["answers"]
         ],
-        css=Markup(_text("page.css")),
-        js=Markup(_text("page.js")),
-        # "</" would end the script element.
-        values=Markup(
-            json.dumps(charts.values if charts else {}, separators=(",", ":")).replace("</", "<\\/")
-        ),
+        css=Markup(_text("uplot/uPlot.min.css") + _text("page.css")),
+        js=Markup(_text("uplot/uPlot.iife.min.js") + _text("page.js")),
+        values=_script(charts.values() if charts else {}),
     )
 
 
 _MEANING = {"ok": "accepted", "fail": "refused", "info": "unknown"}
+
+
+def _round(number: int, played: Mapping[str, Any]) -> tuple[Any, ...]:
+    left = "–" if played["left"] is None else played["left"]
+    broken = " ".join(played["broken"]) or played["verdict"]
+    counts = (played["sold"], played["of"], played["orders"], left)
+    answers = (played["answered_sold"], played["refused"], played["unknown"])
+    return number, played["tried"], *counts, *answers, broken
 
 
 def _fault(number: int, fault: Mapping[str, Any]) -> tuple[str, ...]:
@@ -75,6 +90,11 @@ def _fault(number: int, fault: Mapping[str, Any]) -> tuple[str, ...]:
     else:
         effect = fault["did"]
     return str(number), fault["fault"], start, lasted, effect
+
+
+def _script(values: Mapping[str, Any]) -> Markup:
+    """Return data for a script element, which "</" would end."""
+    return Markup(json.dumps(values, separators=(",", ":")).replace("</", "<\\/"))
 
 
 def _text(name: str) -> str:

@@ -2,7 +2,7 @@
 
 result = rush_shop(Adapter(url), units=20, buyers=120, rounds=5, host=url)
 result.exit_code    # 0 holds, 1 broken, 2 could not be judged
-print(*result.lines(), sep="\\n")
+print(*lines(result), sep="\\n")
 """
 
 from loadtest.rush.release import Release, together

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import shutil
 import sys
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from loadtest.rush.plan import SCENES, size_of
 from loadtest.rush.release import Release
 from loadtest.rush.result import Terminal
 from loadtest.rush.run import measure, rush_shop
-from loadtest.rush.verdict import write_rush
+from loadtest.rush.verdict import lines, write_rush
 from loadtest.shop import Level, Sizes
 from loadtest.shops import load
 
@@ -83,9 +82,9 @@ def main(arguments: list[str] | None = None) -> int:
         observer=terminal.observer,
     )
     terminal.clear()
-    print(*result.lines(shutil.get_terminal_size().columns), sep="\n")
+    print(*lines(result), sep="\n")
     if options.folder:
-        write_rush(result, RunFiles(options.folder), size[0], size[1])
+        write_rush(result, RunFiles(options.folder))
         print(f"Report: {RunFiles(options.folder).report}")
     if options.json:
         options.json.write_text(json.dumps(result.to_json(), indent=2) + "\n")

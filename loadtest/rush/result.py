@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
 from loadtest.checker import EXIT_CODES, FAIL, PASS, PROPERTIES, UNKNOWN, Verdict
 from loadtest.checker.verdict import overall
-from loadtest.history import FAIL as REFUSED
-from loadtest.history import NEVER, OK, Operation
 from loadtest.report.document import Unseen
 from loadtest.report.headline import SUMMARIES, counted
 from loadtest.rush.plan import Observer
@@ -24,9 +21,6 @@ HOLDS = "HOLDS"
 """The word for a pass: a rush that finds nothing is no proof."""
 
 NOT_TRIED = "a rush takes last steps, cancels, and lets units expire at most"
-
-CALLS = 16
-"""Lines of the smallest history, at most."""
 
 
 @dataclass(slots=True)
@@ -167,63 +161,35 @@ class RushResult:
             "repeat": self.repeat,
         }
 
-    def lines(self, width: int = 80) -> Iterator[str]:
-        """Yield the result as text; only the command to repeat it may be wider."""
-        judged = self.judged
+    @property
+    def headline(self) -> str:
+        """The closing line."""
         broken = f" in {self.broken_rounds} of {len(self.rounds)} rounds"
         word = HOLDS if self.verdict == PASS else SUMMARIES[self.verdict][0]
-        word += broken if self.broken_rounds else ""
-        yield f"{word} · {self.shop} {self.version}"
-        if self.reason:
-            yield from _wrapped(self.reason, width, 2)
-        if self.rounds:
-            yield from _table(self.rounds, width)
-        for each in judged.properties:
-            text = f"{each.id:>4} {each.verdict.upper():8} {each.name}: {each.detail}"
-            yield from _wrapped(text, width, 14)
-        missing = "; ".join(f"{identity}: {why}" for identity, why in judged.not_judged.items())
-        if missing:
-            yield from _wrapped(f"Not judged: {missing}.", width, 2)
+        return f"{word}{broken if self.broken_rounds else ''} · {self.shop} {self.version}"
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Each round as data: what it tried, the books when all was bought, and the answers."""
+        return [
+            {
+                **_document(each),
+                "tried": each.plan.tried,
+                "of": each.bought.total,
+                "left": each.bought.available,
+            }
+            for each in self.rounds
+        ]
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """Yield what the reader should know besides the properties."""
         if self.untried:
-            text = f"Levels not tried: {', '.join(self.untried)}: {NOT_TRIED}."
-            yield from _wrapped(text, width, 2)
+            yield f"Levels not tried: {', '.join(self.untried)}: {NOT_TRIED}."
         for what, times in self.unknown.items():
-            yield from _wrapped(f"Answers that say neither: {times} × {what}.", width, 2)
+            yield f"Answers that say neither: {times} × {what}."
         for what, times in self.problems.items():
-            yield from _wrapped(f"Left out: {times} × {what}.", width, 2)
-        for text in self.not_seen:
-            yield from _wrapped(f"Not seen: {text}.", width, 2)
-        if self.smallest is not None:
-            plan = self.smallest.plan
-            size = f"{counted(plan.buyers, 'buyer')}, {counted(plan.units, 'unit')}"
-            yield f"The smallest history that shows it ({size}):"
-            for line in history(self.smallest):
-                yield from _wrapped(f"  {line}", width, 28)
-        if look := next((each.look for each in reversed(self.rounds) if each.look), ""):
-            yield f"See the books of the last sale: {look}"
-        if self.repeat:
-            yield f"Again: {self.repeat}"
-
-
-def _table(rounds: Sequence[Round], width: int) -> Iterator[str]:
-    """Yield a line per round, under two lines of headings."""
-    yield f"{'':15}{'the shop’s books':^25}   {'buyers were answered':^20}"
-    headings = ("sold", "of", "orders", "left", "sold", "refused", "unknown")
-    row = "{:>5} {:<8} {:>6} {:>5} {:>6} {:>6}   {:>5} {:>7} {:>7}  {}".format
-    yield row("round", "tried", *headings, "broken")
-    for number, each in enumerate(rounds, start=1):
-        books = each.bought
-        left = "–" if books.available is None else books.available
-        units = (each.sold, books.total, len(books.orders), left)
-        answers = (each.count(kind) for kind in (Sold, Refused, Unknown))
-        broken = " ".join(each.broken) or each.outcome
-        yield from _wrapped(row(number, each.plan.tried, *units, *answers, broken), width, 66)
-
-
-def _wrapped(text: str, width: int, indent: int) -> list[str]:
-    return textwrap.wrap(
-        text, width, subsequent_indent=" " * min(indent, width // 2), break_on_hyphens=False
-    )
+            yield f"Left out: {times} × {what}."
 
 
 def violations(played: Round) -> int:
@@ -235,49 +201,11 @@ def violations(played: Round) -> int:
     return len(broken)
 
 
-def summary(played: Round) -> str:
-    """Return a round in one line."""
-    books = "no figure" if played.final.available is None else f"{played.final.available} left"
-    text = (
-        f"{played.plan.tried}, {counted(played.sold, 'unit')} of {played.final.total} in "
-        f"{counted(len(played.bought.orders), 'order')} ({books} by the shop's books); of "
-        f"{counted(played.plan.buyers, 'buyer')} {played.count(Sold)} were answered sold, "
-        f"{played.count(Refused)} refused, {played.count(Unknown)} unknown"
-    )
-    if played.left:
-        text += f"; refused although {played.left} were left"
-    return f"{text}; {', '.join(played.broken) or played.outcome}"
-
-
 def history(played: Round) -> Iterator[str]:
-    """Yield the purchases of a round; of many, those at the same time as the first too many."""
-    calls = [each for each in played.calls if each.op == "order"]
-    accepted = [each for each in calls if each.outcome == OK]
-    if len(calls) > CALLS and played.plan.enough:
-        refused = [each for each in calls if each.outcome == REFUSED]
-        yield f"{counted(len(accepted), 'purchase')} accepted; there was a unit for every buyer:"
-        calls = (refused or accepted)[:CALLS]
-    elif len(calls) > CALLS:
-        # What was promised before the first promise too many matters by its number only.
-        beyond = accepted[min(played.final.total, len(accepted) - 1)] if accepted else calls[-1]
-        overlapping = [each for each in accepted if each.end >= beyond.start]
-        before = len(accepted) - len(overlapping)
-        yield f"{counted(before, 'purchase')} accepted before; then, at the same time:"
-        calls = overlapping[:CALLS]
-    begin = min((each.start for each in calls), default=0)
-    for each in calls:
-        yield _line(each, begin)
-    left = "?" if played.final.available is None else played.final.available
-    yield (
-        f"The books: {counted(played.sold, 'unit')} of {played.final.total} sold in "
-        f"{counted(len(played.bought.orders), 'order')}, {left} left"
-    )
-
-
-def _line(call: Operation, begin: int) -> str:
-    end = "never" if call.end == NEVER else f"{(call.end - begin) / 1e6:8.1f}"
-    what = f"order {call.order}" if call.outcome == OK else f"{call.outcome} {call.code}".strip()
-    return f"{(call.start - begin) / 1e6:8.1f} … {end} ms  {call.buyer:>5}  {call.status} {what}"
+    """Yield the fewest calls that show what a round has broken."""
+    for found in played.verdict.histories.values():
+        for step in found.rows:
+            yield f"{step.at} {step.buyer}: {step.asked} → {step.answered}"
 
 
 def _document(played: Round) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from loadtest.history import Operation, Recorder, operations
 from loadtest.judging import judge_run
 from loadtest.report.headline import counted
 from loadtest.rest import Figures, at_rest
+from loadtest.run import Load, Tested
 from loadtest.rush.buyers import EACH, Buyers
 from loadtest.rush.plan import Observer, Plan
 from loadtest.shop import SOLD_OUT, Books, Level, Looks, Outcome, Refused, Shop, Sold, Unknown
@@ -32,8 +33,8 @@ EXPIRES_WITHIN = ALLOWED["expiry_us"] / 1e6 + 1
 """Seconds after its deadline until which an order may be kept."""
 
 
-class Round:
-    """One round. Its `run` raises `RunImpossible` if a step failed or took too long.
+class Round(Tested[Plan]):
+    """One round. Its steps raise `RunImpossible` if they failed or took too long.
 
     Args:
         shop: the adapter.
@@ -42,12 +43,14 @@ class Round:
         observer: follows it.
 
     Attributes:
+        buyers: who meet, when the sale is open.
         bought: the books at rest when every buyer had been answered.
         final: the books at rest at the end.
         verdict: on the answers and the books.
         calls: of all buyers.
     """
 
+    buyers: Buyers
     bought: Books
     final: Books
     verdict: Verdict
@@ -56,6 +59,8 @@ class Round:
     def __init__(self, shop: Shop, plan: Plan, folder: Path, observer: Observer) -> None:
         self.plan, self.files = plan, RunFiles(folder)
         self._shop, self._observer = shop, observer
+        self._recorder: Recorder | None = None
+        self._gave_back = False
 
     @property
     def outcome(self) -> str:
@@ -75,12 +80,12 @@ class Round:
     @property
     def last(self) -> list[Outcome]:
         """Each buyer's last outcome."""
-        return self._buyers.last
+        return self.buyers.last
 
     @property
     def asked_again(self) -> int:
         """How often buyers asked again."""
-        return self._buyers.repeats
+        return self.buyers.repeats
 
     def count(self, kind: type[Sold] | type[Refused] | type[Unknown]) -> int:
         """Return how many buyers were left with this outcome."""
@@ -94,7 +99,7 @@ class Round:
     @property
     def unknown(self) -> Counter[str]:
         """The answers to the last step that say neither sold nor refused, with how often."""
-        return self._buyers.unknown
+        return self.buyers.unknown
 
     @property
     def refused_otherwise(self) -> int:
@@ -102,30 +107,30 @@ class Round:
         return sum(isinstance(each, Refused) and each.reason != SOLD_OUT for each in self.last)
 
     @property
-    def look(self) -> str:
+    def look_command(self) -> str:
         """The adapter's command that shows the books of this round's sale; empty without one."""
         shop = self._shop
-        return shop.look(self._buyers.sale) if isinstance(shop, Looks) else ""
+        return shop.look(self.buyers.sale) if isinstance(shop, Looks) else ""
 
     @property
     def problems(self) -> Counter[str]:
         """The steps of single buyers that failed, with how often."""
-        return self._buyers.problems
+        return self.buyers.problems
 
     @property
     def cancelled(self) -> int:
         """How many orders were given back by their buyers."""
-        return len(self._buyers.cancelled)
+        return len(self.buyers.cancelled)
 
     @property
     def not_cancelled(self) -> int:
         """How many orders the shop refused to cancel."""
-        return len(self._buyers.refused_back)
+        return len(self.buyers.refused_back)
 
     @property
     def expired(self) -> int:
         """How many orders ran out of time."""
-        return len(self._buyers.expired)
+        return len(self.buyers.expired)
 
     @property
     def gives_back(self) -> bool:
@@ -137,26 +142,64 @@ class Round:
         """Whether units may have been held before the last step, so that no moment is known."""
         return any(each.op in ("cart", "prepare") for each in self.calls)
 
-    def run(self) -> None:
-        """Open a sale, let its buyers meet, and judge what the books say then."""
-        self._buyers = self._open()
-        with closing(self._buyers.recorder):
-            self._buyers.buy()
+    def open(self, plan: Plan) -> None:
+        """Open a sale, and make its buyers."""
+        shop = self._shop
+        size = f"{counted(plan.stock, 'unit')}, making {counted(plan.buyers, 'buyer')}"
+        self._observer.step(f"opening a sale of {size}")
+        sale = within(STEP, "opening a sale", lambda: valid(str, shop.open(plan.stock)))
+        seconds = STEP + EACH * plan.buyers
+        buyers = within(seconds, "making buyers", lambda: list(shop.buyers(sale, plan.buyers)))
+        short = f"the shop made {len(buyers)} of {plan.buyers} buyers"
+        if len(buyers) < 2:
+            raise RunImpossible(short)
+        self._recorder = Recorder(self.files.path / "rush.jsonl")
+        self.buyers = Buyers(shop, plan, sale, buyers, self._recorder, self._observer)
+        if len(buyers) < plan.buyers:
+            self.buyers.problems[short] += 1
+
+    def rest(self) -> bool:
+        """Read the books until they do not change: when all is bought, and when units came back."""
+        if self._gave_back:
+            self.final = self._books()
+        else:
             self.bought, self.final = self._books_when_bought()
-            if self.gives_back:
-                if self.plan.scene is Level.CANCEL or self._holds_orders:
-                    # What was sold is judged before it is given back.
-                    during = snapshot.Header(time.monotonic_ns())
-                    path = self.files.path / "during-1.snapshot"
-                    snapshot.write(path, during, [self._buyers.item(self.bought)])
-                if self.plan.scene is Level.CANCEL:
-                    self._buyers.cancel()
-                else:
-                    self._expire()
-                self.final = self._books()
-        rows = list(self._buyers.rows(self.bought, self.final))
+        return True
+
+    def ask_again(self) -> bool:
+        """Give the units back, or let them come back, in the rounds that try it."""
+        if not self.gives_back:
+            return False
+        if self.plan.scene is Level.CANCEL or self._holds_orders:
+            # What was sold is judged before it is given back.
+            during = snapshot.Header(time.monotonic_ns())
+            path = self.files.path / "during-1.snapshot"
+            snapshot.write(path, during, [self.buyers.item(self.bought)])
+        if self.plan.scene is Level.CANCEL:
+            self.buyers.cancel()
+        else:
+            self._expire()
+        self._gave_back = True
+        return True
+
+    def read(self) -> None:
+        """Write down the books, with who asked for each order."""
+        self.close()
+        rows = list(self.buyers.rows(self.bought, self.final))
         now = snapshot.Header(time.monotonic_ns(), clock=round(time.time() * 1e6))
         snapshot.write(self.files.final, now, rows)
+
+    def close(self) -> None:
+        """Close the history, if there is one."""
+        if self._recorder is not None:
+            self._recorder.close()
+
+    def judge(self) -> Verdict:
+        """Compare every answer with the books.
+
+        Raises:
+            RunImpossible: no answer says anything.
+        """
         self._observer.step("comparing every answer with the books")
         self.verdict = judge_run(
             *(self.files, self._not_judged()),
@@ -172,6 +215,7 @@ class Round:
         if self.outcome == UNKNOWN and self.problems:
             self.verdict = replace(self.verdict, reason="; ".join(self.problems))
         self.calls = list(operations(*self.files.histories()))
+        return self.verdict
 
     def _enough(self) -> Mapping[str, int]:
         """What the round must have seen for its verdict to mean something."""
@@ -179,27 +223,10 @@ class Round:
             return {}  # every cart may have expired before its last step
         return {"ok": 1} if self.plan.enough else ENOUGH.get(self.plan.scene, {"ok": 1})
 
-    def _open(self) -> Buyers:
-        """Open a sale, and make its buyers."""
-        shop, plan = self._shop, self.plan
-        size = f"{counted(plan.stock, 'unit')}, making {counted(plan.buyers, 'buyer')}"
-        self._observer.step(f"opening a sale of {size}")
-        sale = within(STEP, "opening a sale", lambda: valid(str, shop.open(plan.stock)))
-        seconds = STEP + EACH * plan.buyers
-        buyers = within(seconds, "making buyers", lambda: list(shop.buyers(sale, plan.buyers)))
-        short = f"the shop made {len(buyers)} of {plan.buyers} buyers"
-        if len(buyers) < 2:
-            raise RunImpossible(short)
-        recorder = Recorder(self.files.path / "rush.jsonl")
-        made = Buyers(shop, plan, sale, buyers, recorder, self._observer)
-        if len(buyers) < plan.buyers:
-            made.problems[short] += 1
-        return made
-
     @property
     def _holds_orders(self) -> bool:
         """Whether orders that are not paid hold units, for a time."""
-        hold = self._buyers.hold
+        hold = self.buyers.hold
         return hold is not None and hold.orders
 
     def _books_when_bought(self) -> tuple[Books, Books]:
@@ -207,7 +234,7 @@ class Round:
 
         Orders that are held so briefly that they expire meanwhile are those of the first look.
         """
-        buyers, hold = self._buyers, self._buyers.hold
+        buyers, hold = self.buyers, self.buyers.hold
         if hold is None or not hold.orders:
             found = self._books()
             return found, found
@@ -224,7 +251,7 @@ class Round:
 
     def _expire(self) -> None:
         """Let units come back; wait until all have, or should have for a while."""
-        buyers, hold = self._buyers, self._buyers.hold
+        buyers, hold = self.buyers, self.buyers.hold
         assert hold is not None
         since = time.monotonic()
         if hold.orders:
@@ -244,7 +271,7 @@ class Round:
 
     def _look(self) -> Books:
         """Read the books once."""
-        sale, books = self._buyers.sale, self._shop.books
+        sale, books = self.buyers.sale, self._shop.books
         return within(STEP, "reading the books", lambda: valid(Books, books(sale)))
 
     def _books(self, patience: float = 0.0) -> Books:
@@ -279,3 +306,27 @@ class Round:
             # What is left is then only what the orders leave.
             reasons["P2"] = "the shop keeps no figure of what is left"
         return reasons
+
+
+class LastByte(Load):
+    """The buyers of a round, whose requests are held back by a byte and released together.
+
+    Args:
+        played: the round.
+    """
+
+    def __init__(self, played: Round) -> None:
+        self._round = played
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Let the buyers meet; they are done when the block begins."""
+        self._round.buyers.buy()
+        yield
+
+    def running(self) -> bool:
+        """Return that nobody acts any more."""
+        return False
+
+    def wait(self) -> None:
+        """Return: there is nothing to wait for."""

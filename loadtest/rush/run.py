@@ -16,10 +16,11 @@ from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL
 from loadtest.open_files import file_shortage, raise_file_limit
 from loadtest.report.headline import counted
+from loadtest.run import Faults, Show, run
 from loadtest.rush.plan import OFFERING, SCENES, Observer, Plan
 from loadtest.rush.release import Release
 from loadtest.rush.result import RushResult, violations
-from loadtest.rush.round import Round
+from loadtest.rush.round import LastByte, Round
 from loadtest.shop import Level, Shop
 
 SMALLER = ((1, 2), (1, 4), (1, 8), (2, 16), (4, 32))
@@ -180,7 +181,10 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 def _play(shop: Shop, plan: Plan, folders: Iterator[Path], observer: Observer) -> Round:
     played = Round(shop, plan, next(folders), observer)
-    played.run()
+    try:
+        run(plan, played, LastByte(played), Faults(), Show())
+    finally:
+        played.close()
     return played
 
 

@@ -1,19 +1,29 @@
-"""The verdict of a rush as `verdict.json` and one page, like that of any other run."""
+"""The verdict of a rush as a document, like that of any other run."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from loadtest.checker import PASS
+from loadtest.checker import PASS, Verdict
 from loadtest.files import RunFiles
 from loadtest.judging import write_verdict
-from loadtest.report import Story
+from loadtest.report import Story, document, terminal
 from loadtest.report.headline import SUMMARIES, counted
-from loadtest.rush.result import HOLDS, RushResult, summary
+from loadtest.rush.result import HOLDS, RushResult
 
 
-def write_rush(result: RushResult, files: RunFiles, units: int, buyers: int) -> dict[str, Any]:
+def lines(result: RushResult, width: int = 0) -> Iterator[str]:
+    """Yield the verdict for a terminal of so many columns; 0: of this one's."""
+    told = document(_story(result), _judged(result), None, _shown(result)) | _more(result)
+    width = width or shutil.get_terminal_size().columns
+    yield from (line.text for line in terminal.lines(told, width))
+
+
+def write_rush(result: RushResult, files: RunFiles) -> dict[str, Any]:
     """Write the verdict and the page of a rush into its folder, and return the verdict.
 
     The findings are those of all rounds; the charts and the history are those of the smallest round
@@ -22,33 +32,49 @@ def write_rush(result: RushResult, files: RunFiles, units: int, buyers: int) -> 
     Args:
         result: of the rush.
         files: its folder, which has a folder for each round.
-        units: of the stock in each round.
-        buyers: of each round.
     """
+    shown = _shown(result) if result.rounds else files
+    page, into, more = files.report, files.verdict_file, _more(result)
+    return write_verdict(shown, _story(result), _judged(result), page, into=into, **more)
+
+
+def _shown(result: RushResult) -> RunFiles:
+    """Return the files of the round that is shown in full."""
+    round_ = result.smallest or (result.rounds[-1] if result.rounds else None)
+    return round_.files if round_ is not None else RunFiles(Path())
+
+
+def _judged(result: RushResult) -> Verdict:
     shown = result.smallest or (result.rounds[-1] if result.rounds else None)
-    verdict, look, source = result.judged, "", files
-    if shown is not None:
-        of_round = shown.verdict
-        verdict = replace(verdict, counts=of_round.counts, histories=of_round.histories)
-        look, source = shown.look, shown.files
-    rounds = {f"round {n}": summary(each) for n, each in enumerate(result.rounds, start=1)}
-    story = Story(
-        f"{counted(buyers, 'buyer')}, {counted(units, 'unit')}, {result.shop} {result.version}",
+    if shown is None:
+        return result.judged
+    of_round = shown.verdict
+    return replace(result.judged, counts=of_round.counts, histories=of_round.histories)
+
+
+def _story(result: RushResult) -> Story:
+    shown = result.smallest or (result.rounds[-1] if result.rounds else None)
+    title, buyers = f"{result.shop} {result.version}".strip(), 0
+    if result.rounds:
+        plan = result.rounds[0].plan
+        size = f"{counted(plan.buyers, 'buyer')}, {counted(plan.units, 'unit')}"
+        title, buyers = f"{size} in each of {counted(len(result.rounds), 'round')}", plan.buyers
+    return Story(
+        title,
         result.repeat,
-        rounds,
-        result.reason,
-        buyers,
-        HOLDS if result.verdict == PASS else SUMMARIES[result.verdict][0],
-        look,
+        reason=result.reason,
+        buyers=buyers,
+        passed=HOLDS if result.verdict == PASS else SUMMARIES[result.verdict][0],
+        look=shown.look_command if shown is not None else "",
     )
-    return write_verdict(
-        source,
-        story,
-        verdict,
-        files.report,
-        into=files.verdict_file,
-        verdict=result.verdict,
-        headline=[next(result.lines())],
-        not_seen=[each.to_json() for each in result.unseen],
-        left_open=list(result.left_open),
-    )
+
+
+def _more(result: RushResult) -> dict[str, Any]:
+    return {
+        "verdict": result.verdict,
+        "headline": [result.headline],
+        "rounds": result.rows,
+        "remarks": list(result.remarks),
+        "not_seen": [each.to_json() for each in result.unseen],
+        "left_open": list(result.left_open),
+    }

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
+from loadtest.full_shop import Answer
 from loadtest.purchases import Purchase, Sale
 from loadtest.shopper import Shopper
-from loadtest.shops.flash_sale.answers import Answer
 
 # A shop that is still busy after this many attempts is given up on.
 ATTEMPTS = 8

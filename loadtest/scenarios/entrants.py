@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from random import Random
 
+from loadtest.full_shop import Answer
 from loadtest.purchases import Sale
 from loadtest.roles import DRAWN
 from loadtest.scenarios.asking import at_once
 from loadtest.scenarios.buying import buy_once
 from loadtest.shopper import Shopper
-from loadtest.shops.flash_sale.answers import Answer
 
 # Seconds before the end in which all enter, and after it, when some are too late.
 LAST, LATE = 3.0, 0.3

@@ -9,7 +9,6 @@ from random import Random
 from loadtest.purchases import Part
 from loadtest.scenarios.asking import buy_one, order_with_retries
 from loadtest.shopper import Shopper
-from loadtest.shops.flash_sale.invalid import invalid_requests
 
 # Enough to go far beyond any limit; a shop that never says no must not keep a bot forever.
 SHOTS = 20
@@ -36,7 +35,7 @@ def send_invalid(shopper: Shopper, random: Random) -> None:
     """Buy one, then send an invalid request of each kind about it, in any order."""
     purchase = shopper.wants()
     order = order_with_retries(shopper, purchase, random, also_unknown=True).order
-    requests = list(invalid_requests(purchase, order, shopper.token))
+    requests = list(shopper.crowd.shop.invalid.invalid_requests(purchase, order, shopper.token))
     for request in random.sample(requests, len(requests)):
         shopper.ask(request)
         shopper.sleep(random.random() / 10)

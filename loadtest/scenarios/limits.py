@@ -10,7 +10,6 @@ from loadtest.purchases import Purchase
 from loadtest.roles import LIMITED, TIMED
 from loadtest.scenarios.asking import at_once, order_with_retries
 from loadtest.shopper import Shopper
-from loadtest.shops.flash_sale.invalid import anothers_key
 
 ROUNDS = 4
 # Purchases at the same moment, at most.
@@ -78,5 +77,5 @@ def outlast(shopper: Shopper, random: Random) -> None:
     if kept:
         # Another buyer's key, for more than anyone may have: the sale is over, the key not known.
         other = shopper.friend(1)
-        other.ask(anothers_key(kept[-1][0], ended=True))
+        other.ask(shopper.crowd.shop.invalid.anothers_key(kept[-1][0], ended=True))
         other.leave()

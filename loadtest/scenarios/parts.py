@@ -7,12 +7,11 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
+from loadtest.full_shop import Answer
 from loadtest.purchases import Cart, Part, Sale
 from loadtest.roles import BRIEF, LIMITED
 from loadtest.scenarios.asking import at_once, order_with_retries, pay_until_paid
 from loadtest.shopper import Shopper
-from loadtest.shops.flash_sale.answers import Answer
-from loadtest.shops.flash_sale.invalid import larger_cart, smaller_cart
 
 # Lines of a cart, at most; how many of them are for more than one unit.
 MAX_LINES, SEVERAL = 3, 0.25
@@ -42,10 +41,10 @@ def fill_cart(shopper: Shopper, random: Random) -> None:
     if random.random() < 0.5:
         shopper.check_out(cart.reordered())
     if len(cart.lines) > 1:
-        shopper.ask(smaller_cart(cart))
+        shopper.ask(shopper.crowd.shop.invalid.smaller_cart(cart))
     bought = {line.sale for line in cart.lines}
     if more := [sale for sale in sales if sale not in bought]:
-        shopper.ask(larger_cart(cart, random.choice(more)))
+        shopper.ask(shopper.crowd.shop.invalid.larger_cart(cart, random.choice(more)))
     if len(cart.lines) > 1 and random.random() < CANCELLED:
         line = random.choice(cart.lines)
         shopper.cancel(answer.order, Part(line.quantity, line.sale))

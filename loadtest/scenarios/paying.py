@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from random import Random
 
+from loadtest.full_shop import Answer
 from loadtest.purchases import Sale
 from loadtest.roles import BRIEF
 from loadtest.scenarios.asking import at_once, buy_one, order_when_back
 from loadtest.shopper import Shopper
-from loadtest.shops.flash_sale.answers import Answer
 
 # Seconds to pay where the shop does not say, or gives more than a load test can wait.
 MAX_WAIT = 5.0

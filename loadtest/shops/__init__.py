@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import cast
 
-from loadtest.address import RunImpossible
+from loadtest.address import RunImpossible, address_of
 from loadtest.bounded import STEP, within
+from loadtest.full_shop import FullShop
 from loadtest.shop import Cancels, Carts, Expires, Level, Shop, Vouchers
 from loadtest.shops.setup import names
 
 OURS = "flash_sale"
 """This project's own shop, which is loaded as a whole and not by rushes only."""
+
+
+def load_full(host: str) -> FullShop:
+    """Return the adapter with all levels, for a shop at this address.
+
+    Raises:
+        RunImpossible: the host may not be loaded.
+    """
+    address_of(host)
+    return cast(FullShop, load(OURS, host))
+
 
 _ASKED: dict[Level, type] = {
     Level.STOCK: Shop,

@@ -1,7 +1,4 @@
-"""The steps of a judged run, which `loadtest/conduct.py` puts in order.
-
-This package knows a shop by HTTP only; `lab/proof` adds what needs processes and a database.
-"""
+"""What a run of our shop plans, changes in its sales, and asks again; see `loadtest/sales.py`."""
 
 from loadtest.steps.again import ask_again
 from loadtest.steps.plan import RunPlan, open_sales

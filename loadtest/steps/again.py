@@ -18,6 +18,7 @@ from zlib import crc32
 from loadtest.client import Connection
 from loadtest.crowd import Crowd
 from loadtest.files import RunFiles, take_tokens
+from loadtest.full_shop import FullShop
 from loadtest.history import AGAIN, OK, Operation, Recorder, combine, operations
 from loadtest.purchases import Cart, Line, Purchase, Sale
 from loadtest.roles import MAIN
@@ -56,18 +57,18 @@ class Asked:
         return "cart" if self.is_cart else combine(self.outcomes)
 
 
-def ask_again(files: RunFiles, address: tuple[str, int], seed: int) -> None:
+def ask_again(files: RunFiles, shop: FullShop, seed: int) -> None:
     """Ask for a sample of the keys of a run once more, each in its buyer's name.
 
     Args:
         files: of the run; the buyers' tokens are deleted, and a history is added.
-        address: of the shop.
+        shop: that is asked.
         seed: repeats the choice.
     """
     tokens = take_tokens(files.path)
     chosen = [(key, each) for key, each in sample(files.histories(), seed) if each.buyer in tokens]
     recorder = Recorder(files.again)
-    ask = partial(_ask, tokens=tokens, address=address, recorder=recorder)
+    ask = partial(_ask, tokens=tokens, shop=shop, recorder=recorder)
     try:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(ask, *zip(*chosen, strict=True)))
@@ -108,12 +109,12 @@ def _ask(
     asked: Asked,
     *,
     tokens: Mapping[str, str],
-    address: tuple[str, int],
+    shop: FullShop,
     recorder: Recorder,
 ) -> None:
     lines = sorted(asked.lines.values(), key=lambda line: int(line.sale.id))
-    crowd = Crowd({MAIN: lines[0].sale}, recorder, tokens.__getitem__)
-    shopper = Shopper(crowd, asked.buyer, Connection(*address), client=f"{AGAIN}{key}")
+    crowd = Crowd(shop, {MAIN: lines[0].sale}, recorder, tokens.__getitem__)
+    shopper = Shopper(crowd, asked.buyer, Connection(*shop.address), client=f"{AGAIN}{key}")
     shopper.asked(key, asked.attempts)
     try:
         if asked.is_cart:

@@ -8,11 +8,10 @@ from typing import Any
 
 from loadtest.checker import Need, not_judged
 from loadtest.faults import FAULTS
+from loadtest.full_shop import FullShop
 from loadtest.report.headline import counted
 from loadtest.roles import MAIN, SaleTerms, roles_for, terms_of
 from loadtest.shop import Level
-from loadtest.shops.flash_sale import LEVELS
-from loadtest.shops.flash_sale.demo import DemoShop
 
 # Mixes whose buyers fill carts, and ask for orders of others.
 WITH_CARTS = frozenset({"carts", "all"})
@@ -27,6 +26,12 @@ machine too, and until there are enough answers to judge the rate of good ones."
 # In a sale that does not have to last, how often it is restocked all the same while buyers come
 # back, and with how much of its stock: who is refused then is refused on an old hint.
 REFILLS, REFILL = 2, 0.25
+
+
+OPERATED = ("P7", "P8", "P12", "P15")
+"""Properties that say nothing where the sales are changed and the shop is broken by hand."""
+
+BY_HAND = "somebody may have paused or restocked the sale, or broken the shop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +61,8 @@ class RunPlan:
         beside: ids of the further sales, by their roles.
         target: file that says what faults act on; empty: none.
         endless: whether each user plays buyers without end.
+        gathers: seconds until all users have started; 0: as long as those of `prove` take.
+        operated: whether somebody may pause, restock and break the shop meanwhile by hand.
     """
 
     buyers: int
@@ -73,11 +80,13 @@ class RunPlan:
     bed: str = ""
     fenced: bool = False
     mails: bool = True
-    levels: frozenset[Level] = LEVELS
+    levels: frozenset[Level] = frozenset(Level)
     sale: str = ""
     beside: Mapping[str, str] = field(default_factory=dict)
     target: str = ""
     endless: bool = False
+    gathers: float = 0.0
+    operated: bool = False
 
     @property
     def lasts(self) -> bool:
@@ -92,7 +101,7 @@ class RunPlan:
     @property
     def gathers_in(self) -> float:
         """Seconds, about, until all users have started."""
-        return 4.0 + self.buyers / self.spawn_rate
+        return self.gathers or 4.0 + self.buyers / self.spawn_rate
 
     @property
     def sales(self) -> dict[str, str]:
@@ -129,7 +138,8 @@ class RunPlan:
             Need.DRAWS: self.mix in WITH_DRAWS,
             Need.MAILS: self.mails,
         }
-        return not_judged(self.levels, [need for need, there in has.items() if there])
+        reasons = not_judged(self.levels, [need for need, there in has.items() if there])
+        return reasons | (dict.fromkeys(OPERATED, BY_HAND) if self.operated else {})
 
     @property
     def title(self) -> str:
@@ -173,7 +183,7 @@ class RunPlan:
         }
 
 
-def open_sales(shop: DemoShop, plan: RunPlan, starts_in: float) -> RunPlan:
+def open_sales(shop: FullShop, plan: RunPlan, starts_in: float) -> RunPlan:
     """Open the sales that the plan has no ids of, and return the plan with these.
 
     The main one opens in so many seconds, the further ones at once: no buyer looks at them before

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from loadtest.checker.snapshot import Terms
+from loadtest.full_shop import FullShop, ShopRefused
 from loadtest.history import INFO, OK, Operation, Recorder
-from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 
 # Seconds that the item stays empty, so that buyers are told so and those who give up can leave.
 EMPTY = 1.5
@@ -67,7 +67,7 @@ class Restocks(Beside):
 
     def __init__(
         self,
-        shop: DemoShop,
+        shop: FullShop,
         sale: str,
         units: int,
         left: Callable[[], int | None],

@@ -11,7 +11,7 @@ from loadtest import client
 from loadtest.client import Connection
 from loadtest.framing import BadResponse, parse, request_bytes
 from loadtest.shop import Request
-from loadtest.shops.flash_sale.answers import Answer
+from loadtest.shops.flash_sale.answers import Answer, nothing, understand
 from loadtest.tests.trivial_server import Reply, answering, response
 
 FINE = b"HTTP/1.1 200 OK\r\n"
@@ -82,11 +82,17 @@ def test_a_request_says_how_long_its_body_is() -> None:
 GET, POST = Request("GET", "/"), Request("POST", "/", body=b"{}")
 
 
+def ask(connection: Connection, request: Request = GET) -> Answer:
+    """What our shop's adapter makes of an answer, or of none."""
+    reply = connection.request(request, {})
+    return nothing(reply) if isinstance(reply, str) else understand(reply)
+
+
 def answered(reply: Reply, request: Request = GET) -> Answer:
     """What a connection makes of a server's reply."""
     with answering(reply) as port:
         connection = Connection("127.0.0.1", port)
-        answer = connection.request(request, {})
+        answer = ask(connection, request)
         connection.close()
     return answer
 
@@ -112,7 +118,7 @@ def test_requests_share_one_connection() -> None:
     with answering(reply) as port:
         connection = Connection("127.0.0.1", port)
         for _ in range(3):
-            assert connection.request(GET, {}).status == 200
+            assert ask(connection).status == 200
         connection.close()
     assert numbers == [1, 2, 3]
 
@@ -120,7 +126,7 @@ def test_requests_share_one_connection() -> None:
 def test_a_refused_connection_is_told_from_everything_that_may_have_reached_the_shop() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert Connection("127.0.0.1", port).request(GET, {}).code == "connection_refused"
+    assert ask(Connection("127.0.0.1", port)).code == "connection_refused"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +155,7 @@ def test_a_reply_that_does_not_come_is_given_up_on() -> None:
     gate = threading.Event()
     with answering(lambda *_: response(), delay=gate) as port:
         connection = Connection("127.0.0.1", port, timeout=0.1)
-        assert connection.request(GET, {}).code == "timeout"
+        assert ask(connection).code == "timeout"
         gate.set()
         connection.close()
 
@@ -160,12 +166,12 @@ def test_a_connection_that_the_server_dropped_at_rest_is_not_used(
     monkeypatch.setattr(client, "_RESTED", 0.0)
     with answering(lambda *_: response()) as port:
         connection = Connection("127.0.0.1", port)
-        assert connection.request(GET, {}).status == 200
-        assert connection.request(GET, {}).status == 200, "one that is alive is kept"
+        assert ask(connection).status == 200
+        assert ask(connection).status == 200, "one that is alive is kept"
         assert connection._socket is not None
         connection._socket.shutdown(socket.SHUT_WR)  # the server sees the end and closes too
         assert connection._socket.recv(1, socket.MSG_PEEK) == b""
-        assert connection.request(POST, {}).status == 200
+        assert ask(connection, POST).status == 200
         connection.close()
 
 

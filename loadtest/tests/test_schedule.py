@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from loadtest.address import address_of
 from loadtest.checker.snapshot import Terms
 from loadtest.faults.fault import wait_until
 from loadtest.files import leave_tokens, take_tokens
+from loadtest.full_shop import ShopRefused
 from loadtest.history import INFO, OK, operations
-from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.shops.flash_sale.adapter import Adapter as OurShop
 from loadtest.steps import Restocks, Schedule, again, ask_again, opening_of, schedule
 from loadtest.steps.schedule import HOURS, OTHER_PRICE, PRICE
 from loadtest.tests.fake_shop import FakeShop, serving
@@ -114,11 +114,11 @@ def test_a_sale_opens_when_its_terms_say() -> None:
     assert opening_of(OPENED) <= time.monotonic()
 
 
-class EmptyShop(DemoShop):
+class EmptyShop(OurShop):
     """A shop that has sold everything, and adds units, but may lose the answer."""
 
     def __init__(self, *, loses: bool) -> None:
-        super().__init__(("127.0.0.1", 1))
+        super().__init__("http://127.0.0.1:1")
         self.available = 0
         self.restocked = threading.Event()
         self._loses = loses
@@ -182,7 +182,7 @@ def test_the_same_key_is_asked_in_its_buyers_name_and_recorded(tmp_path: Path) -
     # The third buyer's token is not known.
     leave_tokens(files.path / "a.jsonl", {"buyer 0": "b1", "buyer 1": "b2"})
     with serving(shop) as url:
-        ask_again(files, address_of(url), seed=1)
+        ask_again(files, OurShop(url), seed=1)
     found = {each.key: each for each in operations(files.again)}
     assert set(found) == {"key 0", "key 1"}
     repeated = found["key 0"]
@@ -204,5 +204,5 @@ def test_tokens_are_for_this_user_only_and_read_once(tmp_path: Path) -> None:
 
 def test_nobody_is_asked_where_no_tokens_are(tmp_path: Path) -> None:
     files = asked(SOLD_OUT).write(tmp_path)
-    ask_again(files, ("127.0.0.1", 1), seed=1)
+    ask_again(files, OurShop("http://127.0.0.1:1"), seed=1)
     assert list(operations(files.again)) == []

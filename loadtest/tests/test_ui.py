@@ -17,22 +17,24 @@ import pytest
 from loadtest.address import RunImpossible
 from loadtest.checker import snapshot
 from loadtest.checker.verdict import Finding, Problem, Verdict
-from loadtest.conduct import During
 from loadtest.faults import FAULTS, Target
+from loadtest.faults import process as faults
 from loadtest.files import KEPT, RunFiles, RunFolder, Runs
 from loadtest.finished import Finished, Tally
-from loadtest.report import Story, document, lines
+from loadtest.report import Story, document
+from loadtest.report.terminal import verdict_last
+from loadtest.sales import During, item_of
 from loadtest.shops import OURS
-from loadtest.shops.flash_sale.demo import DemoShop
+from loadtest.shops.flash_sale.adapter import Adapter as OurShop
 from loadtest.shops.setup import installed, names, setup_of
 from loadtest.shops.unguarded import Server
 from loadtest.steps import RunPlan
 from loadtest.tests.simulated_world import World
 from loadtest.tests.trivial_server import OVERLAP, ROUND_TRIP, in_thread
-from loadtest.ui import faults, pages
+from loadtest.ui import pages
 from loadtest.ui.other_shops import offered, running
-from loadtest.ui.page import EXAMPLES, Referee, waiting_for
-from loadtest.ui.run import JUDGED, PageRun, item_of
+from loadtest.ui.page import Referee, waiting_for
+from loadtest.ui.run import JUDGED, PageRun
 from loadtest.ui.rush_run import Rush, RushRun
 
 FIGURES: dict[str, Any] = {
@@ -59,8 +61,8 @@ def a_plan(**more: Any) -> RunPlan:
 
 
 def a_run(figures: dict[str, Any] | None = None, **more: Any) -> PageRun:
-    run = PageRun(a_plan(**more), DemoShop(("127.0.0.1", 1)), RunFolder(Path("0")))
-    run.figures = FIGURES | (figures or {})
+    run = PageRun(a_plan(**more), OurShop("http://127.0.0.1:1"), RunFolder(Path("0")))
+    run.sales.figures = FIGURES | (figures or {})
     return run
 
 
@@ -94,7 +96,7 @@ def test_a_property_that_breaks_during_the_run_fails_it_at_once_with_its_history
     for order in (1, 2):
         world.call(order, order, "order", 201, buyer="b", key="k", order=f"{order}")
     recorded = [str(path) for path in world.write(tmp_path / "recorded").histories()]
-    shop, folder = DemoShop(("127.0.0.1", 1)), Runs(tmp_path / "runs").new()
+    shop, folder = OurShop("http://127.0.0.1:1"), Runs(tmp_path / "runs").new()
     run = PageRun(a_plan(), shop, folder, recorded=lambda: recorded)
     assert (pages.outcome(run), shown(run, Tally())["Verdict"]) == ("", "running")
     run.judge_so_far()
@@ -133,14 +135,15 @@ def test_without_a_page_every_property_and_the_verdict_are_told() -> None:
     problems = [Problem(letter, {}) for letter in "abcd"]
     finding = Finding("P1", "no oversell", "fail", "3 too many", problems)
     run.phase = JUDGED
-    counts = dict.fromkeys(("ok", "sold_out", "orders", "available"), 0)
+    counts = dict.fromkeys(("ok", "fail", "info", "sold_out", "orders", "available", "lost"), 0)
     counts |= {"held": 100, "confirmed": 3, "total": 100, "oversold": 3}
     run.verdict = document(Story("t"), Verdict([finding], counts), None, run.files)
     assert list(waiting_for(run)) == []
-    first, *examples, last = lines(run.verdict, EXAMPLES)
-    assert first.split() == ["P1", "FAIL", "no", "oversell:", "3", "too", "many"]
-    assert [each.strip() for each in examples] == ["a", "b", "c"]
-    assert last == "BROKEN · 103 of 100 sold · 3 oversold"
+    told = list(verdict_last(run.verdict))
+    first = next(number for number, line in enumerate(told) if "P1" in line)
+    assert told[first].split() == ["P1", "FAIL", "no", "oversell:", "3", "too", "many"]
+    assert [each.strip(" ·") for each in told[first + 1 : first + 4]] == ["a", "b", "c"]
+    assert told[-1] == "BROKEN · 103 of 100 sold · 3 oversold"
 
 
 def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
@@ -153,7 +156,7 @@ def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
 def test_snapshots_of_a_long_run_are_thinned_out_but_for_the_first_with_wrong_books(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("loadtest.conduct.MAX_SNAPSHOTS", 8)
+    monkeypatch.setattr("loadtest.sales.MAX_SNAPSHOTS", 8)
     snapshots = During(files := RunFiles(tmp_path))
     oversold = {**FIGURES, "total": 6, "available": -2, "ledger_sum": -2}
     for moment in range(1, 101):
@@ -180,34 +183,33 @@ def test_a_run_is_patient_while_follow_ups_become_fewer(
         run.figures["owed"] = max(stuck, 300 - int(clock.now))
         return True
 
-    monkeypatch.setattr(run, "look", look)
+    monkeypatch.setattr(run.sales, "ask_figures", look)
+    monkeypatch.setattr(run.sales, "_opened", {"main": None})
     times = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
     monkeypatch.setattr("loadtest.rest.time", times)
-    assert run.rest() is rested
+    assert run.sales.rest() is rested
     assert round(clock.now) == seconds
 
 
 def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -> None:
     referee = Referee(Runs(tmp_path), list)
-    folder = referee.follow(a_plan(), DemoShop(("127.0.0.1", 1)))
-    run = referee.run
-    assert isinstance(run, PageRun)
-    run.phase = JUDGED  # ends its watch
+    run = referee.follow(a_plan(), OurShop("http://127.0.0.1:1"))
     assert "no figures: the shop does not answer" in run.reason
-    run.judge()
+    run.end_load(1)
+    assert list(waiting_for(run))
     assert run.outcome == "unknown"
-    assert "no figures" in folder.report.read_text()
+    assert "no figures" in run.files.report.read_text()
 
 
 def test_a_history_that_cannot_be_read_makes_the_verdict_unknown(tmp_path: Path) -> None:
     folder = Runs(tmp_path).new()
     (tmp_path / "h.jsonl").write_text('{"event":"nothing"}\n')
     recorded = [str(tmp_path / "h.jsonl")]
-    run = PageRun(a_plan(), DemoShop(("127.0.0.1", 1)), folder, recorded=lambda: recorded)
+    run = PageRun(a_plan(), OurShop("http://127.0.0.1:1"), folder, recorded=lambda: recorded)
     run.end_load(1)
-    run.judge()
-    assert run.outcome == "unknown"
-    assert "h.jsonl:1: cannot be understood" in run.reason
+    run.judge(run.sales)
+    assert (run.files.verdict() or {})["verdict"] == "unknown"
+    assert "h.jsonl:1: cannot be understood" in (run.files.verdict() or {})["reason"]
 
 
 def test_a_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> None:
@@ -224,7 +226,7 @@ def test_a_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> No
 
 def test_the_processes_beside_the_page_are_free_of_gevent() -> None:
     """Under which one that waits for its input would do nothing else."""
-    beside = ", ".join(f"loadtest.ui.{each}" for each in ("faults", "judge"))
+    beside = "loadtest.faults.process, loadtest.apart"
     code = f"import {beside}, sys; sys.exit('gevent' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

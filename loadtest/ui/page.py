@@ -10,22 +10,19 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gevent
 
-from loadtest.address import RunImpossible, address_of
-from loadtest.files import RunFolder, Runs
+from loadtest.address import RunImpossible
+from loadtest.faults.process import NONE
+from loadtest.files import Runs
 from loadtest.finished import Tally
-from loadtest.options import plan_of
-from loadtest.report import lines
-from loadtest.roles import parse_sales
-from loadtest.shops import OURS
-from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.full_shop import FullShop, ShopRefused
+from loadtest.report.terminal import verdict_last
+from loadtest.shops import OURS, load_full
 from loadtest.steps import RunPlan
-from loadtest.ui.faults import NONE, chosen
 from loadtest.ui.other_shops import offered
 from loadtest.ui.pages import install
 from loadtest.ui.run import JUDGED, JUDGING_NOW, RUNNING, PageRun
@@ -38,9 +35,6 @@ logger = logging.getLogger(__name__)
 
 # Seconds between requests for the shop's strategies, until it answers.
 RETRY = 2
-
-# Minutes for the command that repeats a fault run of the page.
-REPEATED_MINUTES = 1.0
 
 
 class Referee:
@@ -81,13 +75,13 @@ class Referee:
         """Show nothing of the last run any more: another one is about to start."""
         self.problem, self.run = "", None
 
-    def follow(self, plan: RunPlan, shop: DemoShop) -> RunFolder:
-        """Follow a run from now on; return the folder for its history."""
-        self.problem, folder = "", self.runs.new()
-        self.run = PageRun(plan, shop, folder, recorded=self._histories)
-        self.run.open()
-        gevent.spawn(self.run.conduct)
-        return folder
+    def follow(self, plan: RunPlan, shop: FullShop) -> PageRun:
+        """Start a run and follow it from now on. Raises what keeps its sales from being open."""
+        self.problem = ""
+        started = PageRun(plan, shop, self.runs.new(), recorded=self._histories)
+        started.start()
+        self.run = started
+        return started
 
     def follow_rush(self, rush: Rush) -> RushRun:
         """Follow a rush on a shop from now on."""
@@ -139,7 +133,7 @@ class Page(Referee):
             print(line, flush=True)
         if self._options.runs:
             self._last_words.append(f"Report: {run.files.report}")
-        self._last_words += lines(run.verdict or {}, EXAMPLES)
+        self._last_words += verdict_last(run.verdict) if run.verdict else []
         return run.outcome
 
     def tell(self) -> None:
@@ -147,10 +141,9 @@ class Page(Referee):
         for line in self._last_words:
             print(line, flush=True)
 
-    def begin(self, options: Namespace, limit: int) -> Path:
-        """Follow a run from now on; return the folder for its history."""
-        shop = DemoShop(self._address, [*parse_sales(options.others).values()])
-        return self.follow(_plan(shop, options, limit), shop).path
+    def begin(self, plan: RunPlan) -> PageRun:
+        """Start a run and follow it from now on."""
+        return self.follow(plan, load_full(self._environment.host or ""))
 
     def begin_rush(self, options: Namespace) -> RushRun:
         """Follow a rush from now on. Raises `RunImpossible`."""
@@ -177,10 +170,6 @@ class Page(Referee):
         assert isinstance(options, Namespace)
         return options
 
-    @property
-    def _address(self) -> tuple[str, int]:
-        return address_of(self._environment.host or "")
-
     def _folder(self, options: Namespace) -> Path:
         if options.runs:
             return Path(options.runs).resolve()
@@ -192,7 +181,7 @@ class Page(Referee):
         """Poll until the shop answers: it may be starting at the same time."""
         while not self.strategies:
             try:
-                found = DemoShop(self._address).strategies()
+                found = load_full(self._environment.host or "").strategies()
                 self.strategies.extend(each["name"] for each in found)
             except (ShopRefused, RunImpossible):
                 gevent.sleep(RETRY)
@@ -200,8 +189,6 @@ class Page(Referee):
 
 # Seconds between two looks at a run that is not judged yet.
 LOOK = 0.2
-# Violations shown of a property; the report has all.
-EXAMPLES = 3
 WAITING = {JUDGING_NOW: "Comparing every answer with the database."}
 
 
@@ -214,23 +201,3 @@ def waiting_for(run: PageRun | RushRun) -> Iterator[str]:
             said = waiting
             yield said
         gevent.sleep(LOOK)
-
-
-def _plan(shop: DemoShop, options: Namespace, limit: int) -> RunPlan:
-    strategy, fenced = "of an unknown kind", False
-    try:
-        strategy = shop.figures(options.opened)["strategy"]
-        fenced = any(each["fenced"] for each in shop.strategies() if each["name"] == strategy)
-    except ShopRefused as error:
-        logger.warning("There will be no verdict: %s", error)
-    faults = chosen(options.fault, options.target)
-    return replace(
-        plan_of(options),
-        limit=limit,
-        strategy=strategy,
-        fenced=fenced,
-        minutes=REPEATED_MINUTES if faults else 0.0,
-        faults=faults,
-        sale=options.opened,
-        beside=parse_sales(options.others),
-    )

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, jsonify, request, send_file
+from markupsafe import Markup
 from msgspec import to_builtins
 
-from loadtest.checker import FAIL, Broken
+from loadtest.checker import FAIL, Broken, Finding, Verdict
+from loadtest.checker.verdict import History
+from loadtest.files import RunFiles, RunFolder
 from loadtest.finished import Tally
 from loadtest.options import wrong_numbers
+from loadtest.report import Story, document, render, stock_so_far
 from loadtest.report.headline import counted
 from loadtest.ui.run import JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
 from loadtest.ui.rush_run import RushRun
@@ -25,6 +29,7 @@ if TYPE_CHECKING:  # Locust patches the process when it is imported
     from loadtest.ui.page import Referee
 
 KEY = "correctness"
+COLUMNS = ("what", "value", "meaning")
 TAB = {"title": "Correctness", "key": KEY}
 TABLE = {
     "key": KEY,
@@ -181,7 +186,7 @@ def _row(name: str, value: Any, meaning: str) -> dict[str, str]:
     return {"what": name, "value": shown, "meaning": meaning}
 
 
-_HERE = Path(__file__).parent
+_BAR_SCRIPT = Path(__file__).with_name("bar.js")
 _BAR = '<script src="./correctness/bar.js"></script></body>'
 
 
@@ -197,9 +202,8 @@ def install(web_ui: WebUI, referee: Referee, base: str = "") -> None:
     app.before_request(lambda: _refuse_words(referee) if request.path == f"{base}/swarm" else None)
     _add_to_locusts_answers(app, referee, base)
     for path, view in (
-        ("/correctness", _file("verdict.html")),
-        ("/correctness/bar.js", _file("bar.js")),
-        ("/correctness/verdict.js", _file("verdict.js")),
+        ("/correctness", lambda: _page(referee)),
+        ("/correctness/bar.js", lambda: send_file(_BAR_SCRIPT, max_age=0)),
         ("/correctness/state", lambda: jsonify(state(referee))),
         ("/correctness/report", lambda: _report(referee)),
     ):
@@ -285,8 +289,49 @@ def _add_to_locusts_answers(app: Flask, referee: Referee, base: str) -> None:
         return response
 
 
-def _file(name: str) -> Callable[[], Response]:
-    return lambda: send_file(_HERE / name, max_age=0)
+def _page(referee: Referee) -> Response:
+    """Return the page of a run: of the one that was chosen, else of the current or the last one."""
+    number = request.args.get("run", "")
+    run = referee.runs.find(int(number)) if number.isdecimal() else None
+    if run is None and referee.run is not None and referee.run.phase == JUDGED:
+        run = referee.run.files
+    if run is not None and run.report.exists():
+        text = run.report.read_text(encoding="utf-8")
+    else:
+        text = live(referee.run, referee)
+    return Response(text.replace("<body>", f"<body>{_links(referee, run)}", 1))
+
+
+def live(run: PageRun | RushRun | None, referee: Referee) -> str:
+    """Return the page of a run that goes on, or the reason why there is none."""
+    now = [tuple(row[key] for key in COLUMNS) for row in rows(run, referee.tally)]
+    found = broken(run) if run is not None else []
+    verdict_so_far = Verdict(
+        [Finding(each.id, each.name, FAIL, each.reason) for each in found],
+        histories={each.id: History(each.before, each.history) for each in found},
+    )
+    story = Story("No run yet", reason=referee.problem or "Start a run on Locust's page.")
+    word, evidence = "–", None
+    if referee.problem:
+        word = "The run could not start"
+    elif run is not None:
+        story = Story(title(run), reason=phase(run))
+        word, evidence = verdict(run), stock_so_far(run.files)
+    told = document(story, verdict_so_far, None, run.files if run else RunFiles(Path()))
+    return render(told | {"headline": [word]}, evidence, now)
+
+
+def _links(referee: Referee, shown: RunFolder | None) -> Markup:
+    """Return the links to Locust's page, to the runs that are kept, and to the file of this one."""
+    links = [Markup('<a href="./">← Locust</a>')]
+    for each in reversed(list(referee.runs)):
+        if found := each.verdict():
+            link = Markup('<a href="./correctness?run={}">{}: {}</a>')
+            links.append(link.format(each.number, each.number, found["verdict"].upper()))
+    if shown is not None:
+        link = Markup('<a href="./correctness/report?run={}&download" download>{}</a>')
+        links.append(link.format(shown.number, "Download the report"))
+    return Markup("<nav>{}</nav>").format(Markup(" ").join(links))
 
 
 def _report(referee: Referee) -> Response:

@@ -1,30 +1,27 @@
-"""One run of the page."""
+"""One run of our shop's buyers that Locust's page follows, or Locust without its page."""
 
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gevent
-import msgspec
-from gevent.event import Event
+from gevent.event import AsyncResult, Event
 
+from loadtest.apart import broken_so_far, judge_apart
 from loadtest.checker import Broken, Verdict
-from loadtest.checker.snapshot import Item
-from loadtest.conduct import SaleRun
+from loadtest.faults import process
 from loadtest.files import RunFolder
-from loadtest.report import Story, document
-from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.full_shop import FullShop
+from loadtest.judging import write_verdict
+from loadtest.report import Story
+from loadtest.run import Faults, Load, Show, Tested, run
+from loadtest.sales import ASKING_AGAIN, FOLLOWING_UP, JUDGING, READING, Sales
 from loadtest.steps import RunPlan
-from loadtest.ui import faults
-from loadtest.ui.judge import SO_FAR, Wanted
 
 logger = logging.getLogger(__name__)
 
@@ -33,149 +30,199 @@ logger = logging.getLogger(__name__)
 PAUSE = 2.0
 SPARED = 4
 
-# Seconds that one may take.
-PATIENCE = 60.0
-
-_FOUND = msgspec.json.Decoder(list[Broken])
-
-
-def _judge(folder: RunFolder, *more: str, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Judge in a process of its own. Raises `TimeoutExpired`."""
-    return subprocess.run(
-        [sys.executable, "-m", "loadtest.ui.judge", str(folder.path), *more],
-        cwd=Path(__file__).resolve().parents[2],
-        timeout=seconds,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 # Minimum seconds between looks at the shop. A slower look makes the pause as long, so that looking
 # does not become a load.
 LOOK = 1.0
-# Seconds that judging may take.
-JUDGING = 600.0
 
 RUNNING, SETTLING, JUDGING_NOW, JUDGED = "running", "settling", "judging", "judged"
 
+PHASES = {
+    FOLLOWING_UP: SETTLING,
+    ASKING_AGAIN: SETTLING,
+    READING: SETTLING,
+    JUDGING: JUDGING_NOW,
+}
+"""Of the steps of a run, those after its load."""
 
-class PageRun(SaleRun):
-    """One run, as far as it is known. Runs share no state.
+
+class LocustUsers(Load):
+    """The users of this Locust, who come by themselves once the sales are open.
 
     Attributes:
+        opened: resolved when the sales are open.
+        ended: set when the users have left.
+    """
+
+    def __init__(self) -> None:
+        self.opened = AsyncResult()
+        self.ended = Event()
+        self._looked = time.monotonic()
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Let them come."""
+        self.opened.set(None)
+        yield
+
+    def running(self) -> bool:
+        """Return whether they have not left."""
+        return not self.ended.is_set()
+
+    def wait(self) -> None:
+        """Wait until it is time to look at the shop again, or until they leave."""
+        took = time.monotonic() - self._looked
+        self.ended.wait(max(LOOK, took))
+        self._looked = time.monotonic()
+
+
+class PageFaults(Faults):
+    """The chosen faults, injected by a process of its own until the load has ended.
+
+    Args:
+        sales: of the run.
+    """
+
+    def __init__(self, sales: Sales) -> None:
+        self._sales = sales
+
+    @contextmanager
+    def breaking(self) -> Iterator[None]:
+        """Inject the faults; on exit, heal the last one."""
+        plan, log = self._sales.plan, self._sales.files.faults
+        if not plan.faults:
+            yield
+            return
+        injecting = process.start(plan.faults, plan.target, plan.sale, plan.seed, log)
+        try:
+            yield
+        finally:
+            self._sales.reason = process.stop(injecting) or self._sales.reason
+
+
+class PageRun(Show):
+    """One run, as far as it is known. Runs share no state.
+
+    Args:
+        plan: of the run.
+        shop: that sells.
+        files: of the run.
+        recorded: names the histories of the load-generating processes, as far as known.
+
+    Attributes:
+        sales: of the run.
         phase: the current step.
         broken: the properties that are known to be broken before the verdict.
         verdict: None until there is one.
     """
 
-    pause = LOOK
-    files: RunFolder
-
     def __init__(
         self,
         plan: RunPlan,
-        shop: DemoShop,
+        shop: FullShop,
         files: RunFolder,
         recorded: Callable[[], list[str]] = list,
     ) -> None:
-        """`recorded` names the histories of the load-generating processes, as far as known."""
-        super().__init__(plan, shop, files)
-        self.phase = RUNNING
+        self.files, self.phase = files, RUNNING
+        self.sales = Sales(shop, files, self)
+        self.sales.plan, self.sales.pause = plan, LOOK
         self.verdict: dict[str, Any] | None = None
         self.broken: list[Broken] = []
         self._recorded = recorded
         self._processes = 1
-        self._load_ended = Event()
+        self._load = LocustUsers()
+
+    @property
+    def plan(self) -> RunPlan:
+        """The plan of the run; with the ids of its sales when they are open."""
+        return self.sales.plan
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The figures of the main sale, at the last look that was answered."""
+        return self.sales.figures
+
+    @property
+    def read_at(self) -> float:
+        """When the figures were read, in seconds on the monotonic clock."""
+        return self.sales.read_at
+
+    @property
+    def reason(self) -> str:
+        """Why there is no verdict; empty if there may be one."""
+        return str(self.verdict.get("reason", "")) if self.verdict else self.sales.reason
 
     @property
     def outcome(self) -> str:
         """pass, fail or unknown; until then, the phase."""
         return str(self.verdict["verdict"]) if self.verdict else self.phase
 
+    def start(self) -> None:
+        """Begin to run in the meantime, and return when the sales are open.
+
+        Raises what keeps them from it.
+        """
+        gevent.spawn(self._run)
+        self._load.opened.get()
+
     def end_load(self, processes: int) -> None:
         """Record that the buyers of this many load-generating processes have left."""
         self.phase, self._processes = SETTLING, processes
         self._find_histories()
-        self._load_ended.set()
+        self._load.ended.set()
 
-    # --- steps --------------------------------------------------------------------------------
+    # --- as the run goes on -------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Read the sale before any buyer acts."""
-        try:
-            self.figures = self.shop.figures(self.plan.sale)
-            super().open()
-        except ShopRefused as error:
-            self.reason = f"the shop shows no figures: {error}"
-            return
-        self.plan = replace(self.plan, stock=self.figures["total"])
-        if self.figures["purchases"]:
-            self.reason = (
-                f"sale {self.plan.sale} has purchases from before this run, which are not in its "
-                "history. Choose a fresh sale to get a verdict."
-            )
+    def step(self, step: str, seconds: float = 0.0, pending: int = 0) -> None:
+        """Show what is done now."""
+        self.phase = PHASES.get(step, self.phase)
 
     @contextmanager
-    def faults(self) -> Iterator[None]:
-        """Inject the chosen faults until the load has ended."""
-        plan = self.plan
-        if not plan.faults:
-            yield
-            return
-        log = self.files.faults
-        injecting = faults.start(plan.faults, plan.target, plan.sale, plan.seed, log)
-        try:
-            yield
-        finally:
-            self.reason = faults.stop(injecting) or self.reason
-
-    def watch(self) -> None:
-        """Watch the shop, and judge what is certain already, until the load has ended."""
+    def following(self) -> Iterator[None]:
+        """Judge what is certain already, again and again."""
         judging = gevent.spawn(self._judge_again_and_again)
         try:
-            while self.phase == RUNNING:
-                began = time.monotonic()
-                if self.look():
-                    self.during.add([item_of(self.figures)], time.monotonic_ns())
-                self._load_ended.wait(max(LOOK, time.monotonic() - began))
+            yield
         finally:
             judging.kill()
 
-    def judge_so_far(self) -> None:
-        """Judge once while the run goes on; what was broken stays so."""
-        self._describe()
-        try:
-            done = _judge(self.files, SO_FAR, seconds=PATIENCE)
-        except subprocess.TimeoutExpired:
-            return
-        if done.returncode == 0:
-            self.broken = _FOUND.decode(done.stdout) or self.broken
-        elif done.stderr:
-            logger.warning("Not judged at this moment: %s", done.stderr.strip())
-
-    def judge(self) -> None:
+    def judge(self, shop: Tested[Any]) -> Verdict:
         """Let a separate process judge the run, so that the page keeps responding."""
+        self.step(JUDGING)
         missing = self._processes - len(self.files.elsewhere)
         if missing > 0:
-            self.reason = self.reason or (
+            self.sales.reason = self.sales.reason or (
                 f"the history of {missing} of {self._processes} load-generating processes is not "
                 "on this machine"
             )
-        self.phase = JUDGING_NOW
-        self._describe()
-        self.verdict = self._verdict()
-        self.reason = str(self.verdict["reason"])
+        look = self.sales.shop.look(self.plan.sale)
+        return judge_apart(self.files, self.plan, self.sales.reason, look)
 
-    def report(self) -> None:
-        """Show the verdict; its process has written the report."""
+    def judge_so_far(self) -> None:
+        """Judge once while the run goes on; what was broken stays so."""
+        if self.phase == RUNNING:
+            self._find_histories()
+        found, problem = broken_so_far(self.files, self.plan)
+        self.broken = found or self.broken
+        if problem:
+            logger.warning("Not judged at this moment: %s", problem)
+
+    def _run(self) -> None:
+        try:
+            run(self.plan, self.sales, self._load, PageFaults(self.sales), self)
+        except Exception as error:
+            if not self._load.opened.ready():
+                self._load.opened.set_exception(error)
+                return
+            logger.exception("The run cannot be judged")
+            verdict = Verdict(reason=f"{type(error).__name__}: {error}")
+            story = Story(self.plan.title, self.plan.repeat, reason=verdict.reason)
+            write_verdict(self.files, story, verdict, self.files.report)
+        self.verdict = self.files.verdict()
         self.phase = JUDGED
-
-    # --- parts of steps -----------------------------------------------------------------------
 
     def _judge_again_and_again(self) -> None:
         # Where it is known that there will be no verdict, nothing is broken either.
-        while not self.reason:
+        while not self.sales.reason:
             began = time.monotonic()
             self.judge_so_far()
             gevent.sleep(max(PAUSE, SPARED * (time.monotonic() - began)))
@@ -183,29 +230,3 @@ class PageRun(SaleRun):
     def _find_histories(self) -> None:
         """Find the histories of the buyers that are on this machine, whatever their folder."""
         self.files.elsewhere = [path for path in map(Path, self._recorded()) if path.exists()]
-
-    def _describe(self) -> None:
-        """Write what is to be judged, and how."""
-        if self.phase == RUNNING:
-            self._find_histories()
-        wanted = Wanted(self.plan, list(map(str, self.files.elsewhere)), self.reason)
-        self.files.describe(msgspec.to_builtins(wanted))
-
-    def _verdict(self) -> dict[str, Any]:
-        try:
-            done = _judge(self.files, seconds=JUDGING)
-            problem = done.stderr.strip().splitlines()[-1:] or [""]
-        except subprocess.TimeoutExpired:
-            problem = [f"judging took more than {JUDGING:.0f} s"]
-        found = self.files.verdict()
-        if found is None:
-            story = Story(self.plan.title, self.plan.repeat)
-            reason = f"the judge did not finish: {problem[0]}"
-            found = document(story, Verdict(reason=reason), None, self.files)
-        return found
-
-
-def item_of(figures: dict[str, Any]) -> Item:
-    """Read the stock that the figures show."""
-    names = ("total", "available", "held", "confirmed", "ledger_sum", "fence")
-    return Item(str(figures["item"]), **{name: figures[name] for name in names})

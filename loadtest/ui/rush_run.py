@@ -162,7 +162,7 @@ class RushRun:
 
     def _conclude(self, result: RushResult) -> None:
         self.result, self.reason = result, result.reason
-        self.verdict = write_rush(result, self.files, self.plan.stock, self.plan.buyers)
+        self.verdict = write_rush(result, self.files)
         self.phase = JUDGED
 
 

@@ -21,7 +21,7 @@ from lab.proof.load import LoadFailed
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.show import Lines
-from lab.room.duel import SIDES, Count, fight, outcome
+from lab.room.duel import SIDES, fight, outcome, units_of
 from lab.room.views import DUEL_BUYERS, DUEL_UNITS, UNSAFE
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.checker import EXIT_CODES
@@ -66,9 +66,9 @@ class Command(BaseCommand):
         if options["lines"]:
             _say(run=run.number)
 
-        def watch(number: int, count: Count) -> Callable[[Progress], None]:
+        def watch(number: int) -> Callable[[Progress], None]:
             if options["lines"]:
-                return _Phases(number, count)
+                return _Phases(number)
             return Lines(console, sides[number], sides[number].strategy)
 
         try:
@@ -87,8 +87,8 @@ class Command(BaseCommand):
 class _Phases:
     """Writes a side's phases and the units that are taken as JSON lines."""
 
-    def __init__(self, side: int, count: Count) -> None:
-        self._side, self._count = side, count
+    def __init__(self, side: int) -> None:
+        self._side = side
         self._told: dict[str, object] = {}
         self._next = 0.0
 
@@ -96,7 +96,7 @@ class _Phases:
         if now.phase == self._told.get("phase") and time.monotonic() < self._next:
             return
         self._next = time.monotonic() + COUNTED
-        found = {"side": self._side, "phase": now.phase, **self._count()}
+        found = {"side": self._side, "phase": now.phase, **units_of(now.sale)}
         if found != self._told:
             self._told = found
             _say(**found)

@@ -27,7 +27,7 @@ from lab.bed.shop import shop_on
 from lab.proof import control_run, controls, show, testbed
 from lab.proof.load import LoadFailed
 from lab.proof.result import Result
-from lab.proof.run import Proof
+from lab.proof.run import prove
 from lab.proof.show import Lines, say, step
 from lab.proof.testbed import Testbed
 from lab.stack import entry
@@ -171,9 +171,7 @@ class Command(BaseCommand):
                 _folder(options["jsonl"]) as folder,
                 shop_for(console, plan.faults) as where,
             ):
-                proof = Proof(plan, where, folder, Lines(console, plan), report)
-                proof.run()
-                result = proof.result
+                result = prove(plan, where, folder, Lines(console, plan), report)
                 if (bed := entry.used.bed) is not None and bed.operator is not None:
                     result.rebuilt = bed.operator.done
                 if not options["jsonl"] and where.stack is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -22,7 +21,7 @@ from loadtest.history import OK
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.plan import SCENES, size_of
 from loadtest.rush.result import Terminal
-from loadtest.rush.verdict import write_rush
+from loadtest.rush.verdict import lines, write_rush
 from loadtest.shop import Level, Sizes
 from loadtest.shops import load
 from loadtest.shops.setup import names, setup_of
@@ -69,14 +68,14 @@ class Command(BaseCommand):
             result = self._rush(name, row, options)
         except (StackError, RunImpossible, OSError) as error:
             raise CommandError(f"could not be judged: {error}", returncode=2) from error
-        for line in result.lines(shutil.get_terminal_size().columns):
+        for line in lines(result):
             self.stdout.write(line)
         if rates := sold_per_second(result):
             least_and_most = dict.fromkeys(f"{rate:.3g}" for rate in (min(rates), max(rates)))
             self.stdout.write(f"Sold per second: {' to '.join(least_and_most)}")
         if options["folder"]:
             files = RunFiles(options["folder"])
-            write_rush(result, files, options["stock"], options["buyers"])
+            write_rush(result, files)
             self.stdout.write(f"Report: {files.report}")
         if options["json"]:
             options["json"].write_text(json.dumps(result.to_json(), indent=2) + "\n")

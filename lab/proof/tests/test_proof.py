@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
@@ -24,9 +25,9 @@ from lab.proof.controls import CONTROLS
 from lab.proof.load import only_guarded
 from lab.proof.progress import Deadline, Stalled
 from lab.proof.result import Result
-from lab.proof.run import FaultRun
+from lab.proof.run import FaultRun, LocalSales
 from lab.proof.sabotage import SABOTAGE
-from lab.proof.testbed import misbehave
+from lab.proof.testbed import Testbed, misbehave
 from lab.tests.psp import Psp
 from loadtest.checker import Finding, Verdict
 from loadtest.checker.tables import rewrite
@@ -35,6 +36,7 @@ from loadtest.faults import FAULTS, Fault, Target, chaos
 from loadtest.faults.fault import wait_until
 from loadtest.files import RunFiles
 from loadtest.history import Operation, Recorder, operations
+from loadtest.run import Show
 from loadtest.shops.flash_sale.answers import classify
 from loadtest.steps import RunPlan
 
@@ -256,11 +258,14 @@ def test_a_proof_whose_fault_is_never_healed_ends_and_does_not_wait_for_it(
     monkeypatch.setitem(FAULTS, NeverHealed.name, NeverHealed)
     monkeypatch.setattr(chaos, "BETWEEN", (0.0, 0.0))
     plan = RunPlan(buyers=1, seed=1, faults=(NeverHealed.name,), bed="planted")
-    run = FaultRun(plan, Target("", 0, "", "", "", ""), RunFiles(tmp_path))
+    shop = Testbed("http://127.0.0.1:1", target=Target("", 0, "", "", "", ""))
+    sales = LocalSales(shop, RunFiles(tmp_path), Show())
+    sales.plan = replace(plan, sale="1")
+    run = FaultRun(plan, sales)
 
     def prove() -> None:
-        with run.open("1"):
-            run.begin()
+        with run.breaking():
+            assert not run.over()
             wait_until("it is being healed", NeverHealed.heals.is_set)
             take_too_long("selling, fault 1", threading.Event().wait)
 

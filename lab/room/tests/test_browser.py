@@ -187,10 +187,11 @@ def test_card_shows_what_became_of_the_buyers(open_page, a_room_with_faults):
     page = open_page("/room/")
     counts = dict.fromkeys(("refused", "no_answer", "oversold", "handovers"), 0)
     card = {"sale": 3, "run": 1, "problems": [], "query": "SELECT 7;", "buyers": 90, "got": 50}
-    more = {"sold_out": 40, "units": 50, "taken": 50}
+    more = {"verdict": "pass", "sold_out": 40, "units": 50, "taken": 50}
     a_room_with_faults.room.show("card", {**card, **counts, **more})
     result = page.locator("[data-card]")
     expect(result.locator("[data-result=got] dd")).to_have_text("50")
+    expect(result.locator("[data-result=verdict] dd")).to_have_text("holds")
     expect(result).to_have_attribute("data-is", "good")
     page.get_by_role("button", name="Check it yourself").click()
     expect(page.get_by_role("dialog")).to_contain_text("SELECT 7;")

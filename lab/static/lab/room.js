@@ -132,7 +132,7 @@ function measured({ at, fault, silent, programs }) {
 
 // --- The result --------------------------------------------------------------------------------
 
-const CARD = ["buyers", "got", "sold_out", "refused", "no_answer", "units", "taken", "oversold", "handovers"];
+const CARD = ["buyers", "got", "sold_out", "refused", "no_answer", "units", "taken", "oversold", "handovers", "verdict"];
 
 function showCard({ card }) {
   const key = JSON.stringify(card ?? null);
@@ -141,18 +141,19 @@ function showCard({ card }) {
   list.dataset.key = key;
   find("card-none").hidden = Boolean(card);
   find("card-links").hidden = !card;
-  find("card").dataset.is = card ? (card.oversold || card.problems.length ? "bad" : "good") : "";
+  find("card").dataset.is = card ? (card.oversold || card.problems.length || card.verdict === "fail" ? "bad" : "good") : "";
   list.replaceChildren(...CARD.map((name) => {
     const [part, label, value] = ["div", "dt", "dd"].map((kind) => document.createElement(kind));
     part.dataset.result = name;
     label.textContent = texts.card[name];
-    value.textContent = card ? number.format(card[name]) : "–";
+    value.textContent = !card ? "–" : name === "verdict" ? texts.verdicts[card.verdict] : number.format(card[name]);
     part.append(label, value);
     return part;
   }));
   if (!card) return;
   find("check-query").textContent = card.query;
   find("check-audit").textContent = `python3 manage.py audit --sale ${card.sale}`;
+  find("card-report").href = fileAddress(`reports/rush/${card.run}`);
   find("card-history").href = fileAddress(`rushes/${card.run}`);
 }
 

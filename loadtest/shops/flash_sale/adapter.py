@@ -1,4 +1,4 @@
-"""The shop as a rush sees it: `loadtest.shops.flash_sale.adapter:Adapter`."""
+"""Our shop, with all levels: `loadtest.shops.flash_sale.adapter:Adapter`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from tempfile import TemporaryDirectory
 
 from loadtest.address import address_of
 from loadtest.checker import snapshot
+from loadtest.full_shop import Answer
 from loadtest.history import FAIL, OK
+from loadtest.purchases import Sale
 from loadtest.roles import SaleTerms
 from loadtest.rush.release import send
 from loadtest.shop import (
@@ -25,8 +27,14 @@ from loadtest.shop import (
     Sold,
     Unknown,
 )
-from loadtest.shops.flash_sale import LEVELS, look_of, requests
-from loadtest.shops.flash_sale.answers import classify, read
+from loadtest.shops.flash_sale import LEVELS, invalid, look_of, requests
+from loadtest.shops.flash_sale.answers import (
+    classify,
+    nothing,
+    read,
+    sale_of,
+    understand,
+)
 from loadtest.shops.flash_sale.demo import DemoShop
 
 LIMIT = 1
@@ -41,27 +49,30 @@ class Buyer:
     key: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
-class Adapter:
+class Adapter(DemoShop):
     """A shop in demo mode; it has no vouchers."""
 
     name, version = "flash-sale", "this"
     # Orders expire by the follow-up's workers, which need not run when a shop is rushed.
     levels = LEVELS - {Level.EXPIRY}
+    full_levels = LEVELS
+    requests, invalid, makes_buyers = requests, invalid, requests.MAKES_BUYERS
+    classify, nothing = staticmethod(classify), staticmethod(nothing)
+    understand = staticmethod(understand)
     strategy = ""  # the shop's default
     look = staticmethod(look_of)
 
     def __init__(self, url: str) -> None:
-        self._address = address_of(url)
-        self._shop = DemoShop(self._address)
+        super().__init__(address_of(url))
 
     def open(self, units: int) -> str:
         """Open a fresh sale."""
-        strategy = self.strategy or str(self._shop.strategies()[0]["name"])
-        return self._shop.open_sale(SaleTerms(units, LIMIT, strategy), 0.0)
+        strategy = self.strategy or str(self.strategies()[0]["name"])
+        return self.open_sale(SaleTerms(units, LIMIT, strategy), 0.0)
 
     def buyers(self, sale: str, count: int) -> Sequence[Buyer]:
         """Make synthetic buyers."""
-        answer = send(self._address, _with(requests.buyers(count), ""))
+        answer = send(self.address, _with(requests.buyers(count), ""))
         return [Buyer(token) for token in read(answer.status, answer.body).tokens]
 
     def add_to_cart(self, sale: str, buyer: Buyer) -> Request | None:
@@ -114,10 +125,14 @@ class Adapter:
         orders = [row for row in rows if isinstance(row, snapshot.Order)]
         return {each.id: Bill(each.to_pay, each.quantity * price) for each in orders}
 
+    def sale_of(self, sale: str, answer: Answer, *, answered: float) -> Sale:
+        """Read what the shop says of a sale. Raises `SaleUnusable`."""
+        return sale_of(sale, answer.body, answered=answered)
+
     def _rows(self, sale: str) -> list[snapshot.Row]:
         with TemporaryDirectory() as folder:
             path = Path(folder) / "snapshot"
-            self._shop.snapshot(sale, path)
+            self.snapshot(sale, path)
             return list(snapshot.read(path)[1])
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from loadtest.framing import Response
+from loadtest.full_shop import SaleUnusable
 from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, OK, Receipt, Shown
 from loadtest.purchases import Sale
 
@@ -43,10 +44,6 @@ def classify(status: int, code: str, order: str | None, *, op: str = "order") ->
     if status == 0 and code == CONNECTION_REFUSED:
         return FAIL
     return INFO
-
-
-class SaleUnusable(RuntimeError):
-    """The sale cannot be load-tested; says why."""
 
 
 class Answer(NamedTuple):
@@ -204,7 +201,7 @@ def read(status: int, content: bytes, retry_after: str = "") -> Answer:
     return Answer(status, code, body, wait, len(content), orders)
 
 
-def sale_of(sale: str, body: dict[str, Any], *, answered: float) -> Sale:
+def sale_of(sale: str, body: Mapping[str, Any], *, answered: float) -> Sale:
     """Read what the shop says of a sale, answered at this monotonic time in seconds.
 
     Clocks of buyers differ; only the difference between the server's own two times counts. The

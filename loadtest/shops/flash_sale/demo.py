@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from urllib3 import BaseHTTPResponse, HTTPConnectionPool
 from urllib3.exceptions import HTTPError
 
 from loadtest.checker.snapshot import Terms
+from loadtest.full_shop import ShopRefused
 from loadtest.roles import SaleTerms
 
 # Seconds for an answer; a snapshot may take longer to come than to begin.
@@ -19,32 +19,24 @@ _TIMEOUT = 30.0
 # Threads that ask it at once, at most: a run restocks each of its sales and changes one.
 _AT_ONCE = 16
 
-FINAL_READ = 60.0
-"""Seconds to get a file, because the shop may be recovering from a fault."""
-
-PAUSE = 1.0
-"""Seconds between two tries."""
-
-
-class ShopRefused(RuntimeError):
-    """The shop did not do it; says why. `status` is its answer's, 0 if there was none."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
-
 
 class DemoShop:
     """A shop in demo mode.
 
-    `beside` are sales from which carts were filled as well: they belong to what is asked of a sale.
+    Attributes:
+        address: its host and port.
+        beside: sales from which carts were filled as well: they belong to what is asked of a sale.
     """
 
-    def __init__(self, address: tuple[str, int], beside: Sequence[str] = ()) -> None:
+    def __init__(self, address: tuple[str, int]) -> None:
         # Nothing is tried again: units that were added once must not be added twice.
         self._shop = HTTPConnectionPool(*address, timeout=_TIMEOUT, retries=False, maxsize=_AT_ONCE)
         self.address = address
-        self._beside = f"?beside={','.join(beside)}" if beside else ""
+        self.beside: Sequence[str] = ()
+
+    @property
+    def _query(self) -> str:
+        return f"?beside={','.join(self.beside)}" if self.beside else ""
 
     def strategies(self) -> list[dict[str, Any]]:
         """Its ways of selling, the default first. Raises `ShopRefused`."""
@@ -66,7 +58,7 @@ class DemoShop:
 
     def figures(self, sale: str) -> dict[str, Any]:
         """What the sale has come to. Raises `ShopRefused`."""
-        return self._ask("GET", f"sales/{sale}/figures{self._beside}")
+        return self._ask("GET", f"sales/{sale}/figures{self._query}")
 
     def restock(self, sale: str, units: int) -> None:
         """Add units. Raises `ShopRefused`, after which they may have been added."""
@@ -77,14 +69,14 @@ class DemoShop:
 
         Raises `ShopRefused`.
         """
-        self._fetch(f"sales/{sale}/snapshot{self._beside}", path)
+        self._fetch(f"sales/{sale}/snapshot{self._query}", path)
 
     def ledger(self, sale: str, path: Path) -> None:
         """Write what the payment provider moved for the sale to `path`, if it is whole.
 
         Raises `ShopRefused`.
         """
-        self._fetch(f"sales/{sale}/ledger{self._beside}", path)
+        self._fetch(f"sales/{sale}/ledger{self._query}", path)
 
     def deliveries(self, sale: str, path: Path) -> None:
         """Write the mails that the shop's mail server took about the sale to `path`, if all of
@@ -92,21 +84,7 @@ class DemoShop:
 
         Raises `ShopRefused`; its status is 404 where the shop's mails go elsewhere.
         """
-        self._fetch(f"sales/{sale}/deliveries{self._beside}", path)
-
-    @staticmethod
-    def insist(fetch: Callable[[str, Path], None], sale: str, path: Path) -> ShopRefused | None:
-        """Get a file once the shop answers; return the last refusal, None on success."""
-        give_up = time.monotonic() + FINAL_READ
-        while True:
-            try:
-                fetch(sale, path)
-            except ShopRefused as error:
-                if error.status != 404 and time.monotonic() < give_up:
-                    time.sleep(PAUSE)
-                    continue
-                return error
-            return None
+        self._fetch(f"sales/{sale}/deliveries{self._query}", path)
 
     def _fetch(self, what: str, path: Path) -> None:
         unfinished = path.with_suffix(".part")

@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import secrets
-import shutil
 import sys
 import time
 import urllib.error
@@ -22,6 +21,7 @@ from uuid import uuid4
 
 import django
 from loadtest.rush.run import rush_shop
+from loadtest.rush.verdict import lines
 from loadtest.shop import (
     SOLD_OUT,
     Books,
@@ -144,7 +144,7 @@ def main() -> int:
         finally:
             web.terminate()
             end(web)
-    print(*result.lines(shutil.get_terminal_size().columns), sep="\n")
+    print(*lines(result), sep="\n")
     return result.exit_code
 
 

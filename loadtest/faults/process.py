@@ -1,8 +1,8 @@
 """The faults of a run that is started from the page.
 
-`python -m loadtest.ui.faults TARGET SALE SEED LOG NAME…` injects them until its input ends. That is
-a separate process, because faults wait for servers in ways that would block Locust's page. When
-Locust dies, the input ends too, and the last fault is healed.
+`python -m loadtest.faults.process TARGET SALE SEED LOG NAME…` injects them until its input ends.
+That is a separate process, because faults wait for servers in ways that would block Locust's page.
+When Locust dies, the input ends too, and the last fault is healed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def start(
     """
     given = (target, sale, str(seed), str(log), *faults)
     return subprocess.Popen(
-        [sys.executable, "-m", "loadtest.ui.faults", *given],
+        [sys.executable, "-m", "loadtest.faults.process", *given],
         cwd=Path(__file__).resolve().parents[2],
         stdin=subprocess.PIPE,
     )

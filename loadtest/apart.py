@@ -1,0 +1,132 @@
+"""Judge a run in a process of its own: `python -m loadtest.apart FOLDER`, as its `run.json` says.
+
+Judging a large run takes seconds of computing, during which neither Locust's page nor the control
+room would respond. The process writes `verdict.json` and `report.html`, and prints the verdict.
+With `so-far` as a second argument it judges a run that goes on, and prints what is broken so far.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from loadtest.checker import Broken, Verdict, judge_so_far
+from loadtest.files import RunFolder
+from loadtest.judging import UNREADABLE, judge_run, write_verdict
+from loadtest.report import Story
+from loadtest.steps import RunPlan
+
+SO_FAR = "so-far"
+
+JUDGING, JUDGING_SO_FAR = 600.0, 60.0
+"""Seconds that judging may take when a run has ended, and while it goes on."""
+
+
+class Wanted(msgspec.Struct):
+    """What is to be judged, as a run describes it.
+
+    Attributes:
+        plan: of the run.
+        elsewhere: histories of its buyers that are in another folder.
+        reason: why there can be no verdict; empty if there may be one.
+        look: a command that shows the books of the main sale; empty if none is known.
+    """
+
+    plan: RunPlan
+    elsewhere: list[str]
+    reason: str
+    look: str
+
+
+_VERDICT = msgspec.json.Decoder(Verdict)
+_BROKEN = msgspec.json.Decoder(list[Broken])
+
+
+def judge_apart(folder: RunFolder, plan: RunPlan, reason: str, look: str) -> Verdict:
+    """Judge a run that has ended, and write the verdict and its page; never fails.
+
+    Args:
+        folder: of the run.
+        plan: of the run, with the ids of its sales.
+        reason: why there can be no verdict; empty if there may be one.
+        look: a command that shows the books of the main sale.
+    """
+    wanted = Wanted(plan, list(map(str, folder.elsewhere)), reason, look)
+    try:
+        done = _judge(folder, wanted, seconds=JUDGING)
+        if done.returncode == 0:
+            return _VERDICT.decode(done.stdout)
+        problem = (done.stderr.strip().splitlines() or [str(done.returncode)])[-1]
+    except subprocess.TimeoutExpired:
+        problem = f"judging took more than {JUDGING:.0f} s"
+    verdict = Verdict(reason=f"the judge did not finish: {problem}")
+    write_verdict(folder, _story(wanted, verdict), verdict, None)
+    return verdict
+
+
+def broken_so_far(folder: RunFolder, plan: RunPlan) -> tuple[list[Broken], str]:
+    """Return what a run has broken that goes on, and why that is not known at this moment."""
+    wanted = Wanted(plan, list(map(str, folder.elsewhere)), "", "")
+    try:
+        done = _judge(folder, wanted, SO_FAR, seconds=JUDGING_SO_FAR)
+    except subprocess.TimeoutExpired:
+        return [], ""
+    return (_BROKEN.decode(done.stdout), "") if done.returncode == 0 else ([], done.stderr.strip())
+
+
+def _judge(
+    folder: RunFolder, wanted: Wanted, *more: str, seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Judge in a process of its own. Raises `TimeoutExpired`."""
+    folder.describe(msgspec.to_builtins(wanted))
+    return subprocess.run(
+        [sys.executable, "-m", "loadtest.apart", str(folder.path), *more],
+        cwd=Path(__file__).resolve().parents[1],
+        timeout=seconds,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def main(path: str, *more: str) -> int:
+    """Judge one run, which has ended or goes on."""
+    folder = RunFolder(Path(path))
+    run = msgspec.convert(folder.description(), Wanted)
+    folder.elsewhere = [Path(each) for each in run.elsewhere]
+    return _so_far(folder, run.plan) if SO_FAR in more else _conclude(folder, run)
+
+
+def _conclude(folder: RunFolder, run: Wanted) -> int:
+    """Write the verdict, which is *unknown*, with a reason, if the run cannot be judged."""
+    verdict = Verdict(reason=run.reason)
+    if not verdict.reason:
+        verdict = judge_run(folder, run.plan.not_judged)
+    write_verdict(folder, _story(run, verdict), verdict, folder.report)
+    print(msgspec.json.encode(verdict, enc_hook=str).decode())
+    return 0
+
+
+def _story(wanted: Wanted, verdict: Verdict) -> Story:
+    plan = wanted.plan
+    facts = plan.facts(plan.sale)
+    return Story(plan.title, plan.repeat, facts, verdict.reason, plan.buyers, look=wanted.look)
+
+
+def _so_far(folder: RunFolder, plan: RunPlan) -> int:
+    """Print what is broken so far as JSON; nothing if a file changed while it was read."""
+    os.nice(10)  # leaves the machine to the run
+    try:
+        found = judge_so_far(folder, not_judged=plan.not_judged, faults=bool(plan.faults))
+    except UNREADABLE:
+        return 1
+    print(msgspec.json.encode(found).decode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

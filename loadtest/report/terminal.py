@@ -1,0 +1,153 @@
+"""A verdict on a terminal: one form for every run, made from its document."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from loadtest.checker import FAIL, PASS, Rate
+from loadtest.checker.properties.recovery import KINDS
+from loadtest.report.document import why_not
+from loadtest.report.headline import Speed, meanings, wrapped
+
+EXAMPLES = 3
+"""Violations shown of a property; the page has all."""
+
+WIDE = 200
+"""Columns of a line that nobody wraps, in a file or a pipe."""
+
+FAINT = "faint"
+
+
+class Line(NamedTuple):
+    """A line.
+
+    Attributes:
+        text: of the line.
+        style: a verdict, or `FAINT`; empty for plain text.
+    """
+
+    text: str
+    style: str = ""
+
+
+def lines(told: Mapping[str, Any], width: int = WIDE) -> Iterator[Line]:
+    """Yield a verdict, the closing line first; only commands may be wider.
+
+    Args:
+        told: the document.
+        width: columns.
+    """
+    parts = (_closing(told, width), _about(told, width), _rounds(told, width))
+    for part in (*parts, _properties(told, width), _faults(told, width), _counts(told, width)):
+        yield from part
+    for text in told["remarks"]:
+        yield from _wrapped(text, width, 2)
+    for text in (*(each["text"] for each in told["not_seen"]), *told["left_open"]):
+        yield from _wrapped(f"Not seen: {text}.", width, 2, FAINT)
+    yield from _smallest(told, width)
+    if told["check"]["look"]:
+        yield Line(f"See the books: {told['check']['look']}", FAINT)
+    if told["repeat"]:
+        yield Line(f"Again: {told['repeat']}", FAINT)
+
+
+def verdict_last(told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the same lines for a program whose last line is to be the verdict."""
+    closing = list(_closing(told, WIDE))
+    yield from (line.text for line in list(lines(told))[len(closing) :])
+    yield from (line.text for line in closing)
+
+
+def _closing(told: Mapping[str, Any], width: int) -> Iterator[Line]:
+    yield from (Line(text, told["verdict"]) for text in wrapped(told["headline"], width))
+
+
+def _about(told: Mapping[str, Any], width: int) -> Iterator[Line]:
+    if told["reason"]:
+        yield from _wrapped(told["reason"], width, 2, "unknown")
+    facts = "; ".join(f"{name} {value}" for name, value in told["facts"].items())
+    yield from _wrapped(f"{told['title']}{'; ' if facts else ''}{facts}", width, 2, FAINT)
+
+
+def _rounds(told: Mapping[str, Any], width: int) -> Iterator[Line]:
+    """Yield a line per round of a rush, under two lines of headings."""
+    if not told["rounds"]:
+        return
+    yield Line(f"{'':15}{'the shop’s books':^25}   {'buyers were answered':^20}")
+    headings = ("sold", "of", "orders", "left", "sold", "refused", "unknown")
+    row = "{:>5} {:<8} {:>6} {:>5} {:>6} {:>6}   {:>5} {:>7} {:>7}  {}".format
+    yield Line(row("round", "tried", *headings, "broken"))
+    for number, each in enumerate(told["rounds"], start=1):
+        left = "–" if each["left"] is None else each["left"]
+        units = (each["sold"], each["of"], each["orders"], left)
+        answers = (each["answered_sold"], each["refused"], each["unknown"])
+        broken = " ".join(each["broken"]) or each["verdict"]
+        yield from _wrapped(row(number, each["tried"], *units, *answers, broken), width, 66)
+
+
+def _properties(told: Mapping[str, Any], width: int) -> Iterator[Line]:
+    for each in told["properties"]:
+        verdict = each["verdict"]
+        text = f"{each['id']:>4} {verdict.upper():8}{each['name']}: {each['detail']}"
+        yield from _wrapped(text, width, 13, verdict if verdict != PASS else "")
+        if verdict != PASS:
+            for example in each["evidence"][:EXAMPLES]:
+                yield from _wrapped(f"{'':13}· {example}", width, 15, verdict)
+    for text in why_not(told["not_judged"]):
+        yield from _wrapped(text, width, 2, FAINT)
+
+
+def _faults(told: Mapping[str, Any], width: int) -> Iterator[Line]:
+    """Yield which faults there were, how soon the shop sold again after each, and how well."""
+    names = dict.fromkeys(each["fault"] for each in told["faults"])
+    if not names:
+        return
+    row = "{:<28} {:>5} {:>14}" + "".join(f" {{:>{len(kind) + 8}}}" for kind in KINDS)
+    yield Line(row.format("fault", "times", "first ok (s)", *(f"{k} settled" for k in KINDS)))
+    for name in names:
+        same = [each for each in told["faults"] if each["fault"] == name]
+        acted = [each for each in same if not each["error"]]
+        waits = [each["recovery"] for each in acted if each["recovery"] is not None]
+        longest = f"{max(waits):.2f}" if waits else "–"
+        rates = (_worst(each["settled"].get(kind) for each in acted) for kind in KINDS)
+        yield Line(row.format(name, len(acted), longest, *rates))
+        for each in same:
+            if each["error"]:
+                yield from _wrapped(f"  not injected: {each['error']}", width, 4, "unknown")
+
+
+def _worst(rates: Iterable[Mapping[str, int] | None]) -> str:
+    """Return the lowest share of good answers."""
+    known = [Rate(rate["answers"], rate["bad"]) for rate in rates if rate and rate["answers"]]
+    return str(max(known, key=lambda rate: rate.bad / rate.answers)) if known else "–"
+
+
+def _counts(told: Mapping[str, Any], width: int) -> Iterator[Line]:
+    if told["rounds"] or not told["counts"]:
+        return
+    for number, meaning in meanings(told["counts"]):
+        yield Line(f"{number:>8,}  {meaning}")
+    if (lost := told["counts"]["lost"]) > 0:
+        yield Line(f"{lost:>8,}  acknowledged orders lost", FAIL)
+    if speed := told["speed"]:
+        meaning = Speed(speed["answers"], speed["seconds"], speed["p99"]).meaning
+        yield from _wrapped(meaning, width, 2, FAINT)
+
+
+def _smallest(told: Mapping[str, Any], width: int) -> Iterator[Line]:
+    """Yield the fewest calls that show what is broken."""
+    for identity, history in told["histories"].items():
+        before = f", after {history['before']:,} accepted purchases" if history["before"] else ""
+        yield Line(f"The smallest history that shows {identity}{before}:")
+        for step in history["rows"]:
+            text = f"  {step['at']:>10}  {step['buyer']:>6}  {step['asked']} → {step['answered']}"
+            yield from _wrapped(text, width, 22)
+
+
+def _wrapped(text: str, width: int, indent: int, style: str = "") -> Sequence[Line]:
+    found = textwrap.wrap(
+        text, width, subsequent_indent=" " * min(indent, width // 2), break_on_hyphens=False
+    )
+    return [Line(line, style) for line in found]
