@@ -17,7 +17,7 @@ from loadtest.checker import Verdict
 P = TypeVar("P")
 
 
-class Tested(ABC, Generic[P]):
+class ShopUnderTest(ABC, Generic[P]):
     """The shop of a run: what it sells, and its books."""
 
     @abstractmethod
@@ -106,12 +106,12 @@ class Show:
         """Follow the buyers during the block."""
         return nullcontext()
 
-    def judge(self, shop: Tested[Any]) -> Verdict:
+    def judge(self, shop: ShopUnderTest[Any]) -> Verdict:
         """Have the run judged, here or in a process of its own."""
         return shop.judge()
 
 
-def run(plan: P, shop: Tested[P], load: Load, faults: Faults, show: Show) -> Verdict:
+def run(plan: P, shop: ShopUnderTest[P], load: Load, faults: Faults, show: Show) -> Verdict:
     """Let buyers at a shop, and judge what came of it.
 
     1. Open: put on sale what the plan says.

@@ -18,7 +18,7 @@ from loadtest.full_shop import FullShop, ShopRefused
 from loadtest.judging import judge_run
 from loadtest.rest import Figures, at_rest
 from loadtest.roles import MAIN, TIMED
-from loadtest.run import Show, Tested
+from loadtest.run import ShopUnderTest, Show
 from loadtest.steps import Restocks, RunPlan, Schedule, ask_again, open_sales, opening_of
 
 OPENING, GATHERING, SELLING = "opening the sales", "gathering the buyers", "selling"
@@ -31,7 +31,7 @@ USED = (
 )
 
 
-class Sales(Tested[RunPlan]):
+class Sales(ShopUnderTest[RunPlan]):
     """The sales of one run.
 
     Args:

@@ -25,7 +25,7 @@ from loadtest.apart import judge_apart
 from loadtest.checker import Verdict
 from loadtest.files import RunFolder, Runs
 from loadtest.history import HistoryError, operations
-from loadtest.run import Faults, Show, Tested, run
+from loadtest.run import Faults, ShopUnderTest, Show, run
 from loadtest.steps import RunPlan
 
 POLL = 0.5
@@ -151,7 +151,7 @@ class RushShow(Show):
         if step == ENDING:
             self._left()
 
-    def judge(self, shop: Tested[Any]) -> Verdict:
+    def judge(self, shop: ShopUnderTest[Any]) -> Verdict:
         """Judge it, and write its verdict and its page."""
         assert isinstance(shop, LocalSales)
         look = shop.shop.look(shop.plan.sale)

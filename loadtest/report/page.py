@@ -93,8 +93,8 @@ def _fault(number: int, fault: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _script(values: Mapping[str, Any]) -> Markup:
-    """Return data for a script element, which "</" would end."""
-    return Markup(json.dumps(values, separators=(",", ":")).replace("</", "<\\/"))
+    """Return data for a script element, which no text in them can end."""
+    return Markup(json.dumps(values, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def _text(name: str) -> str:

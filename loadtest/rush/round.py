@@ -18,7 +18,7 @@ from loadtest.history import Operation, Recorder, operations
 from loadtest.judging import judge_run
 from loadtest.report.headline import counted
 from loadtest.rest import Figures, at_rest
-from loadtest.run import Load, Tested
+from loadtest.run import Load, ShopUnderTest
 from loadtest.rush.buyers import EACH, Buyers
 from loadtest.rush.plan import Observer, Plan
 from loadtest.shop import SOLD_OUT, Books, Level, Looks, Outcome, Refused, Shop, Sold, Unknown
@@ -33,7 +33,7 @@ EXPIRES_WITHIN = ALLOWED["expiry_us"] / 1e6 + 1
 """Seconds after its deadline until which an order may be kept."""
 
 
-class Round(Tested[Plan]):
+class Round(ShopUnderTest[Plan]):
     """One round. Its steps raise `RunImpossible` if they failed or took too long.
 
     Args:

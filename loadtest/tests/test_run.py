@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from loadtest.checker import Verdict
-from loadtest.run import Faults, Load, Show, Tested, run
+from loadtest.run import Faults, Load, ShopUnderTest, Show, run
 
 
-class Noted(Tested[str], Load, Faults, Show):
+class Noted(ShopUnderTest[str], Load, Faults, Show):
     """Plays every part of a run, and notes what it is asked for."""
 
     def __init__(self, *, rests: bool = True, asks: bool = True, fails: str = "") -> None:

@@ -19,7 +19,7 @@ from loadtest.files import RunFolder
 from loadtest.full_shop import FullShop
 from loadtest.judging import write_verdict
 from loadtest.report import Story
-from loadtest.run import Faults, Load, Show, Tested, run
+from loadtest.run import Faults, Load, ShopUnderTest, Show, run
 from loadtest.sales import ASKING_AGAIN, FOLLOWING_UP, JUDGING, READING, Sales
 from loadtest.steps import RunPlan
 
@@ -185,7 +185,7 @@ class PageRun(Show):
         finally:
             judging.kill()
 
-    def judge(self, shop: Tested[Any]) -> Verdict:
+    def judge(self, shop: ShopUnderTest[Any]) -> Verdict:
         """Let a separate process judge the run, so that the page keeps responding."""
         self.step(JUDGING)
         missing = self._processes - len(self.files.elsewhere)

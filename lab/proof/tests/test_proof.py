@@ -20,14 +20,14 @@ import pytest
 from development import StackError
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED
 from lab import environment
-from lab.proof import controls, progress, sabotage
+from lab.proof import controls, progress, sabotage, testbed
 from lab.proof.controls import CONTROLS
 from lab.proof.load import only_guarded
 from lab.proof.progress import Deadline, Stalled
 from lab.proof.result import Result
 from lab.proof.run import FaultRun, LocalSales
 from lab.proof.sabotage import SABOTAGE
-from lab.proof.testbed import Testbed, misbehave
+from lab.proof.testbed import misbehave
 from lab.tests.psp import Psp
 from loadtest.checker import Finding, Verdict
 from loadtest.checker.tables import rewrite
@@ -258,7 +258,7 @@ def test_a_proof_whose_fault_is_never_healed_ends_and_does_not_wait_for_it(
     monkeypatch.setitem(FAULTS, NeverHealed.name, NeverHealed)
     monkeypatch.setattr(chaos, "BETWEEN", (0.0, 0.0))
     plan = RunPlan(buyers=1, seed=1, faults=(NeverHealed.name,), bed="planted")
-    shop = Testbed("http://127.0.0.1:1", target=Target("", 0, "", "", "", ""))
+    shop = testbed.Testbed("http://127.0.0.1:1", target=Target("", 0, "", "", "", ""))
     sales = LocalSales(shop, RunFiles(tmp_path), Show())
     sales.plan = replace(plan, sale="1")
     run = FaultRun(plan, sales)
