@@ -210,7 +210,7 @@ def test_another_shop_is_rushed_and_judged_through_its_adapter(
     assert done.returncode == code, done.stderr
     assert "order: 201" in done.stderr
     assert done.stdout.splitlines()[-1].startswith(word)
-    assert f"P1  {'PASS' if guarded else 'FAIL'}" in done.stdout
+    assert f"P1 {'PASS' if guarded else 'FAIL'}" in done.stdout
     assert "the shop does not offer repeats: P5" in done.stdout
     report = (tmp_path / "runs" / "0001" / "report.html").read_text()
     assert word in report
