@@ -70,7 +70,7 @@ def serving(port: int, shop: str, target: Path) -> Iterator[RoomServer]:
         server = RoomServer(port, Answers(room, origins(shop), actions, rush, duels))
         cleanup.callback(server.server_close)
         room.start()
-        for stop in (room.stop, duels.stop, rush.close, faults.task.stop):
+        for stop in (room.stop, duels.stop, rush.abandon, faults.task.stop):
             cleanup.callback(stop)
         yield server
 

@@ -136,7 +136,7 @@ class Actions:
         self._rush.start(replace(plan, sale=str(sale)))
 
     def _stop(self) -> None:
-        self._rush.task.stop()
+        self._rush.send_away()
         self._duels.stop()
 
     def _restock(self, sale: Id, units: Units) -> None:
@@ -163,7 +163,7 @@ class Actions:
     def _start_again(self) -> None:
         """Empty the room for another show: no fault, no buyers, no result, no events."""
         self._faults.task.stop()
-        self._rush.task.stop()
+        self._rush.abandon()
         with suppress(StackError):  # a provider that does not run does not misbehave either
             misbehave(settings.PSP_URL)
         self._room.empty()

@@ -16,7 +16,7 @@ from django.db import Error, connection
 
 from development import StackError
 from lab.proof.load import LoadFailed
-from lab.proof.run import ENDING, LocalSales, LocustLoad
+from lab.proof.run import LocalSales, LocustLoad
 from lab.proof.testbed import running
 from lab.room.card import result_card
 from lab.room.faults import FaultControl
@@ -26,6 +26,7 @@ from loadtest.checker import Verdict
 from loadtest.files import RunFolder, Runs
 from loadtest.history import HistoryError, operations
 from loadtest.run import Faults, ShopUnderTest, Show, run
+from loadtest.sales import FOLLOWING_UP
 from loadtest.steps import RunPlan
 
 POLL = 0.5
@@ -33,6 +34,9 @@ POLL = 0.5
 
 PATIENCE = 90.0
 """Seconds to wait for the database before the card is given up: longer than any fault lasts."""
+
+JUDGING = "judging"
+"""In place of a verdict, while there is none."""
 
 NUMBER = re.compile(r"\d{1,9}")
 
@@ -54,12 +58,17 @@ class Rush:
         self._url, self._runs, self._room, self._faults = url, Runs(folder), room, faults
         self._add = room.timeline.add
         self._closing = threading.Event()
-        self.task = Task("the buyers of the last rush are still there")
+        self.task = Task("the last rush is still going on, or being judged")
 
-    def close(self) -> None:
-        """Send the buyers away, and do not wait for their verdict."""
+    def send_away(self) -> None:
+        """Send the buyers away; what they did is judged."""
+        self.task.end.set()
+
+    def abandon(self) -> None:
+        """Send the buyers away, and return when they have left; nothing is judged."""
         self._closing.set()
         self.task.stop()
+        self._closing.clear()
 
     def start(self, plan: RunPlan) -> None:
         """Let buyers at a sale.
@@ -92,14 +101,13 @@ class Rush:
         try:
             granted = self._room.totals().get("grants", 0)
             files = self._runs.new()
-            left = partial(self._add, "rush_over", sale=sale)
+            left = partial(self._show_card, files, sale, granted)
             show = RushShow(files, left, self._closing)
             sales = LocalSales(running(self._url), files, show)
             faults = FaultsByHand(self._faults, files)
             by_hand = replace(plan, operated=True)
             verdict = run(by_hand, sales, RushLoad(sales, self.task), faults, show)
-            card = self._card(files, sale, granted)
-            self._room.show("card", {**card, "verdict": verdict.verdict, "run": files.number})
+            self._show_card(files, sale, granted, verdict.verdict)
         except Abandoned:
             pass
         except (LoadFailed, StackError, HistoryError, OSError, Error) as error:
@@ -108,6 +116,13 @@ class Rush:
         finally:
             self._room.show("rush", None)
             connection.close()
+
+    def _show_card(self, files: RunFolder, sale: int, granted: int, verdict: str = JUDGING) -> None:
+        """Show the card when the buyers have finished, and again with the verdict."""
+        if verdict == JUDGING:
+            self._add("rush_over", sale=sale)
+        card = self._card(files, sale, granted)
+        self._room.show("card", {**card, "verdict": verdict, "run": files.number})
 
     def _card(self, files: RunFolder, sale: int, granted: int) -> dict[str, Any]:
         """Return the card, as soon as the database answers: a fault may keep it away."""
@@ -123,7 +138,7 @@ class Rush:
 
 
 class Abandoned(Exception):
-    """The room ends: nobody waits for the verdict any more."""
+    """Nobody waits for the verdict any more."""
 
 
 class RushShow(Show):
@@ -131,14 +146,15 @@ class RushShow(Show):
 
     Args:
         files: of the rush.
-        left: called when the buyers have finished.
-        closing: whether the room ends.
+        left: called once the buyers have finished.
+        closing: whether nobody waits for the verdict any more.
     """
 
     def __init__(
         self, files: RunFolder, left: Callable[[], None], closing: threading.Event
     ) -> None:
         self._files, self._left, self._closing = files, left, closing
+        self._have_left = False
 
     def step(self, step: str, seconds: float = 0.0, pending: int = 0) -> None:
         """Say that the buyers have finished.
@@ -148,7 +164,8 @@ class RushShow(Show):
         """
         if self._closing.is_set():
             raise Abandoned
-        if step == ENDING:
+        if step == FOLLOWING_UP and not self._have_left:
+            self._have_left = True
             self._left()
 
     def judge(self, shop: ShopUnderTest[Any]) -> Verdict:

@@ -133,7 +133,12 @@ TEXTS: dict[str, dict[str, Promise | str]] = {
         "handovers": _("lock grants"),
         "verdict": _("verdict"),
     },
-    "verdicts": {"pass": _("holds"), "fail": _("broken"), "unknown": _("not judged")},
+    "verdicts": {
+        "pass": _("holds"),
+        "fail": _("broken"),
+        "unknown": _("not judged"),
+        "judging": _("being judged"),
+    },
     # Why a demo does not offer some faults, by what it lacks.
     "lacks": {
         REDIS_PROXY: _("they need proxies before the servers, which slow a sale down"),
