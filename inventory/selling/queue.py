@@ -349,8 +349,9 @@ class CombiningQueue(Generic[RequestT, AnswerT]):
 
     def forget_if_empty(self, line: _Line[RequestT, AnswerT]) -> None:
         """Forget a line that has neither a leader nor a waiting request."""
-        if not line.led and not line.waiting:
-            self.lines.pop(line.name, None)
+        # It may be forgotten already, and a new line have its name.
+        if not line.led and not line.waiting and self.lines.get(line.name) is line:
+            del self.lines[line.name]
             self._short.pop(line.name, None)
 
 

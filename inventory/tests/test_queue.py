@@ -259,6 +259,31 @@ def test_a_request_ended_while_waiting_leaves_the_queue_to_the_others(
     assert not queue.lines
 
 
+def test_request_ended_after_its_answer_leaves_a_new_line_of_its_name(pool, monkeypatch):
+    end = threading.Event()
+    make_turn = Turn.__init__
+
+    def make_turn_to_be_ended(turn, queue, line, request):
+        make_turn(turn, queue, line, request)
+        if request == 2:
+            turn.woken = EndedWhileWaiting(end)
+
+    monkeypatch.setattr(Turn, "__init__", make_turn_to_be_ended)
+    gated = GatedHandler()
+    queue = Served(gated)
+    leader, ended = queue_up(queue, [1, 2], pool)
+    gated.go_on.release()
+    assert leader() == -1
+    [last] = queue_up(queue, [3], pool)
+    end.set()
+    with pytest.raises(Ended):
+        ended()
+    assert queue.waiting(ITEM) == 1
+    gated.go_on.release()
+    assert last() == -3
+    assert not queue.lines
+
+
 @pytest.mark.parametrize(
     ("given", "error", "text"),
     [(ValueError("bad"), ValueError, "bad"), (None, OutcomeUnknown, "not answered")],
