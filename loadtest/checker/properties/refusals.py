@@ -32,7 +32,7 @@ class NoPhantomRejection(Property):
 
     id, name, level = "P7", "no phantom rejection", Level.STOCK
     needs = Need.SOLD_OUT
-    asks = "“Sold out” was true whenever a buyer was told so, and no unit was left behind."
+    asks = "“Sold out” was true whenever a buyer was answered so, and no unit was left behind."
     fails = "a stale sold-out hint; units stranded in a cache"
     planted = "refused while there was stock"
 
