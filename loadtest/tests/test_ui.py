@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from loadtest.address import RunImpossible
-from loadtest.checker import snapshot
-from loadtest.checker.verdict import Finding, Problem, Verdict
+from loadtest.checker import Broken, snapshot
+from loadtest.checker.verdict import Finding, Problem, Step, Verdict
 from loadtest.faults import FAULTS, Target
 from loadtest.faults import process as faults
 from loadtest.files import KEPT, RunFiles, RunFolder, Runs
@@ -114,6 +114,25 @@ def test_a_property_that_breaks_during_the_run_fails_it_at_once_with_its_history
     # Without a verdict in the end, nothing was shown to be broken.
     run.phase, run.verdict = JUDGED, {"verdict": "unknown"}
     assert pages.broken(run) == []
+
+
+def test_page_of_a_run_shows_its_figures_and_what_is_broken_while_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    referee = Referee(Runs(tmp_path), list)
+    assert "Start a run on Locust" in pages.live(None, referee)
+    referee.problem = "stock must be at least 1"
+    refused = pages.live(None, referee)
+    assert "The run could not start" in refused
+    assert "stock must be at least 1" in refused
+    referee.forget()
+    run = a_run()
+    run.broken = [Broken("P1", "no oversell", "2 too many", 4, [Step("0 ms", "b", "a", "201")])]
+    shown = pages.live(run, referee)
+    for said in ('http-equiv="refresh"', "<h1>FAIL</h1>", "2 too many", "accepted before it: 4"):
+        assert said in shown
+    assert shown.count("2 too many") == 1, "the figures do not repeat it"
+    assert "Check it yourself" not in shown
 
 
 def test_an_unused_sale_is_not_said_to_be_right() -> None:

@@ -103,12 +103,16 @@ def rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
 def _rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
     if run is None:
         return [_row("Verdict", "–", "start a run")]
+    said = run.reason or "see the bar below for the report"
+    return [_row("Verdict", verdict(run), said), *_broken(run), *figures_of(run, tally)]
+
+
+def figures_of(run: PageRun | RushRun, tally: Tally) -> list[dict[str, str]]:
+    """Return the figures of a run, without its verdict."""
     figures = run.figures
     oversold, purchases = figures.get("oversold", 0), figures.get("purchases", 0)
     meaning = "units that do not exist" if oversold else "nothing so far"
     return [
-        _row("Verdict", verdict(run), run.reason or "see the bar below for the report"),
-        *_broken(run),
         *(_shop(run) if isinstance(run, RushRun) else _sale(run)),
         _row("Figures", age(run), "those of the shop's books below, while the run goes on"),
         _row("Oversold", oversold, meaning if purchases else "no purchase yet"),
@@ -304,7 +308,8 @@ def _page(referee: Referee) -> Response:
 
 def live(run: PageRun | RushRun | None, referee: Referee) -> str:
     """Return the page of a run that goes on, or the reason why there is none."""
-    now = [tuple(row[key] for key in COLUMNS) for row in rows(run, referee.tally)]
+    shown = figures_of(run, referee.tally) if run is not None else rows(None, referee.tally)
+    now = [tuple(row[key] for key in COLUMNS) for row in shown]
     found = broken(run) if run is not None else []
     verdict_so_far = Verdict(
         [Finding(each.id, each.name, FAIL, each.reason) for each in found],
