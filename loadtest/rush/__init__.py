@@ -5,7 +5,7 @@ result.exit_code    # 0 holds, 1 broken, 2 could not be judged
 print(*lines(result), sep="\\n")
 """
 
-from loadtest.rush.release import Release, together
+from loadtest.release import Release, together
 from loadtest.rush.result import RushResult
 from loadtest.rush.run import rush_shop
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from loadtest.address import RunImpossible
 from loadtest.checker import EXIT_CODES, UNKNOWN
 from loadtest.files import RunFiles, new_file
+from loadtest.release import Release
 from loadtest.rush.plan import SCENES, size_of
-from loadtest.rush.release import Release
 from loadtest.rush.result import Terminal
 from loadtest.rush.run import measure, rush_shop
 from loadtest.rush.verdict import lines, write_rush

@@ -16,9 +16,9 @@ from loadtest.checker import snapshot
 from loadtest.finished import Finished, UnexpectedAnswer
 from loadtest.history import CONNECTION_REFUSED, INFO, OK, Operation, Recorder
 from loadtest.history import FAIL as REFUSED
+from loadtest.release import Reply, send, together
 from loadtest.report.headline import counted
 from loadtest.rush.plan import Observer, Plan
-from loadtest.rush.release import Reply, send, together
 from loadtest.shop import (
     SOLD_OUT,
     Accepted,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from loadtest.finished import Report
-from loadtest.rush.release import Address, Release
+from loadtest.release import Address, Release
 from loadtest.shop import Level, Shop, Sized, Sizes
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from statistics import median
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL
 from loadtest.open_files import file_shortage, raise_file_limit
+from loadtest.release import Release
 from loadtest.report.headline import counted
 from loadtest.run import Faults, Show, run
 from loadtest.rush.plan import OFFERING, SCENES, Observer, Plan
-from loadtest.rush.release import Release
 from loadtest.rush.result import RushResult, violations
 from loadtest.rush.round import LastByte, Round
 from loadtest.shop import Level, Shop

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.address import address_of
-from loadtest.rush.release import send
+from loadtest.release import send
 from loadtest.shop import (
     SOLD_OUT,
     Bill,

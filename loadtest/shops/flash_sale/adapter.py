@@ -13,8 +13,8 @@ from loadtest.checker import snapshot
 from loadtest.full_shop import Answer
 from loadtest.history import FAIL, OK
 from loadtest.purchases import Sale
+from loadtest.release import send
 from loadtest.roles import SaleTerms
-from loadtest.rush.release import send
 from loadtest.shop import (
     Bill,
     Books,
