@@ -38,19 +38,23 @@ WATCHED = 4_000
 """… and the milliseconds after which it is taken."""
 
 
-def sign_in(page: Page, address: str, username: str) -> None:
-    """Sign in as one of the demo's accounts."""
+def open_as(
+    browser: Browser, address: str, username: str, size: ViewportSize = SIZE, scale: float = 1
+) -> Page:
+    """Return a page of one of the demo's accounts."""
+    page = browser.new_page(viewport=size, device_scale_factor=scale)
+    page.set_default_timeout(PATIENCE)
     page.goto(f"{address}/sign-in/")
     page.fill("[name=username]", username)
     page.fill("[name=password]", f"demo-{username}")
     page.press("[name=password]", "Enter")
     page.wait_for_url(lambda url: "sign-in" not in url)
+    return page
 
 
 def take_shop(browser: Browser, address: str) -> None:
     """Take the page of the headphones' sale, as the demo's buyer sees it."""
-    page = browser.new_page(viewport=SHOP_SIZE)
-    sign_in(page, address, "buyer")
+    page = open_as(browser, address, "buyer", SHOP_SIZE)
     page.goto(address)
     page.get_by_role("link", name="Headphones").first.click()
     page.wait_for_load_state("networkidle")
@@ -59,10 +63,13 @@ def take_shop(browser: Browser, address: str) -> None:
 
 def take_room(browser: Browser, address: str) -> None:
     """Take the control room while buyers come and Redis is away, at its size and small."""
-    page = browser.new_page(viewport=SIZE)
-    sign_in(page, address, "admin")
+    page = open_as(browser, address, "admin")
     page.goto(f"{address}/room/")
+    expect(page.locator("[data-sale]")).not_to_be_empty()
+    before = page.locator("[data-sale]").inner_text()
     page.locator(".rush-bar [data-start]").click()
+    expect(page.locator("[data-sale]")).not_to_have_text(before)
+    expect(page.locator("[data-sale-state]")).to_have_text("open")
     page.wait_for_function(
         "units => Number(document.querySelector('main [data-name=held] strong')"
         ".textContent.replaceAll(',', '')) > units",
@@ -72,8 +79,7 @@ def take_room(browser: Browser, address: str) -> None:
     expect(page.locator("[data-measured]")).to_contain_text("Redis does not answer since")
     page.wait_for_timeout(WATCHED)
     page.screenshot(path=DOCS / "control-room.png")
-    small = browser.new_page(viewport=SIZE, device_scale_factor=SMALL)
-    sign_in(small, address, "admin")
+    small = open_as(browser, address, "admin", scale=SMALL)
     small.goto(f"{address}/room/")
     expect(small.locator("[data-measured]")).to_contain_text("Redis does not answer since")
     take_small(small, "room")
@@ -85,8 +91,7 @@ def take_room(browser: Browser, address: str) -> None:
 
 def take_stage(browser: Browser, address: str) -> None:
     """Take the parts of the demo that the stage shows, but the control room, each as it opens."""
-    page = browser.new_page(viewport=SIZE, device_scale_factor=SMALL)
-    sign_in(page, address, "admin")
+    page = open_as(browser, address, "admin", scale=SMALL)
     page.goto(f"{address}/stage/")
     urls = {
         card.get_attribute("data-scene"): link.get_attribute("href")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import psutil
 import psycopg
@@ -44,8 +45,8 @@ ACTS = 6.0
 NOTICED = 3.0
 """Seconds that a server has to be away for the room to have to say so."""
 
-PROGRAMS = {"celery": "celery", "mail": "mail_server"}
-"""Words on the command lines of the programs that nobody can ask."""
+PROGRAMS = {"celery": "shop worker", "mail": "mail_server"}
+"""What stands in the command lines of the programs that nobody can ask."""
 
 
 @dataclass
@@ -82,7 +83,7 @@ class Probe:
 
 def probes(demo: RunningDemo) -> dict[str, Probe]:
     urls = EmbeddedServers(demo.folder / "servers").urls
-    asked: list[psycopg.Connection] = []
+    asked: list[psycopg.Connection[Any]] = []
 
     def redis_answers() -> bool:
         try:
@@ -97,14 +98,19 @@ def probes(demo: RunningDemo) -> dict[str, Probe]:
                 asked.append(psycopg.connect(urls.database, autocommit=True, connect_timeout=1))
             asked[0].execute("SELECT 1")
         except psycopg.Error:
-            asked.clear()
+            while asked:
+                asked.pop().close()
             return False
         return True
 
-    def runs(word: str) -> bool:
+    def runs(words: str) -> bool:
         for process in leftovers.find(demo.folder):
             with suppress(psutil.Error):
-                if any(word in part for part in process.cmdline()):
+                # A worker's children have its command line, and end later than it.
+                parent = process.parent()
+                if words in " ".join(process.cmdline()) and not (
+                    parent and words in " ".join(parent.cmdline())
+                ):
                     return process.status() != psutil.STATUS_ZOMBIE
         return False
 
