@@ -11,19 +11,11 @@ from inventory.tests.conftest import stock
 from lab.strategies import CLASSES
 from lab.strategies.choice import open_sale
 from lab.tests.psp import KEY, SECRET, Psp, running_psp
-from locking.tests.needs import require
 from shop.catalogue.models import Sale
 from shop.conftest import ann, bob, fake_provider, sale
 from shop.payments.provider import provider
 
 __all__ = ["ann", "bob", "fake_provider", "sale", "sale_of", "stock"]
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("hosts"):
-        from lab.tests.needs import HOSTS  # not read where no test needs it
-
-        require(HOSTS)
 
 
 @pytest.fixture

@@ -28,9 +28,10 @@ class Progress:
     sale: str = ""
 
 
-STALLED = 300.0
-"""Seconds that one step of a proof may take. The longest that can still succeed is a fault of the
-database's hosts: 60 s for a promotion, and 180 s until the cluster is whole again."""
+STALLED = 480.0
+"""Seconds that one step of a proof may take. The longest that can still succeed is a fault of a
+container: 60 s until it has stopped, 150 s until the shop sells again, and 240 s until all servers
+are whole."""
 
 AGAIN = 30.0
 """Seconds after which the clean-up is interrupted too, where it does not end by itself."""

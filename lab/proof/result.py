@@ -29,7 +29,6 @@ class Result:
         reason: why there is no verdict.
         seconds: from the opening to the last accepted purchase.
         unsettled: why the servers had not recovered from the faults at the end; empty if they had.
-        rebuilt: what the bed's operator did, in sentences.
         sold_out_after: seconds from the opening until the sale was sold out; 0 if it never was.
         speed: of the answers while the sale was on; None if nothing was sold.
         operations: calls of the buyers.
@@ -49,7 +48,6 @@ class Result:
     seconds: float = 0.0
     reason: str = ""
     unsettled: str = ""
-    rebuilt: list[str] = field(default_factory=list)
     sold_out_after: float = 0.0
     speed: Speed | None = None
     operations: int = 0
@@ -133,7 +131,6 @@ class Result:
             "not_injected": [fault.to_json() for fault in self.not_injected],
             "left_out": dict(plan.left_out),
             "unsettled": self.unsettled,
-            "rebuilt": self.rebuilt,
             "operations": self.operations,
             "arrivals": plan.arrivals,
             "late": self.late,

@@ -11,19 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from django.db import Error, connection
-
 from development import StackError
 from development.signals import leave_if_asked
-from lab.proof import snapshot
 from lab.proof.load import LONGEST, LocustProcess, direct_buyers
 from lab.proof.progress import STALLED, Deadline, Progress
 from lab.proof.result import Result
-from lab.proof.testbed import Testbed, behaviour_for, misbehave, restart
+from lab.proof.testbed import Testbed, behaviour_for, misbehave
 from loadtest.checker import Verdict
 from loadtest.checker.snapshot import Item
 from loadtest.faults import Chaos, Target, find
-from loadtest.faults.postgres_hosts import SETTLED
+from loadtest.faults.fault import SETTLED
 from loadtest.files import RunFiles
 from loadtest.full_shop import ShopRefused
 from loadtest.judging import write_verdict
@@ -33,7 +30,6 @@ from loadtest.sales import GATHERING, SELLING, Sales
 from loadtest.shops.flash_sale.adapter import Adapter
 from loadtest.steps import RunPlan
 from loadtest.steps.plan import AFTERWARDS
-from shop.catalogue.models import Sale
 
 ENDING, SETTLING = "ending the load", "waiting for the servers to recover"
 
@@ -73,8 +69,8 @@ class FaultRun(Chaos, Faults):
     def breaking(self) -> Iterator[None]:
         """Prepare the faults; on exit, heal the last one.
 
-        After an error, servers on this machine are healed before they are stopped. The hosts of a
-        bed are just removed.
+        After an error, servers on this machine are healed before they are stopped. Containers are
+        just removed.
         """
         if self._names:
             self._target = replace(self._target, sale=int(self._sales.plan.sale))
@@ -82,7 +78,7 @@ class FaultRun(Chaos, Faults):
         try:
             yield
         except BaseException:
-            (self.abandon if self._plan.bed else self.stop)()
+            (self.abandon if self._plan.compose else self.stop)()
             raise
         self.stop()
 
@@ -163,22 +159,12 @@ class LocalSales(Sales):
         self._ids = {role: int(sale) for role, sale in self.plan.sales.items()}
 
     def items(self) -> list[Item]:
-        """Read the stock of all sales; nothing if the database does not answer."""
-        try:
-            return snapshot.items(list(self._ids.values()))
-        except Error:
-            connection.close()
-            return []
+        """Read the stock of all sales; nothing if nobody says."""
+        return self.testbed.items(list(self._ids.values()))
 
     def left(self, role: str) -> int | None:
-        """Read the units available in a sale; None if the database does not say."""
-        try:
-            sale = Sale.objects.select_related("item").get(pk=self._ids[role])
-        except (Error, Sale.DoesNotExist):  # a database may have lost what it has committed
-            return None
-        finally:
-            connection.close()  # a thread's own, which looks now and then
-        return sale.item.available
+        """Read the units available in a sale; None if nobody says."""
+        return self.testbed.available(self._ids[role])
 
     def recover(self) -> None:
         """Restart what the load has kept busy, so that every process serves.
@@ -186,8 +172,8 @@ class LocalSales(Sales):
         Raises:
             StackError: a process did not come up again.
         """
-        if self.plan.lasts and self.testbed.stack is not None:
-            restart(self.testbed.stack, self.show.step)
+        if self.plan.lasts:
+            self.testbed.recover(self.show.step)
 
 
 class LocustLoad(Load):
@@ -318,7 +304,7 @@ def _result(sales: LocalSales, verdict: Verdict, load: LocustLoad, faults: Fault
     log = sales.testbed.log
     if result.outcome != "pass" and log is not None and log.exists():
         # A shop that was started for the proof takes its own file along when it ends.
-        own = sales.testbed.stack is not None
+        own = sales.testbed.target is not None or sales.testbed.stack is not None
         result.log = Path(shutil.copy(log, files.path)) if own else log
     return result
 

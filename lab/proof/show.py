@@ -42,8 +42,6 @@ def result(console: Console, plan: RunPlan, came_out: Result) -> None:
     for line in lines(told, console.width):
         # A command stays on one line, so that it can be copied.
         console.print(Text(line.text, style=STYLES[line.style]), soft_wrap=True)
-    for done in came_out.rebuilt:
-        console.print(Text(done, style="yellow"))
     if came_out.outcome != "pass":
         where = came_out.log or "deleted with the shop; --jsonl FOLDER keeps it"
         console.print(Text(f"The shop's log: {where}", style="dim"))

@@ -6,7 +6,7 @@ run under a clock of their own: as far as the chosen faults need it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 import urllib3
 from django.conf import settings
+from django.db import Error, connection
 from urllib3.exceptions import HTTPError
 
 from development import StackError
@@ -21,12 +22,15 @@ from development.embedded import ServerUrls
 from development.folder import make_folder
 from development.leftovers import private_folder
 from lab import environment
+from lab.proof import snapshot
 from lab.stack import entry
 from lab.stack.proxies import breakable, libfaketime
 from lab.stack.stack import WITHOUT_LOAD, Stack
+from loadtest.checker.snapshot import Item
 from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 from loadtest.faults import FAULTS, Target
 from loadtest.steps import RunPlan
+from shop.catalogue.models import Sale
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,36 @@ class Testbed:
     target: Target | None = None
     log: Path | None = None
 
+    def items(self, sales: Sequence[int]) -> list[Item]:
+        """Read the stock of sales from the database; empty if it does not answer."""
+        try:
+            return snapshot.items(sales)
+        except Error:
+            connection.close()
+            return []
+
+    def available(self, sale: int) -> int | None:
+        """Read the units available in a sale; None if the database does not say."""
+        try:
+            found = Sale.objects.select_related("item").get(pk=sale)
+        except (Error, Sale.DoesNotExist):  # a database may have lost what it has committed
+            return None
+        finally:
+            connection.close()  # a thread's own, which looks now and then
+        return found.item.available
+
+    def recover(self, say: Callable[[str], None]) -> None:
+        """Restart what the load has kept busy, so that every process serves.
+
+        Raises:
+            StackError: a process did not come up again.
+        """
+        if self.stack is not None:
+            restart(self.stack, say)
+
 
 def has() -> frozenset[str]:
     """What faults need that can be had on this machine."""
-    if entry.used.bed is not None:
-        return entry.used.bed.has() | {FAILPOINTS}
     servers = entry.used.embedded
     there = {REDIS_PROXY, DATABASE_PROXY, FAILPOINTS}
     if libfaketime():
@@ -98,7 +127,7 @@ def started(
         stack = cleanup.enter_context(Stack(folder, urls, extra=own, parts=parts))
         stack.start(*WITHOUT_LOAD)
         settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
-        target = stack.target(servers) if faults else None
+        target = stack.target(servers) if faults and servers is not None else None
         yield Testbed(stack.url, stack, target, stack.supervisor.log_file("web"))
 
 
@@ -114,10 +143,9 @@ def restart(stack: Stack, tell: Callable[[str], None]) -> None:
     """
     # The buyers were stopped in the middle of their calls. A web process may still be working on
     # one, which would take effect after the final read.
-    for name in stack.web_nodes:
-        stack.supervisor.stop_program(name)
-        stack.supervisor.start_program(name)
-    for name in stack.without_load:
+    stack.supervisor.stop_program("web")
+    stack.supervisor.start_program("web")
+    for name in WITHOUT_LOAD:
         tell(f"waiting for {name}")
         stack.wait_until_ready(name, READY)
 

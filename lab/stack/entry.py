@@ -19,7 +19,6 @@ from lab import environment
 if TYPE_CHECKING:
     # Imported at run time only where servers start: the demo's image has none.
     from development.embedded import EmbeddedServers
-    from lab.bed.bed import Bed
 
 PSP_ADDRESS = "psp-url"
 """In the demo's folder: the payment provider's address."""
@@ -38,6 +37,9 @@ NEEDS_SERVERS = {"--rush"}
 BREAKS_SERVERS = ("--fault", "--control", "--quick")
 """Options of `prove` that break its servers, so that it needs private ones."""
 
+IN_CONTAINERS = "--compose"
+"""The option of `prove` that starts servers in containers."""
+
 FILLS_SERVERS = {"bench", "duel", "prove", "walk"}
 """Commands whose purchases would flood a demo's mail folder, or whose payments misbehave."""
 
@@ -52,12 +54,10 @@ class Used:
     Attributes:
         embedded: on this machine; None: it uses others.
         private: whether they are this command's own, so that it may break them.
-        bed: the test bed with the other hosts; None: all is on this machine.
     """
 
     embedded: EmbeddedServers | None = None
     private: bool = False
-    bed: Bed | None = None
 
 
 used = Used()
@@ -79,6 +79,10 @@ def prepared(arguments: Sequence[str]) -> Iterator[None]:
         command = command_of(arguments)
         without = command in NEED_NO_SERVER and not NEEDS_SERVERS & set(arguments)
         needs_servers = not without and not NEEDS_NO_SERVER & set(arguments)
+        if command == "prove" and any(word.startswith(IN_CONTAINERS) for word in arguments):
+            needs_servers = False
+            end_on_signals()
+            os.environ["SHOP_DEMO"] = "1"
         if needs_servers:
             _use_own_servers(command, arguments)
         choose_mode(command, arguments)
@@ -88,45 +92,20 @@ def prepared(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def _use_own_servers(command: str, arguments: Sequence[str]) -> None:
-    """Start a bed or private servers, if the command needs them."""
+    """Start private servers, if the command needs them."""
     if command == "demo":
         # Report a port in use before anything starts.
         for variable in filter(environment.is_set, ("SHOP_PORT", "LOCUST_PORT")):
             asked_or_free(variable)
     breaks = command == "prove" and any(word.startswith(BREAKS_SERVERS) for word in arguments)
     fills = command in FILLS_SERVERS and not environment.is_set("DATABASE_URL")
-    bed = _option(arguments, "--bed") if command == "prove" else ""
-    if not (bed or breaks or fills):
+    if not (breaks or fills):
         return
     end_on_signals()
     os.environ["SHOP_DEMO"] = "1"
     atexit.register(_own.close)
-    if bed:
-        _use_bed(bed)
-    else:
-        _use_private_servers(with_small_disk=breaks)
+    _use_private_servers(with_small_disk=breaks)
     used.private = True
-
-
-def _option(arguments: Sequence[str], name: str) -> str:
-    """Return the value of an option, before Django has read the command line."""
-    for at, word in enumerate(arguments):
-        given, _, value = word.partition("=")
-        if given == name:
-            return value or next(iter(arguments[at + 1 :]), "")
-    return ""
-
-
-def _use_bed(name: str) -> None:
-    from lab.bed.bed import started
-    from lab.bed.description import names
-
-    if name not in names():
-        return  # the command refuses it, and says which there are
-    with shown(f"Starting the hosts and servers of the bed {name}"):
-        used.bed = _own.enter_context(started(name))
-    used.embedded = used.bed.servers
-    os.environ.update(used.bed.urls.as_environment())
 
 
 def _use_private_servers(*, with_small_disk: bool) -> None:

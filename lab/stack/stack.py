@@ -14,7 +14,6 @@ import shlex
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -41,23 +40,6 @@ WITHOUT_LOAD = ("psp", "mail", "web", "celery", "beat")
 ALL = (*WITHOUT_LOAD, "locust", "room")
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A process of which there may be several, here or elsewhere than the others.
-
-    Attributes:
-        kind: of `WITHOUT_LOAD`: what it is.
-        inside: the words that run a command there.
-        url: a web node's own address; buyers use the one of the front before all nodes.
-        environment: its variables.
-    """
-
-    kind: str
-    inside: Sequence[str] = ()
-    url: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-
 class Stack:
     """Processes of one shop on given servers, kept alive by their own supervisor.
 
@@ -75,8 +57,6 @@ class Stack:
         url: of the shop.
         locust_url, psp_url: of Locust's page, and of the payment provider.
         room_url: of the control room's process, to which its page connects.
-        nodes: the processes of web, Celery and beat by name. Where they run elsewhere, they are
-            replaced before the start, and `port` is that of the front before the web nodes.
     """
 
     def __init__(
@@ -104,23 +84,8 @@ class Stack:
         self.extra = dict(extra or {})
         self.parts = dict(parts or {})
         clock = under_clock(Path(self.parts["clock"])) if "clock" in self.parts else {}
-        self.nodes = {
-            "web": Node("web", url=self.url, environment=clock),
-            "celery": Node("celery"),
-            "beat": Node("beat"),
-        }
+        self._clock = clock
         self.commands = dict(commands or {})
-
-    @property
-    def without_load(self) -> tuple[str, ...]:
-        """The names of the shop's own processes."""
-        kinds = {node.kind for node in self.nodes.values()}
-        return *(name for name in WITHOUT_LOAD if name not in kinds), *self.nodes
-
-    @property
-    def web_nodes(self) -> dict[str, Node]:
-        """The web nodes by name."""
-        return {name: node for name, node in self.nodes.items() if node.kind == "web"}
 
     @property
     def supervisor_pid(self) -> int:
@@ -175,14 +140,14 @@ class Stack:
         for name in names:
             self.wait_until_ready(name, may_die=False)
 
-    def target(self, servers: EmbeddedServers | None) -> Target:
+    def target(self, servers: EmbeddedServers) -> Target:
         """Return what faults act on, once all processes have started.
 
         Args:
-            servers: the embedded ones of this shop; None: its servers are on other hosts.
+            servers: the embedded ones of this shop.
         """
-        urls = servers.urls if servers else self.urls
-        data = postgres.data_folder(servers.folder, servers.disk) if servers else ""
+        urls = servers.urls
+        data = postgres.data_folder(servers.folder, servers.disk)
         return Target(
             web=self.url,
             shop=self.supervisor_pid,
@@ -190,7 +155,7 @@ class Stack:
             database_folder=str(data),
             redis=urls.redis,
             broker=urls.broker,
-            disk=str((servers and servers.disk) or ""),
+            disk=str(servers.disk or ""),
             **self.parts,
         )
 
@@ -205,18 +170,13 @@ class Stack:
         probes: dict[str, Callable[[], bool]] = {
             "psp": partial(serves, f"{self.psp_url}/healthz"),
             "mail": partial(listens, self.mail_port),
-            **{each: self._probe(each, node) for each, node in self.nodes.items()},
+            "web": partial(serves, f"{self.url}/readyz"),
+            "celery": partial(worker_answers, self.urls.broker, self._worker()),
+            "beat": lambda: self.supervisor.state("beat").state == "RUNNING",
             "locust": partial(serves, f"{self.locust_url}/"),
             "room": partial(serves, f"{self.room_url}/healthz"),
         }
         self.supervisor.wait_until(name, probes[name], seconds, may_die=may_die)
-
-    def _probe(self, name: str, node: Node) -> Callable[[], bool]:
-        if node.kind == "web":
-            return partial(serves, f"{node.url}/readyz")
-        if node.kind == "celery":
-            return partial(worker_answers, self.urls.broker, self._worker(name))
-        return lambda: self.supervisor.state(name).state == "RUNNING"
 
     def stop(self) -> None:
         """Stop all processes at once: the books balance wherever they are interrupted."""
@@ -230,14 +190,12 @@ class Stack:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.stop()
 
-    def _worker(self, name: str) -> str:
-        return f"{name}-{self.port}@127.0.0.1"  # unique among the workers of one broker
+    def _worker(self) -> str:
+        return f"celery-{self.port}@127.0.0.1"  # unique among the workers of one broker
 
     def _program(self, name: str) -> Program:
-        schedule = self.supervisor.folder / f"{name}-schedule"
-        worker = self._worker(name)
-        node = self.nodes.get(name)
-        kind = node.kind if node else name
+        schedule = self.supervisor.folder / "beat-schedule"
+        worker = self._worker()
         commands: dict[str, Sequence[str]] = {
             "celery": (
                 *("celery", "-A", "shop", "worker", "-n", worker, "-Q", ",".join(QUEUES)),
@@ -271,11 +229,11 @@ class Stack:
         }
         return Program(
             name=name,
-            command=[*(node.inside if node else ()), sys.executable, "-m", *commands[kind]],
-            environment=node.environment if node else {},
+            command=[sys.executable, "-m", *commands[name]],
+            environment=self._clock if name == "web" else {},
             folder=environment.PROJECT,
             # Celery returns running tasks to the broker on SIGQUIT (background/config.py).
-            stop_signal="QUIT" if kind == "celery" else "TERM",
+            stop_signal="QUIT" if name == "celery" else "TERM",
             stop_seconds=15,  # longer than gunicorn's graceful timeout
         )
 

@@ -23,11 +23,11 @@ from uuid import uuid4
 import pytest
 
 from development.ports import next_free, release
-from lab import environment
 from lab.tests.needs import ENGINE
 from lab.tests.whole_shop import Answer, Client, ask, buy, new_buyers, new_sale
+from loadtest.compose import EngineFailed, Project
 from locking.tests.needs import require
-from shop.tests.processes import run, wait_for
+from shop.tests.processes import wait_for
 
 pytestmark = [
     pytest.mark.long,
@@ -42,7 +42,7 @@ PRODUCT = ("web", "celery", "celery-expiry", "beat", "nginx")
 """The services of a production shop, without its servers."""
 
 
-class Shop:
+class Shop(Project):
     """docker-compose.yml under a separate project name, with its own images and settings.
 
     Args:
@@ -51,39 +51,17 @@ class Shop:
     """
 
     def __init__(self, folder: Path, *options: str) -> None:
+        super().__init__(folder / "env")
         self.port, self.locust_port = next_free(18200), next_free(18300)
-        self.file = folder / "env"
-        name = f"flash-sale-test-{os.getpid()}"
-        # Compose prefers the environment, which holds the tests' settings, to its file.
-        own = {variable.name for variable in environment.ALL_VARIABLES}
-        self._variables = {
-            **{name: value for name, value in os.environ.items() if name not in own},
-            "COMPOSE_PROJECT_NAME": name,
-            "COMPOSE_ENV_FILES": str(self.file),
-            "ENV_FILE": str(self.file),
-            "COMPOSE_PROGRESS": "plain",
-        }
         self.run("docker/new-env", *options)
-        self.set(SHOP_PORT=self.port, LOCUST_PORT=self.locust_port, SHOP_VERSION=name, RATE_LIMIT=0)
+        name = f"flash-sale-test-{os.getpid()}"
+        self.set(COMPOSE_PROJECT_NAME=name, SHOP_VERSION=name, RATE_LIMIT=0)
+        self.set(SHOP_PORT=self.port, LOCUST_PORT=self.locust_port)
 
-    def set(self, **variables: object) -> None:
-        """Change settings; later ones count."""
-        with self.file.open("a") as file:
-            file.writelines(f"{name}={value}\n" for name, value in variables.items())
-
-    def run(self, *words: str, fails: bool = False) -> str:
-        """Run a command in the project; return its output. It must succeed, or fail if `fails`."""
-        done = run(*words, env=self._variables, seconds=1200)  # an image's build
-        assert (done.returncode != 0) == fails, f"{words}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-    def compose(self, *words: str, fails: bool = False) -> str:
-        """Run `docker compose`."""
-        return self.run("docker", "compose", *words, fails=fails)
-
-    def inside(self, service: str, *words: str, fails: bool = False) -> str:
-        """Run a command in a service's container."""
-        return self.compose("exec", "-T", service, *words, fails=fails)
+    def fails_inside(self, service: str, *words: str) -> None:
+        """Run a command in a service's container that must fail."""
+        with pytest.raises(EngineFailed):
+            self.inside(service, *words)
 
     def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
         """Send a request to the shop through nginx."""
@@ -211,7 +189,7 @@ def look_at_the_accounts(shop: Shop) -> None:
     # It cannot even resolve their names.
     for name in ("redis", "postgres"):
         look_up = f"import socket; socket.gethostbyname('{name}')"
-        shop.inside("psp", "python", "-c", look_up, fails=True)
+        shop.fails_inside("psp", "python", "-c", look_up)
 
 
 def rush(shop: Shop) -> None:
@@ -283,7 +261,7 @@ def fail_and_reload_nginx(shop: Shop) -> None:
     assert kind == "CMD-SHELL"
     shop.inside("nginx", "sh", "-c", check)
     shop.compose("stop", "--timeout", "15", "web")
-    shop.inside("nginx", "sh", "-c", check, fails=True)
+    shop.fails_inside("nginx", "sh", "-c", check)
     shop.inside("nginx", "curl", "-fsS", "http://127.0.0.1:8082/up")
     shop.compose("start", "web")
     wait_for(shop.serves, 60)

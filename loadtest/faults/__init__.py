@@ -4,11 +4,11 @@ They act only on the processes, ports and servers of a `Target`, and import noth
 They use Linux's signals, file systems and clocks, and refuse to run elsewhere.
 """
 
-from loadtest.faults.chaos import BED_FAULTS, FAULTS, Chaos, draw, find, left_out
+from loadtest.faults.chaos import CONTAINER_FAULTS, FAULTS, Chaos, draw, find, left_out
 from loadtest.faults.fault import Fault, FaultFailed, Target
 
 __all__ = [
-    "BED_FAULTS",
+    "CONTAINER_FAULTS",
     "FAULTS",
     "Chaos",
     "Fault",

@@ -11,16 +11,7 @@ from random import Random
 from types import ModuleType
 
 from loadtest.fault_log import Injected
-from loadtest.faults import (
-    machine,
-    postgres,
-    postgres_hosts,
-    rabbitmq_hosts,
-    redis,
-    redis_hosts,
-    web,
-    web_hosts,
-)
+from loadtest.faults import containers, machine, postgres, redis, web
 from loadtest.faults.fault import Fault, NotRecovered, Target, require_linux
 
 
@@ -40,13 +31,13 @@ def _named(*families: ModuleType) -> dict[str, type[Fault]]:
 FAULTS = _named(web, redis, postgres, machine)
 """Those of one machine."""
 
-BED_FAULTS = _named(redis_hosts, postgres_hosts, rabbitmq_hosts, web_hosts)
-"""Those of several hosts, for `prove --bed`; each bed names the ones that it was made for."""
+CONTAINER_FAULTS = _named(containers)
+"""Those of servers that fail over, for `prove --compose`."""
 
 
 def find(name: str) -> type[Fault]:
     """Return the fault of this name."""
-    return FAULTS[name] if name in FAULTS else BED_FAULTS[name]
+    return FAULTS[name] if name in FAULTS else CONTAINER_FAULTS[name]
 
 
 def left_out(names: Iterable[str], there: frozenset[str]) -> dict[str, str]:

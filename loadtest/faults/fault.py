@@ -42,8 +42,8 @@ class Target:
         failpoints: folder for commands to failpoints; empty: the shop has none.
         clock: file that libfaketime reads in the web processes; empty: they use the system's clock.
         disk: folder of the database's small file system; empty: none.
-        health_path, sale_path: of the shop, the second with `{}` for the sale's id.
-        bed: file that describes the hosts (`Hosts`); empty: all is on this machine.
+        health_path, sale_path, figures_path: of the shop, the last two with `{}` for the sale's id.
+        compose: file of settings of a project of Docker Compose; empty: the shop is in none.
     """
 
     web: str
@@ -62,7 +62,8 @@ class Target:
     disk: str = ""
     health_path: str = "/healthz"
     sale_path: str = "/api/v1/sales/{}"
-    bed: str = ""
+    figures_path: str = "/api/v1/demo/sales/{}/figures"
+    compose: str = ""
 
     def has(self) -> frozenset[str]:
         """Return the optional parts that exist."""
@@ -88,6 +89,9 @@ class Target:
 
 POLL = 0.05
 """Seconds between polls."""
+
+SETTLED = 240.0
+"""Seconds for servers to recover at the end of a run."""
 
 
 class FaultFailed(Exception):

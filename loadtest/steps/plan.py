@@ -53,7 +53,7 @@ class RunPlan:
         faults: names of the faults to inject.
         left_out: names of faults that cannot be injected here, and what they lack.
         times: how often each fault is injected, unless the run lasts for `minutes`.
-        bed: name of the test bed; empty: all is on one machine.
+        compose: folder of docker/ with the servers that fail over; empty: no shop in containers.
         fenced: whether the strategy uses fencing tokens.
         mails: whether the mails that the shop sends are received.
         levels: that the shop offers.
@@ -77,7 +77,7 @@ class RunPlan:
     faults: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
     times: int = 1
-    bed: str = ""
+    compose: str = ""
     fenced: bool = False
     mails: bool = True
     levels: frozenset[Level] = frozenset(Level)
@@ -165,8 +165,8 @@ class RunPlan:
             arguments += f" --minutes {self.minutes:g}"
         if self.times > 1:
             arguments += f" --times {self.times}"
-        if self.bed:
-            arguments += f" --bed {self.bed}"
+        if self.compose:
+            arguments += f" --compose {self.compose}"
         if {*self.faults, *self.left_out} == set(FAULTS):
             arguments += " --faults all"
         else:

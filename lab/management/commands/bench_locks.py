@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 
 from lab.bench import report
-from lab.bench.contenders import CEILING, CONTENDERS, OURS
+from lab.bench.contenders import CEILING, CONTENDERS
 from lab.bench.locks import LOCKS, RECOVERY_LEASE, compare, recovery, server
 
 
@@ -26,22 +26,14 @@ class Command(BaseCommand):
         parser.add_argument("--processes", default="1,8,32", help="numbers of processes (1,8,32)")
         parser.add_argument("--locks", help=f"comma-separated; all: {'; '.join(CONTENDERS)}")
         parser.add_argument("--url", help="measure on this server, not on an embedded Valkey")
-        parser.add_argument(
-            "--bed",
-            choices=["sentinel", "cluster"],
-            help="measure our locks on the Redis servers of a test bed (docs/clusters.md)",
-        )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
-        if options["bed"] and (options["url"] or options["docs"]):
-            raise CommandError("--bed has its own servers; its figures are not the page's")
         report.finish(LOCKS, options, lambda: _measured(options))
 
 
 def _measured(options: Mapping[str, Any]) -> dict[str, Any]:
     processes = sorted({int(many) for many in options["processes"].split(",")})
-    # The others take no URL of Sentinels or of a cluster.
-    locks = _chosen(options["locks"], only_ours=bool(options["bed"]))
+    locks = _chosen(options["locks"])
     with ExitStack() as running, Console(stderr=True).status("") as status:
         url = _url(options, running)
         found = compare(url, locks, processes, options["rounds"], options["seconds"], status.update)
@@ -58,9 +50,9 @@ def _measured(options: Mapping[str, Any]) -> dict[str, Any]:
         }
 
 
-def _chosen(words: str | None, *, only_ours: bool) -> list[str]:
+def _chosen(words: str | None) -> list[str]:
     if words is None:
-        return [name for name in CONTENDERS if not only_ours or name.startswith(OURS)]
+        return list(CONTENDERS)
     # A name with a comma is chosen by the part before the comma.
     wanted = {word.strip() for word in words.split(",")}
     unknown = wanted - {name.partition(",")[0] for name in CONTENDERS} - set(CONTENDERS)
@@ -72,11 +64,7 @@ def _chosen(words: str | None, *, only_ours: bool) -> list[str]:
 def _url(options: Mapping[str, Any], running: ExitStack) -> str:
     if options["url"]:
         return str(options["url"])
-    # Imported here: a test bed needs more packages, and the benchmark uses the tests' servers.
-    if options["bed"]:
-        from lab.bed.bed import started
-
-        return running.enter_context(started(options["bed"])).urls.redis
+    # Imported here: the benchmark uses the tests' servers.
     from locking.tests.servers import Valkey
 
     server = Valkey()

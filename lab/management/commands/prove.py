@@ -22,18 +22,16 @@ from rich.console import Console
 
 from development import StackError
 from development.signals import leave_if_asked
-from lab.bed import description
-from lab.bed.shop import shop_on
-from lab.proof import control_run, controls, show, testbed
-from lab.proof.load import LoadFailed
+from lab.proof import compose, control_run, controls, show, testbed
+from lab.proof.load import DIRECT, LoadFailed
 from lab.proof.result import Result
 from lab.proof.run import prove
 from lab.proof.show import Lines, say, step
 from lab.proof.testbed import Testbed
-from lab.stack import entry
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.checker import EXIT_CODES, Verdict
-from loadtest.faults import BED_FAULTS, FAULTS, left_out
+from loadtest.fault_needs import CONTAINERS
+from loadtest.faults import CONTAINER_FAULTS, FAULTS, left_out
 from loadtest.files import new_file
 from loadtest.scenarios import MIXES
 from loadtest.steps import RunPlan
@@ -114,19 +112,19 @@ class Command(BaseCommand):
             "--fault",
             action="append",
             default=[],
-            choices=[*FAULTS, *BED_FAULTS],
+            choices=[*FAULTS, *CONTAINER_FAULTS],
             metavar="NAME",
             help=f"fault to inject during the run, repeatable: {', '.join(FAULTS)}; "
-            f"with --bed also {', '.join(BED_FAULTS)}",
+            f"with --compose instead {', '.join(CONTAINER_FAULTS)}",
         )
         parser.add_argument(
             "--times", type=at_least_one, default=1, help="inject each fault so often (1)"
         )
         parser.add_argument(
-            "--bed",
-            choices=description.names(),
-            help="run the shop on hosts with engines that fail over (docs/clusters.md), and "
-            "inject the bed's faults unless --fault chooses some",
+            "--compose",
+            choices=compose.NAMES,
+            help="run the shop in containers, on servers that fail over "
+            "(docs/high-availability.md), and break each of these unless --fault chooses some",
         )
         parser.add_argument(
             "--faults",
@@ -169,12 +167,10 @@ class Command(BaseCommand):
         try:
             with (
                 _folder(options["jsonl"]) as folder,
-                shop_for(console, plan.faults) as where,
+                shop_for(console, plan.faults, containers=plan.compose) as where,
             ):
                 result = prove(plan, where, folder, Lines(console, plan), report)
-                if (bed := entry.used.bed) is not None and bed.operator is not None:
-                    result.rebuilt = bed.operator.done
-                if not options["jsonl"] and where.stack is not None:
+                if not options["jsonl"] and (where.stack is not None or plan.compose):
                     result.log = None  # it is deleted with the folder
         except (LoadFailed, StackError, OSError) as error:
             leave_if_asked()
@@ -213,14 +209,21 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
 
 def _plan(console: Console, options: dict[str, Any]) -> RunPlan:
     faults = tuple(dict.fromkeys(options["fault"]))
-    every = description.read(options["bed"]).faults if options["bed"] else list(FAULTS)
-    if options["bed"] and (others := set(faults) - set(every)):
-        known = ", ".join(every)
+    in_containers = bool(options["compose"])
+    every = list(CONTAINER_FAULTS if in_containers else FAULTS)
+    if in_containers and (others := set(faults) - set(every)):
         raise CommandError(
-            f"{', '.join(sorted(others))}: not for this bed; it has {known}", returncode=2
+            f"{', '.join(sorted(others))}: not in containers; there are {', '.join(every)}",
+            returncode=2,
         )
-    takes_all = options["faults"] or (options["bed"] and not faults)
-    lacking = left_out(every if takes_all else faults, testbed.has())
+    if in_containers and options["mix"] in DIRECT:
+        raise CommandError(
+            f"--mix {options['mix']} needs a web process on this machine, without --compose",
+            returncode=2,
+        )
+    takes_all = options["faults"] or (in_containers and not faults)
+    there = frozenset({CONTAINERS}) if in_containers else testbed.has()
+    lacking = left_out(every if takes_all else faults, there)
     if takes_all:
         for name, what in lacking.items():
             console.print(f"[yellow]Left out: {name}[/] needs {what}.")
@@ -234,15 +237,24 @@ def _plan(console: Console, options: dict[str, Any]) -> RunPlan:
         stock=options["stock"] or (1000 if faults or options["minutes"] else 100),
         faults=faults,
         left_out=lacking,
-        bed=options["bed"] or "",
+        compose=options["compose"] or "",
     )
 
 
 @contextmanager
 def shop_for(
-    console: Console, faults: Sequence[str] = (), extra: Mapping[str, str] | None = None
+    console: Console,
+    faults: Sequence[str] = (),
+    extra: Mapping[str, str] | None = None,
+    containers: str = "",
 ) -> Iterator[Testbed]:
-    """Use the demo's shop that asked for this command, or start one."""
+    """Use the demo's shop that asked for this command, or start one; in containers if named."""
+    if containers:
+        with ExitStack() as cleanup:
+            with step(console, "Starting the shop in containers", "The shop is started"):
+                composed = cleanup.enter_context(compose.composed(containers))
+            yield composed
+        return
     url = os.environ.get("SHOP_URL")
     if url and not faults:
         yield testbed.running(url)
@@ -251,9 +263,7 @@ def shop_for(
         call_command("migrate", verbosity=0)
     with ExitStack() as cleanup:
         with step(console, "Starting the shop", "The shop is started"):
-            bed = entry.used.bed
-            shop = shop_on(bed) if bed is not None else testbed.started(faults, extra)
-            where = cleanup.enter_context(shop)
+            where = cleanup.enter_context(testbed.started(faults, extra))
         yield where
 
 

@@ -30,7 +30,8 @@ def test_a_value_that_makes_no_sense_is_refused(command: str, option: str, value
     ("command", "options", "reason"),
     [
         ("prove", ["--seed=-7"], "--seed"),
-        ("prove", ["--bed=web", "--fault=redis-killed"], "redis-killed: not for this bed"),
+        ("prove", ["--compose=ha", "--fault=redis-killed"], "redis-killed: not in containers"),
+        ("prove", ["--compose=ha", "--mix=limits"], "--mix limits needs a web process"),
     ],
 )
 def test_what_cannot_be_judged_is_refused_with_exit_code_2(

@@ -85,7 +85,7 @@ def outcome(*failed: str, unsettled: str = "", reason: str = "") -> str:
 
 
 def test_servers_that_never_recover_leave_the_verdict_unknown_but_for_what_is_lost():
-    still = "no log of db1 reaches db3"
+    still = "postgres2 is not healthy"
     assert outcome(unsettled=still, reason=still) == "unknown"
     assert outcome("P12", "P10", unsettled=still, reason=still) == "unknown"
     assert outcome("P12", "P3", unsettled=still, reason=still) == "fail"
@@ -257,7 +257,7 @@ def test_a_proof_whose_fault_is_never_healed_ends_and_does_not_wait_for_it(
 ) -> None:
     monkeypatch.setitem(FAULTS, NeverHealed.name, NeverHealed)
     monkeypatch.setattr(chaos, "BETWEEN", (0.0, 0.0))
-    plan = RunPlan(buyers=1, seed=1, faults=(NeverHealed.name,), bed="planted")
+    plan = RunPlan(buyers=1, seed=1, faults=(NeverHealed.name,), compose="planted")
     shop = testbed.Testbed("http://127.0.0.1:1", target=Target("", 0, "", "", "", ""))
     sales = LocalSales(shop, RunFiles(tmp_path), Show())
     sales.plan = replace(plan, sale="1")
