@@ -35,9 +35,12 @@ COLUMNS = (
     "ordered",
     "units",
     "price",
+    "tax_rate",
+    "tax",
     "currency",
 )
-"""The columns before the order's details. `units` are those of `ordered` that did not come back."""
+"""The columns before the order's details. `units` are those of `ordered` that did not come back,
+`price` is that of one unit, and `tax` what the price of all that were ordered includes."""
 
 BOM = "\ufeff"
 """At the beginning, so that spreadsheets read the text as UTF-8."""
@@ -81,6 +84,8 @@ def cells(line: OrderLine) -> list[Any]:
         line.quantity,
         line.live,
         to_major(line.price, order.currency),
+        line.tax_rate,
+        to_major(line.tax, order.currency),
         order.currency,
         *order.details.values(),
     ]

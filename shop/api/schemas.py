@@ -74,6 +74,9 @@ else:
     Details = defstruct("Details", details.members(details.fields()), kw_only=True)
 
 
+TaxRate = Annotated[float, Meta(ge=0, description="Percent of the price without tax.")]
+Tax = Annotated[Money, Meta(description="Included in the amount.")]
+
 Code = Annotated[
     str,
     Meta(
@@ -205,6 +208,8 @@ class OrderLine(Document):
     quantity: Annotated[int, Meta(ge=1, description="As ordered.")]
     returned: Annotated[Count, Meta(description="Of these, given back.")]
     amount: Annotated[Money, Meta(description="As ordered.")]
+    tax_rate: TaxRate
+    tax: Tax
 
 
 class Fee(Document):
@@ -212,6 +217,8 @@ class Fee(Document):
 
     name: Annotated[str, Meta(description="As the shop's own code says it; not translated.")]
     amount: Money
+    tax_rate: TaxRate
+    tax: Tax
 
 
 class Action(Document):

@@ -21,7 +21,7 @@ from shop.api import schemas
 from shop.api.operations import Answer, Operation, Result
 from shop.catalogue.sale_cache import NoSuchSale, stock_cache
 from shop.checkout import Bought, Wanted, buy, check_out
-from shop.money import Money
+from shop.money import Money, included_tax
 from shop.orders import Opened, OpenedLine, Part
 from shop.orders.models import Order, OrderLine
 from shop.payments import webhooks
@@ -291,6 +291,8 @@ def order_document(order: Order | Opened) -> schemas.Order:
                 quantity=line.quantity,
                 returned=line.returned,
                 amount=Money(line.amount, currency),
+                tax_rate=float(line.tax_rate),
+                tax=Money(included_tax(line.amount, line.tax_rate), currency),
             )
             for line in lines
         ],
@@ -298,6 +300,8 @@ def order_document(order: Order | Opened) -> schemas.Order:
             schemas.Fee(
                 name=fee.name,
                 amount=Money(fee.amount, currency),
+                tax_rate=float(fee.tax_rate),
+                tax=Money(included_tax(fee.amount, fee.tax_rate), currency),
             )
             for fee in order.fee_lines
         ],

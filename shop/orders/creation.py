@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, ClassVar, NamedTuple
 
 from django.conf import settings
@@ -95,7 +96,8 @@ WITH priced AS (
     ) FROM heads
     HAVING count(*) > 0
 )
-SELECT array_agg(id), array_agg(reservation), array_agg(amount), array_agg(currency), now()
+SELECT array_agg(id), array_agg(reservation), array_agg(amount), array_agg(currency),
+       array_agg(tax_rate), now()
 FROM opening
 """,
     order=Insert(Order, ORDER, source="heads"),
@@ -137,6 +139,7 @@ class OpenedLine(Struct, frozen=True):
     sale_id: int
     quantity: int
     amount: int
+    tax_rate: Decimal
     returned: ClassVar[int] = 0
 
     def priced(self) -> PricedLine:
@@ -170,11 +173,13 @@ class Priced(NamedTuple):
         order: id of the order that it is in.
         amount: in minor units; -1 if it is too large.
         currency: of the amount.
+        tax_rate: percent, included in the amount.
     """
 
     order: int
     amount: int
     currency: str
+    tax_rate: Decimal
 
 
 def open_orders(granted: Sequence[Granted], *, won: bool = False) -> list[Opened]:
@@ -218,8 +223,8 @@ def open_orders(granted: Sequence[Granted], *, won: bool = False) -> list[Opened
         values = {"rows": sql.rows(rows), "parent": hooks.parent() or None, "won": won}
         found = plain_cursor().execute(statement, values).fetchone()
     assert found is not None
-    ids, reservations, amounts, currencies, now = found
-    lines = map(Priced, ids or (), amounts or (), currencies or ())
+    ids, reservations, amounts, currencies, tax_rates, now = found
+    lines = map(Priced, ids or (), amounts or (), currencies or (), tax_rates or ())
     priced = dict(zip(reservations or (), lines, strict=True))
     orders: list[Opened] = []
     refused: dict[int, NotOpened] = {}
@@ -264,7 +269,7 @@ def _order_of(
         units += purchase.quantity
         amount += line.amount
         too_large = too_large or line.amount < 0
-        lines.append(OpenedLine(purchase.scope, purchase.quantity, line.amount))
+        lines.append(OpenedLine(purchase.scope, purchase.quantity, line.amount, line.tax_rate))
     fees = NO_FEES
     if fees_function(settings.FEES) is not None and not too_large:
         cost = total(Basket([each.priced() for each in lines], currency, details))

@@ -244,11 +244,21 @@ def test_mail_lists_fees_and_tax() -> None:
 
 
 @pytest.mark.usefixtures("with_fees")
-def test_api_answers_with_the_fees(ann: Any) -> None:
+def test_api_answers_with_fees_and_tax(ann: Any) -> None:
     path = f"sales/{a_sale().pk}/orders"
+    Product.objects.update(tax_rate="7.5")
     bought = ann.call("POST", path, {"quantity": 1}, idempotency_key=str(uuid4())).json()
-    fees = [{"name": "Shipping", "amount": {"amount": SHIPPING, "currency": "CNY"}}]
+
+    def money(amount: int) -> dict[str, Any]:
+        return {"amount": amount, "currency": "CNY"}
+
+    fees = [
+        {"name": "Shipping", "amount": money(SHIPPING), "tax_rate": 19.0, "tax": money(78)},
+    ]
     assert bought["fees"] == fees
+    [line] = bought["lines"]
+    # The fee's tax is not the line's: 7.5 % of 999.00.
+    assert (line["amount"], line["tax_rate"], line["tax"]) == (money(99_900), 7.5, money(6_970))
     later = ann.call("GET", f"orders/{bought['id']}").json()
     assert (later["fees"], later["lines"]) == (fees, bought["lines"])
 

@@ -70,7 +70,9 @@ def test_search_by_address_reads_only_its_buyers_orders(admin_client):
 
 def test_export_has_what_is_left_of_each_line(admin_client, fake_provider, settings):
     settings.CURRENCY = "CNY"
-    order = payments.pay(an_order(a_sale(price=1_250, limit=3), quantity=3))
+    sale = a_sale(price=1_250, limit=3)
+    Product.objects.update(tax_rate=19)
+    order = payments.pay(an_order(sale, quantity=3))
     payments.refund(order, orders.Part(1, uuid4()))
     an_order(a_sale())
     [row] = exported(admin_client, status__exact="paid")
@@ -81,6 +83,7 @@ def test_export_has_what_is_left_of_each_line(admin_client, fake_provider, setti
         "12.50",
         "CNY",
     )
+    assert (row["tax_rate"], row["tax"]) == ("19.00", "5.99")
     assert (row["status"], row["email"]) == ("paid", order.buyer.email)
     assert len(exported(admin_client)) == 2
 
