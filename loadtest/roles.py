@@ -52,8 +52,9 @@ _ROLES: Mapping[str, tuple[float, Mapping[str, Any]]] = {
     LIMITED: (2.0, {"limit": 10, "price": 333, "restock_returned": False}),
     # So few that buyers have to wait for what others do not pay for.
     BRIEF: (0.4, {"limit": 3, "price": 2_501, "hold": 3.0, "restock_cancelled": False}),
-    # Its buyers pay on the provider's page, for which there is a little more time.
-    ON_PAGE: (0.8, {"limit": 3, "price": 4_999, "hold": 6.0, "action_hold": 6.0}),
+    # Its buyers pay on the provider's page. A payment is a dozen requests between buyer, shop and
+    # provider: in less time, a busy machine would expire all of them.
+    ON_PAGE: (0.4, {"limit": 3, "price": 4_999, "hold": 20.0, "action_hold": 20.0}),
     # So many that it is closed while units are left.
     TIMED: (12.0, {"limit": 10, "price": 7_919}),
     # So few that most who enter do not win, and so long that faults come in its last seconds.

@@ -164,7 +164,7 @@ class Sales(ShopUnderTest[RunPlan]):
         self.show.step(JUDGING)
         if self.reason:
             return Verdict(reason=self.reason)
-        return judge_run(self.files, self.plan.not_judged)
+        return judge_run(self.files, self.plan.not_judged, enough=self.plan.enough)
 
     def left(self, role: str) -> int | None:
         """Return the units available in a sale; None if that is not known."""

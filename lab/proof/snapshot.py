@@ -46,8 +46,15 @@ GROUP BY item.id
 SALE = """
 SELECT id::text, item_id::text, "limit", price, currency,
        (extract(epoch FROM hold) * 1000000)::bigint, restock_cancelled, restock_returned,
-       (extract(epoch FROM action_hold) * 1000000)::bigint
+       (extract(epoch FROM action_hold) * 1000000)::bigint,
+       COALESCE((extract(epoch FROM early_starts_at) * 1000000)::bigint, 0), early_code <> ''
 FROM shop_sale WHERE id = ANY(%s)
+"""
+# Whoever left the group during the run is not among them.
+EARLY = """
+SELECT sale.id::text, member.user_id::text
+FROM shop_sale AS sale JOIN accounts_user_groups AS member ON member.group_id = sale.early_group_id
+WHERE sale.id = ANY(%s) AND early_starts_at IS NOT NULL
 """
 RESERVATIONS = """
 SELECT id::text, item_id::text, buyer::text, key::text, quantity, state, returned,
@@ -173,6 +180,7 @@ SELECT (SELECT count(*) FROM draws_draw JOIN shop_sale AS sale ON sale.id = sale
 TABLES: tuple[tuple[type[Any], LiteralString], ...] = (
     (snapshot.Item, ITEM),
     (snapshot.Sale, SALE),
+    (snapshot.Early, EARLY),
     (snapshot.Reservation, RESERVATIONS),
     (snapshot.Order, ORDERS),
     (snapshot.Event, EVENTS),

@@ -36,10 +36,10 @@ def judge(
     Without a final snapshot, which was taken when everything had come to rest, every property is
     unknown. `properties` names those that the run can say something about: leaving one out is a
     decision of the caller, while one that is asked for and cannot be judged is unknown, and so is
-    then the whole. `enough` is what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under
-    faults at least one unknown answer too. `allows_errors` says that a server error is one more
-    unknown answer, and the buyer asked again. `database` is a new SQLite file for all tables that
-    the properties' queries read.
+    then the whole. `enough` is what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`,
+    `captured`); under faults at least one unknown answer too. `allows_errors` says that a server
+    error is one more unknown answer, and the buyer asked again. `database` is a new SQLite file for
+    all tables that the properties' queries read.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
     `OSError` for those that cannot be read, `ValueError` for a property that does not exist.

@@ -76,8 +76,13 @@ CREATE INDEX possible_sale ON possible (sale, since);
 
 -- Every line, with the stretch in which its transaction looked at its sale: it had begun at
 -- `created` and, after waiting for locks, was over when a client was told. Nobody was told: 30 s.
+-- `opened_early` is when the sale opened for the line's buyer, if that was earlier than for others.
 CREATE TABLE sold AS
 SELECT o.id AS order_id, o.sale, o.key, o.quantity, o.amount, o.currency, o.created,
+       (SELECT early_starts_at FROM sale
+        WHERE sale.snapshot = 0 AND sale.id = o.sale AND early_starts_at > 0
+            AND (early_code OR EXISTS (SELECT 1 FROM early WHERE early.snapshot = 0
+                AND early.sale = o.sale AND early.buyer = o.buyer))) AS opened_early,
        max(o.created, coalesce(min(purchase.answered / 1000 + skew.high, o.created + 30000000),
            o.created + 30000000)) AS latest
 FROM "order" AS o CROSS JOIN skew LEFT JOIN purchase ON purchase.key = o.key WHERE o.snapshot = 0;

@@ -20,8 +20,10 @@ CREATE TABLE item (
 );
 CREATE TABLE sale (
     snapshot INTEGER, id TEXT, item TEXT, "limit" INTEGER, price INTEGER, currency TEXT,
-    hold INTEGER, restock_cancelled INTEGER, restock_returned INTEGER, action_hold INTEGER
+    hold INTEGER, restock_cancelled INTEGER, restock_returned INTEGER, action_hold INTEGER,
+    early_starts_at INTEGER, early_code INTEGER
 );
+CREATE TABLE early (snapshot INTEGER, sale TEXT, buyer TEXT);
 CREATE TABLE terms (
     snapshot INTEGER, sale TEXT, asked INTEGER, done INTEGER, price INTEGER, starts_at INTEGER,
     ends_at INTEGER, paused INTEGER

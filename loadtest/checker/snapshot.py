@@ -62,7 +62,9 @@ class Sale(Row, frozen=True):
     units of `currency`, `hold` the time to pay in microseconds. `restock_cancelled` and
     `restock_returned` say whether units of cancelled and of returned orders are sold again; if not,
     they are written off. `action_hold` is by how much the buyer's part of a payment may prolong the
-    time to pay at most. Price, window and pause may have changed during the run: see `Terms`.
+    time to pay at most. `early_starts_at` is when the sale opens for some: for whom `Early` names,
+    and for whoever gives a code, if it has one (`early_code`; an order does not tell); 0: for none.
+    Price, window and pause may have changed during the run: see `Terms`.
     """
 
     id: str
@@ -74,6 +76,15 @@ class Sale(Row, frozen=True):
     restock_cancelled: bool = True
     restock_returned: bool = True
     action_hold: Whole = 0
+    early_starts_at: Whole = 0
+    early_code: bool = False
+
+
+class Early(Row, frozen=True):
+    """A buyer for whom a sale opens earlier."""
+
+    sale: str
+    buyer: str
 
 
 class Terms(Row, frozen=True):

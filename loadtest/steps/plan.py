@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loadtest.checker import Need, not_judged
+from loadtest.checker import ENOUGH, Need, not_judged
 from loadtest.faults import FAULTS
 from loadtest.full_shop import FullShop
 from loadtest.report.headline import counted
@@ -17,6 +17,8 @@ from loadtest.shop import Level
 WITH_CARTS = frozenset({"carts", "all"})
 WITH_PEEPERS = frozenset({"peepers", "all"})
 WITH_DRAWS = frozenset({"entrants", "all"})
+# Mixes that show nothing of money unless some of it was taken.
+WITH_PAYMENTS = frozenset({"payers", "refunders", "walkers", "parts", "peepers", "all"})
 
 
 AFTERWARDS = 12.0
@@ -140,6 +142,11 @@ class RunPlan:
         }
         reasons = not_judged(self.levels, [need for need, there in has.items() if there])
         return reasons | (dict.fromkeys(OPERATED, BY_HAND) if self.operated else {})
+
+    @property
+    def enough(self) -> dict[str, int]:
+        """What the run must have seen, so that its verdict means something."""
+        return ENOUGH | {"captured": 1} if self.mix in WITH_PAYMENTS else ENOUGH
 
     @property
     def title(self) -> str:

@@ -178,6 +178,19 @@ def p15_sold_before_a_reopening(world: World) -> None:
     closed_for(world, starts_at=sold_in(world).created + SECOND)
 
 
+def opened_early(world: World, buyer: str) -> None:
+    """Let a sale have been open for one buyer only when an order was opened in it."""
+    order = sold_in(world)
+    [sale] = [each for each in world.of(s.Sale) if each.id == SALE]
+    world.change(sale, early_starts_at=order.created - SECOND)
+    world.rows.append(s.Early(SALE, buyer))
+    closed_for(world, starts_at=order.created + SECOND)
+
+
+def p15_sold_early_to_a_stranger(world: World) -> None:
+    opened_early(world, "a member")
+
+
 # Hold and expiry.
 
 

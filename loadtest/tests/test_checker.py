@@ -19,6 +19,7 @@ from loadtest.checker.evidence import ALLOWED
 from loadtest.checker.verdict import Problem, overall
 from loadtest.files import RunFiles
 from loadtest.history import operations
+from loadtest.steps import RunPlan
 from loadtest.tests import planted_answers, planted_orders
 from loadtest.tests.busy_run import SEEDS, busy_run, orders_with, sold_out_run
 from loadtest.tests.model_shop import clock
@@ -112,6 +113,17 @@ def test_a_run_that_tested_nothing_is_unknown(forget: Callable[[World], None]) -
     verdict = judged(world, properties=["P1", "P13"])
     assert verdict["P13"].verdict == UNKNOWN
     assert verdict.verdict == UNKNOWN
+
+
+def test_a_run_of_payments_in_which_nothing_was_captured_is_unknown() -> None:
+    world = sold_out_run(7)
+    enough = RunPlan(buyers=20, seed=7, mix="walkers").enough
+    found = judged(world, properties=["P13"], enough={"captured": enough["captured"]})
+    assert found.verdict == PASS
+    world.ledger.clear()
+    assert judged(world, properties=["P13"], enough=enough)["P13"].verdict == UNKNOWN
+    rush = RunPlan(buyers=20, seed=7, mix="rush").enough
+    assert judged(world, properties=["P13"], enough={**rush, "duplicate": 0}).verdict == PASS
 
 
 FAULT = '{"fault": "redis killed", "start": 1, "end": 2}\n'
@@ -293,6 +305,12 @@ def test_without_its_evidence_a_property_is_unknown(
     world = busy_run(3)
     forget(world)
     assert judged(world, properties=[identity]).verdict == UNKNOWN
+
+
+def test_order_of_somebody_who_may_buy_earlier_is_in_the_window() -> None:
+    world = busy_run(3)
+    planted_orders.opened_early(world, planted_orders.sold_in(world).buyer)
+    assert judged(world, properties=["P15"]).verdict == PASS
 
 
 def test_without_the_mails_that_arrived_nothing_is_known_of_them() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth.models import Group
 from django.core.mail import EmailMessage, get_connection
 from django.db import connection, transaction
 
@@ -46,6 +47,10 @@ def test_a_snapshot_shows_terms_times_and_the_life_of_an_order(tmp_path: Path) -
         price=333, limit=10, hold=timedelta(seconds=3.5), currency="EUR", restock_cancelled=False
     )
     buyer = User.objects.create(username="ann", email="ann@example.com")
+    sale.early_group = Group.objects.create(name="members")
+    sale.early_starts_at = sale.starts_at - timedelta(seconds=7)
+    sale.save()
+    sale.early_group.user_set.add(buyer)
     order = an_order(sale, buyer, quantity=5)
     orders.cancel(order, orders.Part(2, uuid4()))
     before = (time.monotonic_ns(), snapshot.clock())
@@ -58,9 +63,14 @@ def test_a_snapshot_shows_terms_times_and_the_life_of_an_order(tmp_path: Path) -
     assert before[1] <= header.clock <= after[1]
     item, hold = str(sale.item_id), 3_500_000
     more = int(sale.action_hold.total_seconds() * 1_000_000)
+    early = of[rows.Sale].early_starts_at  # type: ignore[attr-defined]
     assert of[rows.Sale] == rows.Sale(
-        str(sale.pk), item, 10, 333, "EUR", hold, False, True, action_hold=more
+        *(str(sale.pk), item, 10, 333, "EUR", hold, False, True),
+        action_hold=more,
+        early_starts_at=early,
     )
+    assert early == pytest.approx(sale.early_starts_at.timestamp() * 1e6, abs=1)
+    assert of[rows.Early] == rows.Early(str(sale.pk), str(buyer.pk))
     told = of[rows.Order]
     assert isinstance(told, rows.Order)
     assert (told.amount, told.to_pay, told.refunded) == (5 * 333, 3 * 333, 0)

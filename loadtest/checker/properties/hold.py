@@ -15,14 +15,16 @@ _OUTSIDE = """
     FROM sold JOIN possible ON possible.sale = sold.sale AND since <= latest AND until >= created
     WHERE NOT EXISTS (
         SELECT 1 FROM possible AS open WHERE open.sale = sold.sale AND open.since <= latest
-            AND open.until >= created AND NOT open.paused AND open.starts_at <= created
-            AND created < open.ends_at)
+            AND open.until >= created AND NOT open.paused AND created < open.ends_at
+            AND min(open.starts_at, coalesce(opened_early, open.starts_at)) <= created)
     GROUP BY order_id, sold.sale
 """
 
 
 class Window(Property):
-    """Every order was opened in an open window of its sale, by the database's clock."""
+    """Every order was opened in an open window of its sale, by the database's clock. For those who
+    may buy earlier, the window begins earlier.
+    """
 
     id, name, level = "P15", "window and pause", Level.WINDOWS
     asks = "Nothing was sold before a sale began, after it ended, or while it was paused."

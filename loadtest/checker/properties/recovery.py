@@ -238,6 +238,7 @@ COUNTED = {
     "duplicate": "purchases accepted again on a retry",
     "info": "answers to purchases unknown",
     "contested": "buyers refused or last units sold",
+    "captured": "payments captured",
 }
 """What P13 counts; a purchase is a key with all its retries, an answer one request."""
 
@@ -270,6 +271,10 @@ class NotVacuous(Property):
                 SELECT (SELECT count(*) FROM purchase WHERE outcome = 'fail')
                     + (SELECT count(*) FROM item WHERE snapshot = 0 AND held + confirmed >= total)
                 """
+            )
+        if "captured" in evidence.enough:
+            seen["captured"] = evidence.value(
+                "SELECT count(*) FROM payment WHERE operation = 'capture'"
             )
         figures = ", ".join(f"{number} {COUNTED[what]}" for what, number in seen.items())
         missing = [COUNTED[what] for what, wanted in evidence.enough.items() if seen[what] < wanted]
