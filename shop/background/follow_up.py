@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Q
 
 from inventory import outbox
 from inventory.hooks import FOLLOW_UP, hooks
@@ -52,8 +53,9 @@ def _paid(payload: Any) -> None:
     found = payload["orders"]
     if settings.PAYMENT_PROVIDER:
         # One that was free from the beginning: its confirmation says all.
-        found = Order.objects.filter(pk__in=found, lines__amount__gt=0).distinct()
-        found = list(found.values_list("pk", flat=True))
+        cost_something = Q(lines__amount__gt=0) | Q(fees__isnull=False)
+        charged = Order.objects.filter(cost_something, pk__in=found).distinct()
+        found = list(charged.values_list("pk", flat=True))
     _mails(Kind.PAID)({**payload, "orders": found})
     _settled(payload)
 

@@ -42,7 +42,7 @@ from hypothesis.stateful import (
 from inventory import services
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
 from inventory.models import BuyerQuota, Item, StockMovement
-from shop import payments
+from shop import orders, payments
 from shop.background import tasks
 from shop.catalogue.models import Sale as SaleRow
 from shop.catalogue.sale_cache import availability_cache, sale_cache, stock_cache
@@ -51,6 +51,8 @@ from shop.conftest import Buyer
 from shop.money import default_currency
 from shop.orders import transitions
 from shop.orders.models import Order as OrderRow
+from shop.orders.totals import Basket, Fee
+from shop.orders.transitions import Act
 from shop.payments.models import Discrepancy
 from shop.payments.models import Payment as PaymentRow
 from shop.payments.models import Refund as RefundRow
@@ -61,8 +63,10 @@ from shop.payments.provider import (
     ProviderRefund,
     provider,
 )
+from shop.refusals import Refusal
+from shop.staff import orders as staff
 from shop.tests import still_clock
-from shop.tests.model import AWAITING, Money, Order, Part, Refused, Sale, Shop
+from shop.tests.model import AWAITING, FREE_FROM, Money, Order, Part, Refused, Sale, Shop
 from shop.tests.provider import FakeProvider
 from shop.tests.quick import delete_all
 
@@ -85,6 +89,11 @@ FAILPOINTS = (LOCKED, BEFORE_COMMIT, AFTER_COMMIT)
 FAR = 100_000
 CAPTURED = {"done": "captured"}
 """What the shop calls a payment that the model calls done."""
+
+FEE = 490
+"""What the shipping of a small order costs, in shops with fees."""
+
+ACT = Act("olga", "the buyer has called")
 
 BUYERS = ("Ann", "Bob")
 WHO = st.sampled_from(BUYERS)
@@ -174,6 +183,11 @@ class Provider(FakeProvider):
 PROVIDER = f"{Provider.__module__}.{Provider.__qualname__}"
 
 
+def shipping(basket: Basket) -> list[Fee]:
+    """Return the fee of a small order."""
+    return [Fee("Shipping", FEE)] if basket.quantity < FREE_FROM else []
+
+
 @dataclass
 class Event:
     """An event that the provider reports: its number, type and data.
@@ -221,6 +235,7 @@ class ShopMachine(RuleBasedStateMachine):
         hold=st.sampled_from([30, 90, 900, 7_260]),
         opens=st.sampled_from([-5, -5, 120]),
         takes_payments=st.sampled_from([True] * 7 + [False]),
+        has_fees=st.booleans(),
         bought=st.integers(0, 3),
     )
     def open(
@@ -232,6 +247,7 @@ class ShopMachine(RuleBasedStateMachine):
         hold: int = 90,
         opens: int = -5,
         takes_payments: bool = True,
+        has_fees: bool = False,
         bought: int = 0,
     ) -> None:
         """Open three sales: two in the shop's own currency and one in another.
@@ -245,6 +261,7 @@ class ShopMachine(RuleBasedStateMachine):
             hold: seconds to pay for an order of the first sale.
             opens: second in which the third sale opens; the second one opens 120 s earlier.
             takes_payments: whether the shop takes payments.
+            has_fees: whether small orders cost shipping.
             bought: units that Ann buys at once in the first sale.
         """
         delete_all()
@@ -260,7 +277,8 @@ class ShopMachine(RuleBasedStateMachine):
         provider.cache_clear()
         self.provider = cast(Provider, provider())
         settings.PAYMENT_PROVIDER = PROVIDER if takes_payments else ""
-        self.model = Shop(self.sales, payments=takes_payments)
+        settings.FEES = f"{__name__}.shipping" if has_fees else ""
+        self.model = Shop(self.sales, payments=takes_payments, fee=FEE if has_fees else 0)
         self.epoch = still_clock.begin()
         self.rows = {sale: self._open(sale) for sale in self.sales}
         self.stocked = {sale: sale.total for sale in self.sales}
@@ -584,6 +602,10 @@ class ShopMachine(RuleBasedStateMachine):
             "refunded": money(order.refunded),
             "lines": lines,
         }
+        fees = [money(order.opened_fee)] if order.opened_fee else []
+        assert [fee["amount"] for fee in document["fees"]] == fees
+        for line in document["lines"]:  # their tax is tested where it is worked out
+            del line["tax"], line["tax_rate"]
         assert {name: document[name] for name in expected} == expected
         assert self.second(document["pay_before"]) == order.pay_before
         assert self.second(document["created"]) <= self.model.now
@@ -800,6 +822,61 @@ class ShopMachine(RuleBasedStateMachine):
         left = transitions.fulfil([self.orders[chosen]])
         assert left == ({} if before == "paid" else {self.orders[chosen]: chosen.status})
 
+    @precondition(lambda self: self.model.orders)
+    @rule(
+        order=NUMBER,
+        what=st.sampled_from(["cancel", "refund", "part", "goodwill", "hold", "hold"]),
+        units=UNITS,
+        again=st.sampled_from([False] * 4 + [True]),
+    )
+    def act_as_staff(self, what: str, order: int = 0, units: int = 1, again: bool = False) -> None:
+        """Cancel, refund (in parts, too), concede or hold an order, or send the last act again."""
+        chosen = self.order(order)
+        number = 3 * 10**7 + next(self.numbers)
+        if again and chosen.acts:
+            number, (done, _amount) = list(chosen.acts.items())[-1]
+            what = "hold" if done == "extended" else done
+        key = UUID(int=number)
+        row = OrderRow.objects.for_change().get(pk=self.orders[chosen])
+        amount, time = 500 * units, 400 * units
+        sale = chosen.lines[-1].sale
+        part, own = Part(units, str(key), sale), orders.Part(units, key, self.rows[sale].pk)
+        acts = {
+            "cancel": (lambda: staff.cancel(row, ACT), chosen.cancel_by_staff),
+            "refund": (
+                lambda: staff.refund(row, ACT),
+                lambda: self.model.refund(chosen, by_staff=True),
+            ),
+            "part": (
+                lambda: staff.refund(row, ACT, own),
+                lambda: self.model.refund(chosen, part, by_staff=True),
+            ),
+            "goodwill": (
+                lambda: staff.concede(row, ACT, amount, key),
+                lambda: self.model.concede(chosen, amount, number),
+            ),
+            "hold": (
+                lambda: staff.hold(row, ACT, timedelta(seconds=time), key),
+                lambda: self.model.hold(chosen, time, number),
+            ),
+        }
+        do, change = acts[what]
+        self.forget()
+        code = ""
+        try:
+            do()
+        except ProcessEnds:
+            with suppress(Refused):
+                change()
+            return
+        except Refusal as refusal:
+            code = refusal.code
+        result = outcome_of(change)
+        expected = [""]
+        if isinstance(result, Refused):
+            expected = [result.code, *([result.or_else.code] if result.or_else else [])]
+        assert code in expected, (what, code, expected)
+
     @precondition(lambda self: self.refunds("failed"))
     @rule(which=NUMBER)
     def retry_refund(self, which: int = 0) -> None:
@@ -924,6 +1001,7 @@ class ShopMachine(RuleBasedStateMachine):
             order.amount,
             order.refunded,
         )
+        assert (row.fee_amount, row.conceded) == (order.fee, order.conceded)
         assert (row.currency, self.second(row.pay_before)) == (order.currency, order.pay_before)
         assert [(line.quantity, line.amount, line.live) for line in row.lines.all()] == [
             (line.quantity, line.price * line.quantity, order.live(line)) for line in order.lines

@@ -1,7 +1,8 @@
 """What the shop promises, as a model that runs, without database or HTTP.
 
 An order awaits payment, then it is paid, then handed over (fulfilled) or returned and refunded; or
-it is cancelled, or expires, from where a late payment may save it.
+it is cancelled, or expires, from where a late payment may save it, or staff may hold it again.
+Staff may take back what was handed over, too, and give money back as goodwill.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 AWAITING = "awaiting_payment"
+
+FREE_FROM = 3
+"""Units of an order from which on there is no fee."""
 
 
 class Refused(Exception):
@@ -96,14 +100,19 @@ class Part(NamedTuple):
 
 @dataclass(eq=False)
 class Order:
-    """An order. `amount` is to be paid, or paid; less what was cancelled."""
+    """An order. `amount` is to be paid, or paid; less what was cancelled. It includes the fee that
+    the order was opened with, of which `fee` is what the shop keeps. `conceded` went back while the
+    buyer kept the units. `acts` are those of staff, by their keys."""
 
     buyer: str
     key: Hashable
     lines: list[Line]
     created: int
     pay_before: int
+    opened_fee: int = 0
     status: str = AWAITING
+    conceded: int = 0
+    acts: dict[int, tuple[str, int | None]] = field(default_factory=dict)
     payments: list[Money] = field(default_factory=list)
     refunds: list[Money] = field(default_factory=list)
     parts: dict[Hashable, tuple[str, Line, int]] = field(default_factory=dict)
@@ -113,7 +122,8 @@ class Order:
 
     def __post_init__(self) -> None:
         self.currency = self.lines[0].sale.currency
-        self.amount = sum(line.price * line.quantity for line in self.lines)
+        self.amount = sum(line.price * line.quantity for line in self.lines) + self.opened_fee
+        self.fee = self.opened_fee
 
     @property
     def refunded(self) -> int:
@@ -155,11 +165,11 @@ class Order:
         if not getattr(line.sale, f"resells_{how}"):
             line.sale.total -= units
 
-    def end(self, how: str, status: str) -> None:
+    def end(self, how: str, status: str, event: str = "") -> None:
         """End it: it holds no units any more."""
         for line in self.lines:
             self.resell(line, line.kept, how)
-        self.step(how, status)
+        self.step(event or how, status)
 
     def expire(self, now: int) -> None:
         """End it if it was not paid in time: its units are on sale again, whatever the rule."""
@@ -175,6 +185,19 @@ class Order:
             self.step("paid", "paid")  # what is left of it is free
         elif not part and self.status != "cancelled":
             raise Refused(f"order_{self.status}")
+
+    def cancel_by_staff(self) -> None:
+        """Cancel it for its buyer, who gets a mail."""
+        before = self.status
+        self.cancel()
+        if before != self.status:
+            self.pending_events[-1] = "cancelled_by_staff"
+
+    def was_done(self, key: int, act: str, amount: int | None = None) -> bool:
+        """Tell whether an act of staff was done under its key before."""
+        if key in self.acts and self.acts[key] != (act, amount):
+            raise Refused("idempotency_key_reused")
+        return key in self.acts
 
     def hand_over(self) -> None:
         """Hand it over. Repeating it changes nothing."""
@@ -204,7 +227,7 @@ class Order:
 
 
 MAILS = {"opened": "confirmation", "paid": "paid", "paid_late": "paid", "expired": "expired"}
-MAILS |= {"refunded": "refunded", "money_owed": "money_owed"}
+MAILS |= {"refunded": "refunded", "money_owed": "money_owed", "cancelled_by_staff": "cancelled"}
 """The mail that follows an event: one of each kind per order, however often."""
 
 
@@ -212,10 +235,11 @@ class Shop:
     """One shop; its sales in order of their numbers, its orders the oldest first. The payment
     provider `answers` at once, or it `asks` the buyer, `works` for a while, `declines`, is `silent`
     and does nothing, or `mute`: it does it, and its answer is lost. Without `payments`, orders just
-    are confirmed."""
+    are confirmed. An order of less than three units costs the `fee` besides."""
 
-    def __init__(self, sales: list[Sale], *, payments: bool = True) -> None:
+    def __init__(self, sales: list[Sale], *, payments: bool = True, fee: int = 0) -> None:
         self.sales, self.now, self.mode, self.payments = sales, 0, "answers", payments
+        self.fee = fee
         self.orders: list[Order] = []
 
     def of(self, buyer: str) -> list[Order]:
@@ -263,7 +287,8 @@ class Shop:
             self._check(buyer, sale, units, cart=cart)
         bought = [Line(sale, units, sale.price, units) for sale, units in lines.items()]
         deadline = self.now + min(sale.hold for sale in lines)
-        self.orders.append(Order(buyer, key, bought, self.now, deadline))
+        fee = self.fee if sum(lines.values()) < FREE_FROM else 0
+        self.orders.append(Order(buyer, key, bought, self.now, deadline, fee))
         if not self.orders[-1].amount:
             self.orders[-1].step("paid", "paid")
         return self.orders[-1], False
@@ -371,23 +396,62 @@ class Shop:
     def _give_back(self, order: Order, payment: Money, amount: int, reason: str) -> None:
         if amount > 0:
             order.refunds.append(Money(amount, self.now, payment, reason))
-            if reason != "returned":
+            if reason not in ("returned", "goodwill"):
                 order.note("money_owed", None, amount)
 
-    def refund(self, order: Order, part: Part | None = None) -> None:
-        """Return a paid order, or a part of it. Repeating it changes nothing."""
-        worth = order.give_back("returned", part, "paid") if part else 0
-        if order.status == "paid" and not (part and any(line.kept for line in order.lines)):
-            order.end("returned", "refund_pending")
-            worth = order.amount
+    def refund(self, order: Order, part: Part | None = None, *, by_staff: bool = False) -> None:
+        """Return a paid order, or a part of it; staff may take back what was handed over, too.
+        Repeating it changes nothing. The fee goes back with the whole, unless it was handed over.
+        """
+        handed_over = by_staff and order.status == "fulfilled"
+        status, keep = "fulfilled" if handed_over else "paid", 0
+        worth = order.give_back("returned", part, status) if part else 0
+        if order.status == status and not (part and any(line.kept for line in order.lines)):
+            order.end("returned", "refund_pending", "taken_back" if handed_over else "")
+            order.fee = order.fee if handed_over else 0
+            worth, keep = order.amount, max(order.fee - order.conceded, 0)
         elif not part and order.status not in ("refund_pending", "refunded"):
             raise Refused(f"order_{order.status}")
         for payment in [each for each in order.payments if each.state == "done"]:
-            left = payment.amount - order.to_give_back(payment)
+            left = payment.amount - order.to_give_back(payment) - keep
             self._give_back(order, payment, min(worth, left), "returned")
         self._finish(order)
+        self._pay_out(order)
+
+    def _pay_out(self, order: Order) -> None:
         for pending in [each for each in order.refunds if each.state == "pending"]:
             self.ask(order, pending)
+
+    def concede(self, order: Order, amount: int, key: int) -> None:
+        """Give money back as goodwill, once per key; the buyer keeps the units."""
+        if not order.was_done(key, "goodwill", amount):
+            if order.status not in ("paid", "fulfilled"):
+                raise Refused(f"order_{order.status}")
+            taken = [each for each in order.payments if each.state == "done"]
+            enough = [each for each in taken if each.amount >= order.to_give_back(each) + amount]
+            if not enough:
+                raise Refused("too_much_back")
+            order.acts[key] = ("goodwill", amount)
+            order.conceded += amount
+            order.note("goodwill", None, amount)
+            self._give_back(order, enough[0], amount, "goodwill")
+        self._pay_out(order)
+
+    def hold(self, order: Order, seconds: int, key: int) -> None:
+        """Hold an unpaid order for longer, or an expired one again, once per key."""
+        if order.was_done(key, "extended"):
+            return
+        if order.status == "expired":
+            paid = any(payment.state == "done" for payment in order.payments)
+            if paid or not self._can_have(order):
+                raise Refused("not_renewable")
+            order.step("renewed", AWAITING)
+            order.pay_before = self.now + seconds
+        elif order.status != AWAITING:
+            raise Refused(f"order_{order.status}")
+        order.pay_before = max(order.pay_before, self.now + seconds)
+        order.acts[key] = ("extended", None)
+        order.note("extended")
 
     def _finish(self, order: Order) -> None:
         if order.status == "refund_pending" and all(r.state == "done" for r in order.refunds):
@@ -408,7 +472,7 @@ class Shop:
     def follow_up(self) -> None:
         """Note the mails that follow what happened, or confirm orders that need no payment."""
         for order in self.orders:
-            free = not any(line.price for line in order.lines)
+            free = not (order.opened_fee or any(line.price for line in order.lines))
             for kind in order.pending_events:  # which grows
                 if kind == "paid" and free and self.payments:
                     continue  # its confirmation says so
