@@ -57,6 +57,11 @@ admin.site.index_title = _("Catalogue, stock and orders")
 admin.site.index_template = "admin/shop/index.html"
 
 
+def lock_rows(chosen: QuerySet[Any]) -> list[Any]:
+    """Lock rows, in a transaction, so that the second of two clicks finds none that are left."""
+    return list(chosen.select_for_update(of=("self",), no_key=True))
+
+
 SHOWN = 20
 """Orders that a message names at most."""
 
@@ -381,8 +386,11 @@ class SaleAdmin(NewSales, SaleStops, PricedAdmin):
         others = chosen.filter(paused=not paused)
         if not paused:
             others = others.exclude(stops__in=SaleStop.objects.filter(finished=None))
-        note(request, others, str(done))
-        self.message_user(request, f"{done} {others.update(paused=paused)}")
+        with transaction.atomic():
+            rows = lock_rows(others)
+            note(request, rows, str(done))
+            count = Sale.objects.filter(pk__in=[row.pk for row in rows]).update(paused=paused)
+        self.message_user(request, f"{done} {count}")
 
 
 admin.site.unregister(Item)
@@ -597,8 +605,10 @@ class RefundAdmin(ReadOnly):
     @admin.action(description=_("Try failed refunds again"), permissions=["act"])
     def retry(self, request: HttpRequest, chosen: QuerySet[Refund]) -> None:
         """Request failed refunds again, each as a new refund."""
-        note(request, chosen.filter(state=Refund.State.FAILED), gettext("Requested again."))
-        count = payments.retry(chosen)
+        with transaction.atomic():
+            failed = lock_rows(chosen.filter(state=Refund.State.FAILED))
+            note(request, failed, gettext("Requested again."))
+            count = payments.retry(Refund.objects.filter(pk__in=[row.pk for row in failed]))
         self.message_user(
             request, gettext("Refunds requested again: %(count)s.") % {"count": count}
         )
@@ -618,9 +628,11 @@ class DiscrepancyAdmin(ReadOnly):
     @admin.action(description=_("Close: decided, and done at the provider"), permissions=["act"])
     def close(self, request: HttpRequest, chosen: QuerySet[Discrepancy]) -> None:
         """Close discrepancies; the next audit closes their alerts."""
-        still_open = chosen.filter(closed=None)
-        note(request, still_open, gettext("Closed."))
-        count = still_open.update(closed=Now())
+        with transaction.atomic():
+            still_open = lock_rows(chosen.filter(closed=None))
+            note(request, still_open, gettext("Closed."))
+            ids = [row.pk for row in still_open]
+            count = Discrepancy.objects.filter(pk__in=ids).update(closed=Now())
         self.message_user(request, gettext("Discrepancies closed: %(count)s.") % {"count": count})
 
 

@@ -34,6 +34,7 @@ from shop.accounts.models import User
 from shop.audit.report import Alert
 from shop.background import tasks
 from shop.catalogue.models import Product, Sale
+from shop.checkout import buy
 from shop.orders.models import Order
 from shop.payments import pay, refund
 from shop.payments.models import Discrepancy, Refund
@@ -336,9 +337,10 @@ def test_pause_and_resume_actions_change_the_chosen_sales(admin_client):
     assert list(noted) == ["Paused.", "Resumed."]
 
 
-def test_correction_sent_twice_at_once_is_done_once_and_kept_in_the_ledger(admin_client):
-    item = a_sale(stock=3).item
-    form = {"units": "5", "total": "3", "reason": "found in the cellar"}
+def test_correction_sent_twice_at_once_while_others_buy_is_done_once(admin_client):
+    sale = a_sale(stock=30)
+    item = sale.item
+    form = {"units": "5", "total": "30", "reason": "found in the cellar"}
 
     def send() -> None:
         browser = Client()
@@ -348,11 +350,20 @@ def test_correction_sent_twice_at_once_is_done_once_and_kept_in_the_ledger(admin
         finally:
             connection.close()
 
-    with ThreadPoolExecutor(2) as pool:
-        for sent in [pool.submit(send) for _ in range(2)]:
-            sent.result()
+    def purchase(buyer: int) -> None:
+        try:
+            buy(sale.pk, buyer, uuid4(), 1)
+        finally:
+            connection.close()
+
+    buyers = [a_buyer().pk for _ in range(8)]
+    with ThreadPoolExecutor(10) as pool:
+        sent = [pool.submit(send) for _ in range(2)]
+        list(pool.map(purchase, buyers))
+        for each in sent:
+            each.result()
     item.refresh_from_db()
-    assert (item.total, item.available) == (8, 8)
+    assert (item.total, item.available) == (35, 27)
     [movement] = StockMovement.objects.filter(item=item).exclude(note="")
     assert (movement.delta, movement.note) == (5, "admin: found in the cellar")
 

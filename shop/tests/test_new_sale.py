@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from django.db import connection
+from django.test import Client
 from django.urls import reverse
 
 from inventory.models import Item
@@ -64,6 +68,22 @@ def test_new_sale_with_a_wrong_value_makes_nothing(admin_client, wrong):
     assert answer.status_code == 200
     assert "errorlist" in answer.text
     assert [model.objects.count() for model in (Product, Item, Sale)] == [0, 0, 0]
+
+
+def test_new_sale_sent_twice_at_once_is_made_once():
+    operator = an_operator("add_product", "add_sale", "add_item")
+
+    def send(_: int) -> int:
+        client = Client()
+        client.cookies = operator.cookies
+        try:
+            return client.post(NEW, FORM).status_code
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(send, range(2))) == [200, 302]
+    assert [model.objects.count() for model in (Product, Item, Sale)] == [1, 1, 1]
 
 
 def test_new_sale_needs_all_three_permissions():

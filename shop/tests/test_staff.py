@@ -11,8 +11,10 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 from django.db import connection, transaction
+from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
@@ -22,6 +24,7 @@ from shop import orders, payments
 from shop.accounts.models import User
 from shop.audit import examine
 from shop.background import tasks
+from shop.catalogue.models import Sale
 from shop.catalogue.sales import database_time
 from shop.checkout import buy
 from shop.mails.rendering import Kind as MailKind
@@ -206,6 +209,127 @@ def test_act_sent_twice_at_once_while_others_buy_is_done_once(case, fake_provide
     assert sum(fake_provider.refunds[order.pk]) == asked_of_provider
     report = examine()
     assert report.balanced, report.problems
+
+
+def discrepancy(sale: Any) -> Discrepancy:
+    """Return a dispute that the provider has reported."""
+    order = paid(sale)
+    with transaction.atomic():
+        settlement.disputed(Dispute("dp_8", order.payments.get().intent, PRICE, "open"))
+    return Discrepancy.objects.get()
+
+
+def failed_refund(sale: Any) -> Refund:
+    return Refund.objects.get(payment__order=refund_failed(sale))
+
+
+def paused(sale: Any) -> Sale:
+    Sale.objects.filter(pk=sale.pk).update(paused=True)
+    return Sale.objects.get(pk=sale.pk)
+
+
+@dataclass(frozen=True)
+class ListCase:
+    """An act that an operator does with the chosen rows of a list.
+
+    Attributes:
+        model: of the rows.
+        action: its name.
+        permission: the only one that it needs.
+        row: makes the row that is chosen.
+        done: tells what it has become afterwards.
+        becomes: what it must have become.
+    """
+
+    model: type[Model]
+    action: str
+    permission: str
+    row: Callable[[Any], Any]
+    done: Callable[[Any], object]
+    becomes: object
+
+
+LIST_CASES = {
+    "hand over": ListCase(
+        Order, "fulfil", "change_order", paid, lambda row: row.status, Status.FULFILLED
+    ),
+    "retry": ListCase(
+        Refund, "retry", "change_refund", failed_refund, lambda row: (row.state, row.tries),
+        ("pending", 2),
+    ),
+    "close": ListCase(
+        Discrepancy, "close", "change_discrepancy", discrepancy,
+        lambda row: row.closed is not None, True,
+    ),
+    "pause": ListCase(
+        Sale, "pause", "change_sale", lambda sale: sale, lambda row: row.paused, True
+    ),
+    "resume": ListCase(Sale, "resume", "change_sale", paused, lambda row: row.paused, False),
+}  # fmt: skip
+
+
+@pytest.fixture(params=LIST_CASES)
+def list_case(request: pytest.FixtureRequest) -> ListCase:
+    return LIST_CASES[request.param]
+
+
+def choose(client: Client, case: ListCase, row: Any) -> int:
+    """Choose a row of a list and an act; return the answer's status."""
+    meta = case.model._meta
+    form = {"action": case.action, "_selected_action": [row.pk]}
+    where = reverse(f"admin:{meta.app_label}_{meta.model_name}_changelist")
+    return client.post(where, form).status_code
+
+
+def test_act_on_a_list_needs_its_permission_and_no_other(list_case, fake_provider):
+    row = list_case.row(a_sale(price=PRICE))
+    before = list_case.done(row)
+    others = {each.permission for each in LIST_CASES.values()} - {list_case.permission}
+    assert choose(an_operator(*others), list_case, row) == 403
+    choose(an_operator(list_case.permission.replace("change", "view")), list_case, row)
+    row.refresh_from_db()
+    assert list_case.done(row) == before
+    assert not LogEntry.objects.exists()
+
+    assert choose(an_operator(list_case.permission), list_case, row) == 302
+    row.refresh_from_db()
+    assert list_case.done(row) == list_case.becomes
+    assert LogEntry.objects.get().user.username.startswith("staff-")
+
+
+def test_act_on_a_list_sent_twice_at_once_while_others_buy_is_done_once(list_case, fake_provider):
+    sale = a_sale(price=PRICE, stock=30)
+    row = list_case.row(sale)
+    placed = Order.objects.count()
+    operator = an_operator(list_case.permission)
+
+    def send() -> int:
+        client = Client()
+        client.cookies = operator.cookies
+        try:
+            return choose(client, list_case, row)
+        finally:
+            connection.close()
+
+    def purchase(buyer: int) -> bool:
+        try:
+            buy(sale.pk, buyer, uuid4(), 1)
+        except Refusal:  # while the sale is paused
+            return False
+        finally:
+            connection.close()
+        return True
+
+    buyers = [a_buyer().pk for _ in range(8)]
+    with ThreadPoolExecutor(10) as pool:
+        sent = [pool.submit(send) for _ in range(2)]
+        bought = sum(pool.map(purchase, buyers))
+    assert [each.result() for each in sent] == [302, 302]
+    row.refresh_from_db()
+    assert list_case.done(row) == list_case.becomes
+    assert LogEntry.objects.count() == 1
+    assert Order.objects.count() == placed + bought
+    book(sale.item_id)  # which must balance
 
 
 def test_act_on_an_order_in_another_state_changes_nothing(fake_provider):
