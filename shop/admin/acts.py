@@ -76,7 +76,7 @@ class RefundForm(ActForm):
     def __init__(self, order: Order, *arguments: Any, **named: Any) -> None:
         super().__init__(order, *arguments, **named)
         live = [(str(line.sale_id), line) for line in order.lines.all() if line.live]
-        choices = [(sale, f"{line.live} × {line.sale.product.local_name}") for sale, line in live]
+        choices = [(sale, f"{line.live} × {line.sale.local_name}") for sale, line in live]
         cast("forms.ChoiceField", self.fields["line"]).choices = [
             ("", gettext("the whole order")),
             *choices,

@@ -80,7 +80,7 @@ def cells(line: OrderLine) -> list[Any]:
         order.buyer.email,
         line.sale_id,
         product.slug,
-        product.name,
+        line.sale.name,
         line.quantity,
         line.live,
         to_major(line.price, order.currency),

@@ -216,3 +216,13 @@ class Sale(models.Model):
     def get_absolute_url(self) -> str:
         """The sale's page."""
         return reverse("sale", args=[self.pk])
+
+    @property
+    def name(self) -> str:
+        """Return what is sold, in the shop's first language. Whoever sells sizes adds them here."""
+        return self.product.name
+
+    @property
+    def local_name(self) -> str:
+        """Return what is sold, in the visitor's language."""
+        return self.product.local_name

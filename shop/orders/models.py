@@ -138,7 +138,7 @@ class Order(models.Model):
     def contents(self) -> str:
         """Return quantities and products, such as `2 × Phone, 1 × Watch`."""
         lines = self.lines.all()
-        return ", ".join(f"{line.quantity} × {line.sale.product.local_name}" for line in lines)
+        return ", ".join(f"{line.quantity} × {line.sale.local_name}" for line in lines)
 
     @property
     def sale_id(self) -> int | None:

@@ -154,7 +154,7 @@ def _ask(request: HttpRequest, order: int, act: str, status: str) -> HttpRespons
     if found.status != status or not lines:
         return redirect(found)
     units = [(part.quantity if part else line.live, line) for line in lines]
-    names = [f"{quantity} × {line.sale.product.local_name}" for quantity, line in units]
+    names = [f"{quantity} × {line.sale.local_name}" for quantity, line in units]
     context = {
         "order": found,
         "act": act,

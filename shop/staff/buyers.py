@@ -118,7 +118,7 @@ def _order(order: Order) -> dict[str, Any]:
         **order.details,
         "lines": [
             {
-                "product": line.sale.product.name,
+                "product": line.sale.name,
                 "quantity": line.quantity,
                 "returned": line.returned,
                 "amount": money(line.amount),

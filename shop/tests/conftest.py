@@ -12,6 +12,7 @@ from pytest_django import DjangoDbBlocker
 
 from inventory import redis
 from inventory.models import BuyerQuota, OutboxMessage, Reservation, StockMovement
+from shop import checkout
 from shop.accounts.models import User
 from shop.background import tasks
 from shop.orders.models import Order
@@ -43,6 +44,12 @@ def port(serve: Callable[..., AbstractContextManager[int]]) -> Iterator[int]:
     """The port of a web server."""
     with serve() as found:
         yield found
+
+
+@pytest.fixture(autouse=True)
+def no_further_quotas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what a team limits besides, such as units per address: its own tests test it."""
+    monkeypatch.setattr(checkout, "further_quotas", lambda sale, buyer, details: ())
 
 
 @pytest.fixture

@@ -20,6 +20,9 @@ PAYMENT_PROVIDER = "shop.payments.http_provider.HttpProvider"
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
 LANGUAGE_CODE = "en"
 CURRENCY = "CNY"
+TIME_ZONE = "UTC"
+FEES = ""
+INVOICES = True
 
 STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True
