@@ -145,8 +145,18 @@ def expire_those(orders: Iterable[int]) -> int:
 
 def _expire(due: Sequence[int]) -> int:
     """Release due reservations and the others of their orders: an order expires as a whole."""
-    together = OrderLine.objects.filter(order__lines__in=due).values_list("pk", flat=True)
-    with services.releasing({*due, *together}, was=HELD) as released:
+    with services.releasing({*due, *_with_their_orders(due)}, was=HELD) as released:
+        # Some may have been given more time while this waited for their locks: for the buyer's part
+        # of a payment, or by staff.
+        still_due = services.due_of(each.reservation for each in released)
+        over = set(_with_their_orders(still_due))
+        released[:] = [each for each in released if each.reservation in over]
         expired = orders_of(released)
         take(Step.EXPIRE, expired)
     return len(expired)
+
+
+def _with_their_orders(reservations: Sequence[int]) -> list[int]:
+    """Return the reservations of all orders that have one of these."""
+    lines = OrderLine.objects.filter(order__lines__in=reservations)
+    return list(lines.values_list("pk", flat=True))

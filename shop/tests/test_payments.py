@@ -240,6 +240,22 @@ def test_an_expiry_during_a_payment_leaves_the_order_paid():
     assert (book(sale.item_id).confirmed, returns(sale)) == (1, [])
 
 
+def test_expiry_that_meets_a_longer_hold_leaves_the_order_alone():
+    """As the buyer's part of a payment, or staff, prolongs it."""
+    sale = a_sale()
+    mine = an_order(sale)
+    make_due(mine)
+    with outsider() as session:
+        session.execute("BEGIN")
+        session.execute("UPDATE inventory_reservation SET deadline = now() + interval '1 hour'")
+        with in_thread(orders.expire) as sweep:
+            wait_until_blocked(1)
+            session.execute("COMMIT")
+            assert sweep() == 0
+    assert status(mine) == "awaiting_payment"
+    assert (book(sale.item_id).held, returns(sale)) == (1, [])
+
+
 def test_a_payment_during_an_expiry_reclaims_the_unit():
     sale = a_sale()
     mine = an_order(sale)
