@@ -14,14 +14,17 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from itertools import count
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 from django.core import mail
 from django.db import connection
 
 from inventory.hooks import hooks
+from inventory.models import OutboxMessage
 from inventory.postgresql import base
 from inventory.redis import client
 from inventory.selling import commit
@@ -31,8 +34,11 @@ from shop.catalogue.sales import database_time
 from shop.orders import transitions
 from shop.orders.models import Order as OrderRow
 from shop.payments.models import Payment, Refund
+from shop.staff import orders as staff
+from shop.staff import stopping
+from shop.staff.models import SaleStop
 from shop.tests import still_clock
-from shop.tests.machine import ShopMachine, key_of
+from shop.tests.machine import ACT, ShopMachine, key_of
 from shop.tests.model import Order, Part
 
 pytestmark = [
@@ -65,16 +71,29 @@ def asks_buyer(shop: ShopMachine) -> None:
 
 
 def payment_authorised(shop: ShopMachine) -> None:
-    asks_buyer(shop)
-    shop.change_order("payment")
+    buyer_asked(shop)
     shop.buyer_answers(heard=False)
 
 
-def buyer_gone(shop: ShopMachine) -> None:
+def buyer_asked(shop: ShopMachine) -> None:
     asks_buyer(shop)
     shop.change_order("payment")
+
+
+def buyer_declined(shop: ShopMachine) -> None:
+    buyer_asked(shop)
+    shop.buyer_answers(answer="declines")
+
+
+def buyer_gone(shop: ShopMachine) -> None:
+    buyer_asked(shop)
     shop.pass_time(1_000)
     shop.expire_orders()
+
+
+def authorised_too_late(shop: ShopMachine) -> None:
+    buyer_gone(shop)
+    shop.buyer_answers(heard=False)
 
 
 def payment_at_work(shop: ShopMachine) -> None:
@@ -101,6 +120,16 @@ def refund_refused(shop: ShopMachine) -> None:
 def overdue(shop: ShopMachine) -> None:
     bought(shop)
     shop.pass_time(901)
+
+
+def expired(shop: ShopMachine) -> None:
+    overdue(shop)
+    shop.expire_orders()
+
+
+def handed_over(shop: ShopMachine) -> None:
+    paid(shop)
+    shop.hand_over()
 
 
 def followed_up(shop: ShopMachine) -> None:
@@ -155,8 +184,37 @@ def hand_over(shop: ShopMachine) -> None:
     transitions.fulfil([shop.orders[shop.model.orders[0]]])
 
 
+def row_of(shop: ShopMachine) -> OrderRow:
+    """Return the row of the only order."""
+    [order] = shop.model.orders
+    return OrderRow.objects.for_change().get(pk=shop.orders[order])
+
+
+def concede(shop: ShopMachine) -> None:
+    staff.concede(row_of(shop), ACT, 500, UUID(int=9))
+
+
+def take_back(shop: ShopMachine) -> None:
+    staff.refund(row_of(shop), ACT)
+
+
+def hold_again(shop: ShopMachine) -> None:
+    staff.hold(row_of(shop), ACT, timedelta(seconds=600), UUID(int=9))
+
+
+def cancel_and_sweep(shop: ShopMachine) -> None:
+    change("cancel")(shop)
+    sweep_payments(shop)
+
+
+def record_cancellation_and_sweep(shop: ShopMachine, order: Order) -> None:
+    order.cancel()
+    shop.model.settle()
+
+
 def sweep_payments(_: ShopMachine) -> None:
-    Payment.objects.update(not_before=database_time())
+    for kind in (Payment, Refund):
+        kind.objects.update(not_before=database_time())
     tasks.settle_payments()
 
 
@@ -212,8 +270,31 @@ ACTS = {
             order, order.payments[0], is_known=False
         ),
     ),
+    "event of an authorisation after the expiry": Act(
+        authorised_too_late,
+        receive_event,
+        lambda shop, order: shop.model.hear_of_authorisation(
+            order, order.payments[0], is_known=False
+        ),
+    ),
+    "payment after the buyer has declined": Act(
+        buyer_declined, change("payment"), lambda shop, order: shop.model.pay(order)
+    ),
+    "cancellation while the buyer is asked": Act(
+        buyer_asked, cancel_and_sweep, record_cancellation_and_sweep
+    ),
     "sweep after a buyer who walked away": Act(
         buyer_gone, sweep_payments, lambda shop, _: shop.model.settle()
+    ),
+    "sweep that finds an authorisation": Act(
+        payment_authorised, sweep_payments, lambda shop, _: shop.model.settle()
+    ),
+    "goodwill": Act(paid, concede, lambda shop, order: shop.model.concede(order, 500, 9)),
+    "taking back what was handed over": Act(
+        handed_over, take_back, lambda shop, order: shop.model.refund(order, by_staff=True)
+    ),
+    "holding an expired order again": Act(
+        expired, hold_again, lambda shop, order: shop.model.hold(order, 600, 9)
     ),
     "sweep of payments": Act(
         payment_unanswered, sweep_payments, lambda shop, _: shop.model.settle()
@@ -323,6 +404,49 @@ def test_crash_leaves_an_act_done_or_not_done(name):
     assert outcomes, "no point was reached"
     # Once it is done it stays done, however late the process ends.
     assert outcomes == sorted(outcomes)
+
+
+def three_orders_of_a_sale(shop: ShopMachine) -> None:
+    """Open an order that is paid, one that was handed over, and an unpaid cart."""
+    opened(shop)
+    shop.buy("Bob", 0, 1)
+    shop.change_order("payment")
+    shop.hand_over()
+    shop.buy("Ann", 0, 2)
+    shop.change_order("payment")
+    shop.buy_cart("Ann", 1, 2)
+
+
+def stop_sale(shop: ShopMachine) -> None:
+    """Press the button, and let a worker and the sweep do what is due."""
+    stopping.stop_sale(shop.rows[shop.sales[0]].pk, ACT, handed_over=True)
+    stopping.work()
+    sweep_payments(shop)
+
+
+def record_stop(shop: ShopMachine) -> None:
+    handed_over, paid, cart = shop.model.orders
+    shop.model.refund(handed_over, by_staff=True)
+    shop.model.refund(paid, by_staff=True)
+    cart.cancel(Part(1, key_of(9), shop.sales[0]))
+
+
+def test_crash_while_a_sale_is_stopped_gives_each_order_back_once():
+    """Whatever the killed worker has left is done by the next one, and nothing of it again."""
+    for last in count(1):
+        shop = ShopMachine()
+        three_orders_of_a_sale(shop)
+        shop.forget()
+        mail.outbox = []
+        if not is_killed(shop, stop_sale, last):
+            break
+        start_again(shop)
+        OutboxMessage.objects.filter(done=None).update(not_before=database_time())
+        stop_sale(shop)
+        record_stop(shop)
+        shop.check_rows()
+        assert SaleStop.objects.get().found == 3
+    assert last > 20
 
 
 def is_done(shop: ShopMachine, act: Act) -> bool:
