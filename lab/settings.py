@@ -16,7 +16,8 @@ INSTALLED_APPS = [*INSTALLED_APPS, "lab", "course"]
 STATICFILES_DIRS = [("lab/uplot", demo.PROJECT / "loadtest/report/uplot")]
 ROOT_URLCONF = "lab.urls"
 # Templates that extend the shop's of the same name.
-TEMPLATES = [{**TEMPLATES[0], "DIRS": [demo.PROJECT / "lab/demo/templates"]}]
+FIRST = [demo.PROJECT / "lab/demo/templates", *TEMPLATES[0]["DIRS"]]
+TEMPLATES = [{**TEMPLATES[0], "DIRS": FIRST}]
 LOGGING = {
     **LOGGING,
     "loggers": {**LOGGING["loggers"], "lab": {"level": demo.text("LOG_LEVEL")}},

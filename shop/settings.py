@@ -78,6 +78,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        # Before those of Django's admin, which they extend.
+        "DIRS": [environment.PROJECT / "shop/operating/templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
