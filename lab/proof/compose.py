@@ -110,7 +110,8 @@ def composed(name: str) -> Iterator[ComposedShop]:
             raise StackError(f"The shop in containers does not start: {error}") from error
         url = f"http://127.0.0.1:{port}"
         nowhere = partial(Target, database="", database_folder="", redis="", broker="")
-        target = nowhere(web=url, shop=0, compose=str(project.settings))
+        figures = "/api/v1/demo/sales/{}/figures"
+        target = nowhere(web=url, shop=0, compose=str(project.settings), figures_path=figures)
         yield ComposedShop(url, target=target, log=folder / "containers.log", project=project)
 
 

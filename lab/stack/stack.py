@@ -156,6 +156,9 @@ class Stack:
             redis=urls.redis,
             broker=urls.broker,
             disk=str(servers.disk or ""),
+            health_path="/healthz",
+            sale_path="/api/v1/sales/{}",
+            figures_path="/api/v1/demo/sales/{}/figures",
             **self.parts,
         )
 

@@ -60,9 +60,9 @@ class Target:
     failpoints: str = ""
     clock: str = ""
     disk: str = ""
-    health_path: str = "/healthz"
-    sale_path: str = "/api/v1/sales/{}"
-    figures_path: str = "/api/v1/demo/sales/{}/figures"
+    health_path: str = ""
+    sale_path: str = ""
+    figures_path: str = ""
     compose: str = ""
 
     def has(self) -> frozenset[str]:
