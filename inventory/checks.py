@@ -173,10 +173,3 @@ def check_deployment(**_: Any) -> Iterator[CheckMessage]:
             hint="Without Redis, sales are safe but slower.",
             id="inventory.W003",
         )
-    off = set(conf.FEATURE_FLAGS) - set(conf.FLAGS_ON.get())
-    for name in sorted(off):
-        yield checks.Warning(
-            f"INVENTORY_FEATURE_FLAGS turns the {name} off.",
-            hint="Only demonstrations do that. Remove the setting.",
-            id="inventory.W004",
-        )

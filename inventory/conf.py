@@ -8,9 +8,8 @@ invalid values.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from django.conf import settings
@@ -22,25 +21,6 @@ from locking.redis_client import topology_of
 T = TypeVar("T")
 
 PREFIX = "INVENTORY_"
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureFlags:
-    """The safeguards that are on.
-
-    Attributes:
-        admission: refuse on the sold-out hint, without a query.
-        lock: acquire the item's lock before the transaction.
-        connections: discard dead pooled connections before use.
-    """
-
-    admission: bool = True
-    lock: bool = True
-    connections: bool = True
-
-
-FEATURE_FLAGS = tuple(field.name for field in fields(FeatureFlags))
-"""The safeguards that a demonstration may turn off. The guard has no flag: it decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +75,6 @@ def _is_duration(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
-def _is_flags(value: Any) -> bool:
-    allowed = set(FEATURE_FLAGS)
-    return isinstance(value, Collection) and not isinstance(value, str) and set(value) <= allowed
-
-
 def _is_redis_url(value: Any) -> bool:
     try:
         topology_of(value)
@@ -144,11 +119,6 @@ MAX_WAIT: Setting[float] = Setting(
 """Seconds after which a waiting purchase is refused as busy; less than the usual timeouts of
 clients and proxies, so that buyers get an answer."""
 
-FLAGS_ON: Setting[Collection[str]] = Setting(
-    "INVENTORY_FEATURE_FLAGS", FEATURE_FLAGS, f"a list of {', '.join(FEATURE_FLAGS)}", _is_flags
-)
-"""Safeguards that are on: all. Only demonstrations and tests turn one off."""
-
 SELLER: Setting[str] = Setting(
     "INVENTORY_SELLER",
     "inventory.selling.queue.Seller",
@@ -158,20 +128,4 @@ SELLER: Setting[str] = Setting(
 """What sells, with the method `sell` of the default. Another one is for experiments: the default
 is what has been tested to be right and fast."""
 
-ALL: tuple[Setting[Any], ...] = (REDIS_URL, MAX_BATCH, MAX_WAITING, MAX_WAIT, FLAGS_ON, SELLER)
-
-
-@cache
-def feature_flags() -> FeatureFlags:
-    """Return the flags of this process.
-
-    Raises:
-        ValueError: the setting names an unknown flag.
-    """
-    on, known = set(FLAGS_ON.get()), FEATURE_FLAGS
-    if unknown := on - set(known):
-        raise ValueError(f"INVENTORY_FEATURE_FLAGS has no flag {sorted(unknown)}, only {known}")
-    return FeatureFlags(**{name: name in on for name in known})
-
-
-FLAGS_ON.on_change(feature_flags.cache_clear)
+ALL: tuple[Setting[Any], ...] = (REDIS_URL, MAX_BATCH, MAX_WAITING, MAX_WAIT, SELLER)

@@ -11,12 +11,12 @@ class LabConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Arm the failpoints and commit a control's sabotage."""
+        """Turn safeguards off, arm the failpoints and commit a control's sabotage."""
         from lab import strategies
         from lab.proof import sabotage
-        from lab.strategies.combining import UnguardedCombining
+        from lab.strategies.combining import without
 
-        if not settings.LAB_GUARD:
-            strategies.CLASSES[UnguardedCombining.name] = UnguardedCombining
+        if settings.LAB_WITHOUT:
+            strategies.CLASSES[strategies.DEFAULT] = without(settings.LAB_WITHOUT)
         sabotage.obey(settings.LAB_FAILPOINTS)
         sabotage.commit(settings.LAB_SABOTAGE)

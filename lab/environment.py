@@ -32,11 +32,7 @@ VARIABLES = DEVELOPMENT_VARIABLES + declare(
     Variable("PSP_BEHAVIOUR", "", "demo provider: misbehaviour as JSON (lab/psp/books.py)"),
     Variable("LOCUST_PORT", "8089", "Locust's port; if unset and taken, the next free one"),
     Variable("CELERY_CONCURRENCY", "2", "Celery worker processes"),
-    Variable(
-        "INVENTORY_FEATURE_FLAGS",
-        "admission,lock,guard,connections",
-        "demo only: safeguards that are on",
-    ),
+    Variable("LAB_WITHOUT", "", "demo only: safeguards that are off: admission, lock, guard"),
     Variable("ROOM_URL", "", "demo: address of the control room's process; unset: no such page"),
     Variable(
         "LOCUST_URL", "", "demo: address of Locust's page; unset: the stage has no link to it"

@@ -27,11 +27,8 @@ LOGGING = {
 PAYMENT_PROVIDER = HTTP_PROVIDER
 PSP_URL = demo.text("PSP_URL") or f"http://127.0.0.1:{demo.PSP_PORT}"
 
-# The lab turns the guard off itself: see lab/apps.py.
-LAB_GUARD = "guard" in demo.names("INVENTORY_FEATURE_FLAGS")
-INVENTORY_FEATURE_FLAGS = [
-    name for name in demo.names("INVENTORY_FEATURE_FLAGS") if name != "guard"
-]
+# Safeguards that a demonstration goes without (lab/strategies/combining.py).
+LAB_WITHOUT = demo.names("LAB_WITHOUT")
 LAB_FAILPOINTS = demo.text("SHOP_FAILPOINTS")
 LAB_SABOTAGE = demo.text("LAB_SABOTAGE")
 

@@ -43,7 +43,6 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
 from inventory import metrics
-from inventory.conf import feature_flags
 from inventory.postgresql.shares import Share, borrowing_from
 
 OPTION = "commit_within"
@@ -140,11 +139,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         _connected.set(True)
         for_writes = conn_params.get("target_session_attrs") == FOR_WRITES
         connection = super().get_new_connection(conn_params)
-        while (
-            pool
-            and feature_flags().connections
-            and not (is_alive(connection) and (takes_writes(connection) or not for_writes))
-        ):
+        while pool and not (is_alive(connection) and (takes_writes(connection) or not for_writes)):
             metrics.CONNECTIONS_DEAD.inc()
             connection.close()  # so that the pool replaces it
             pool.putconn(connection)

@@ -44,7 +44,6 @@ from weakref import WeakSet
 from django.utils.module_loading import import_string
 
 from inventory import conf, metrics
-from inventory.conf import feature_flags
 from inventory.hooks import LOCKED, hooks
 from inventory.metrics import count_purchase
 from inventory.outcomes import (
@@ -68,7 +67,7 @@ from inventory.outcomes import (
     fail,
 )
 from inventory.postgresql.base import lend_connections
-from inventory.redis import ITEM_LOCK
+from inventory.redis import ITEM_LOCK, DegradableLock
 from inventory.selling import batch
 from inventory.selling.commit import Attempts
 from inventory.selling.hint import SoldOutItems
@@ -368,15 +367,19 @@ class Seller:
     Attributes:
         name: the label in `purchase_seconds` of its purchases; that of carts is `cart`.
         few: tickets in a line that are sold together with other lines; 0: none.
-        sell_batch: makes one transaction; another way of selling may replace it.
+        sell_batch: makes one transaction. Another way of selling may replace it, and so the next.
+        lock: of an item, held while its line is sold.
+        hints: makes the memory of items that have sold out.
     """
 
     name: ClassVar[str] = "combining"
     few: ClassVar[int] = FEW
     sell_batch = staticmethod(batch.sell)
+    lock: ClassVar[DegradableLock] = ITEM_LOCK
+    hints: ClassVar[type[SoldOutItems]] = SoldOutItems
 
     def __init__(self) -> None:
-        self._sold_out = SoldOutItems()
+        self._sold_out = self.hints()
         self._queue: CombiningQueue[Cart, CartAnswer] = CombiningQueue(
             max_batch=conf.MAX_BATCH.get(),
             max_waiting=conf.MAX_WAITING.get(),
@@ -428,8 +431,6 @@ class Seller:
 
     def _refuse_sold_out(self, tickets: Sequence[CartTicket]) -> Sequence[CartTicket]:
         """Refuse purchases of items that are still sold out; return the other tickets."""
-        if not feature_flags().admission:
-            return tickets
         for item in {line.item for ticket in tickets for line in ticket.request.lines}:
             if self._sold_out.worth_a_look(item):
                 tickets = self._sold_out.refuse(item, tickets)
@@ -439,10 +440,7 @@ class Seller:
         self, item: int, turn: Turn[Cart, CartAnswer], tickets: Sequence[CartTicket]
     ) -> None:
         """Sell to tickets that were drained before; if there are none, drain the queue."""
-        if not feature_flags().lock:
-            self._sell(tickets or turn.drain(), token=None)
-            return
-        with ITEM_LOCK.hold(item) as token:
+        with self.lock.hold(item) as token:
             hooks.failpoint(LOCKED)
             # Drain after locking: the batch then includes requests that arrived during the wait.
             self._sell(tickets or turn.drain(), token)

@@ -28,8 +28,9 @@ if not apps.ready:  # in the process that workers are forked from
 
 from inventory import conf, outbox, services
 from inventory.outcomes import Purchase
-from inventory.redis import ITEM_LOCK
+from inventory.redis import ITEM_LOCK, DegradableLock
 from inventory.selling import batch
+from inventory.selling.hint import SoldOutItems
 from inventory.selling.queue import Seller, seller
 from inventory.tests.helpers import TIMEOUT, counts, crowd, kinds, open_nothing
 from locking.tests.helpers import PROCESSES, import_before_forking
@@ -78,6 +79,30 @@ class _Shop:
             self._stand_still("before_commit", stop)
 
         return outbox.deliver({"cause": handle})
+
+
+class NoLock(DegradableLock):
+    """No lock."""
+
+    def __init__(self) -> None:
+        super().__init__("none", lease=1.0, timeout=1.0)
+
+    @contextmanager
+    def hold(self, of: int) -> Iterator[None]:
+        """Hold nothing."""
+        yield
+
+
+class NoHints(SoldOutItems):
+    """Remembers nothing."""
+
+    def ran_out(self, item: int) -> None:
+        """Forget it at once."""
+
+
+def sell_bare() -> None:
+    """Let this process sell by the guard alone, without locks and hints."""
+    Seller.lock, Seller.hints = NoLock(), NoHints
 
 
 def serve(pipe: Connection, setup: dict[str, Any]) -> None:

@@ -50,8 +50,6 @@ def test_a_misspelt_setting_is_reported_with_the_right_name(settings):
         ("INVENTORY_MAX_BATCH", "256"),
         ("INVENTORY_MAX_WAITING", True),
         ("INVENTORY_MAX_WAIT", -1),
-        ("INVENTORY_FEATURE_FLAGS", "lock"),
-        ("INVENTORY_FEATURE_FLAGS", ["lokc"]),
         ("REDIS_URL", "127.0.0.1:6379"),
         ("REDIS_URL", "redis://host:port/0"),
         ("REDIS_URL", "redis+sentinel://host:26379"),
@@ -172,9 +170,8 @@ def test_a_psycopg_that_blocks_all_greenlets_is_told(when, told):
 def test_settings_for_one_machine_only_are_reported_before_a_deployment(settings, monkeypatch):
     monkeypatch.delenv("REDIS_URL", raising=False)
     settings.REDIS_URL = ""
-    settings.INVENTORY_FEATURE_FLAGS = ["admission", "lock"]
     assert found() == []
-    assert found(include_deployment_checks=True) == ["inventory.W003", "inventory.W004"]
+    assert found(include_deployment_checks=True) == ["inventory.W003"]
 
 
 class Experiment(Seller):

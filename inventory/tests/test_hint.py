@@ -109,15 +109,6 @@ def test_a_sold_out_item_is_refused_without_the_database(stock, monkeypatch):
     assert counted("inventory_refused_by_hint_total") - before == 200
 
 
-def test_with_admission_off_the_database_answers(stock, settings):
-    item = stock(1)
-    sell(new_purchase(item))
-    settings.INVENTORY_FEATURE_FLAGS = ["lock", "connections"]
-    before = counted("inventory_refused_by_hint_total")
-    assert sell(new_purchase(item)) == SoldOut(0)
-    assert counted("inventory_refused_by_hint_total") == before
-
-
 def test_holders_and_newcomers_in_one_crowd_each_get_the_truth(stock):
     item = stock(50)
     mine = [new_purchase(item) for _ in range(50)]

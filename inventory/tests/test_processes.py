@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -28,14 +29,14 @@ from inventory.tests.helpers import (
     sell,
     ticket,
 )
-from inventory.tests.processes import Worker, proxy, workers
+from inventory.tests.processes import Worker, proxy, sell_bare, workers
 from locking import LockLost
 from locking.redis_lock import RedisLease
 from locking.tests.servers import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-NO_LOCK: dict[str, object] = {"INVENTORY_FEATURE_FLAGS": []}
+BARE: dict[str, Any] = {"prepare": sell_bare}
 
 
 def race(shops: list[Worker], purchases: list[Purchase], **how) -> Counter[str]:
@@ -53,7 +54,7 @@ def assert_exact(item: int, stock: int, answered: Counter[str], asked: int) -> N
 def test_two_processes_without_the_lock_sell_exactly_what_there_is(stock):
     item = stock(150)
     purchases = [new_purchase(item) for _ in range(400)]
-    with workers(2, override=NO_LOCK) as shops:
+    with workers(2, **BARE) as shops:
         answered = race(shops, purchases, threads=8)
     assert_exact(item, 150, answered, 400)
 
@@ -85,12 +86,12 @@ def test_processes_without_redis_beside_one_with_the_lock_sell_exactly_what_ther
     assert_exact(item, 300, answered, 900)
 
 
-@pytest.mark.parametrize("override", [NO_LOCK, {}], ids=["unlocked", "locked"])
-def test_a_buyer_in_two_processes_gets_no_more_than_the_limit(override, stock):
+@pytest.mark.parametrize("setup", [BARE, {}], ids=["unlocked", "locked"])
+def test_a_buyer_in_two_processes_gets_no_more_than_the_limit(setup, stock):
     item = stock(1000)
     limited = partial(new_purchase, item, limit=3)
     purchases = [limited(buyer) for _ in range(10) for buyer in range(1, 41)]
-    with workers(2, override=override) as shops:
+    with workers(2, **setup) as shops:
         answered = race(shops, purchases, threads=8)
     assert answered == {"Granted": 120, "LimitReached": 280}
     assert book(item).held == 120
@@ -99,7 +100,7 @@ def test_a_buyer_in_two_processes_gets_no_more_than_the_limit(override, stock):
 def test_the_same_keys_in_two_processes_are_each_sold_once(stock):
     item = stock(1000)
     purchases = [new_purchase(item, limit=1) for _ in range(200)]
-    with workers(2, override=NO_LOCK) as shops:
+    with workers(2, **BARE) as shops:
         for shop in shops:
             shop.start(purchases, threads=8)
         answered = shops[0].kinds() + shops[1].kinds()
@@ -111,7 +112,7 @@ def test_the_same_keys_in_two_processes_are_each_sold_once(stock):
 def test_two_processes_that_race_without_the_lock_sell_to_one(stock):
     """Without the guard this race oversells."""
     item = stock(20)
-    with workers(2, override=NO_LOCK) as shops:
+    with workers(2, **BARE) as shops:
         first, second = shops
         first.start([new_purchase(item, quantity=15)], stop="before_commit")
         assert first.hear() == "before_commit"

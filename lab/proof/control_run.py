@@ -82,9 +82,10 @@ def run(names: Sequence[str], seed: int, buyers: int, watch: Watch) -> Iterator[
                 if control.shop not in where:
                     # One shop for all that differ in the database alone.
                     shops.close()
-                    extra = {"LAB_SABOTAGE": control.sabotage}
-                    if control.lines:
-                        extra["INVENTORY_FEATURE_FLAGS"] = control.lines
+                    extra = {
+                        "LAB_SABOTAGE": control.sabotage,
+                        "LAB_WITHOUT": ",".join(control.without),
+                    }
                     shop = shops.enter_context(testbed.started(control.faults, extra))
                     where = {control.shop: shop}
                 yield _one(control, where[control.shop], seed, buyers, watch)

@@ -41,7 +41,7 @@ class Control:
         units: of stock for each buyer.
         minutes: as in the plan.
         faults: as in the plan.
-        lines: safeguards that are on, as in INVENTORY_FEATURE_FLAGS; empty: all.
+        without: safeguards that are off, as in LAB_WITHOUT.
         sabotage: what of the product is replaced, as in ``lab/proof/sabotage.py``; empty: nothing.
         before: SQL that switches it off.
         after: SQL that switches it on again, where `EMPTY` does not.
@@ -56,7 +56,7 @@ class Control:
     units: float = 0.25
     minutes: float = 0.0
     faults: tuple[str, ...] = ()
-    lines: str = ""
+    without: tuple[str, ...] = ()
     sabotage: str = ""
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Control:
     @property
     def shop(self) -> tuple[object, ...]:
         """What its shop is started for; those with the same share one."""
-        return (self.lines, self.sabotage, self.faults)
+        return (self.without, self.sabotage, self.faults)
 
 
 def _trigger(when: str, table: str, does: str, condition: str = "true") -> tuple[str, ...]:
@@ -92,7 +92,7 @@ CONTROLS = (
         "guard",
         "the guard and the lock",
         ("P1", "P2"),
-        lines="admission",
+        without=("lock", "guard"),
         # On a busy machine the processes might never meet between the look and the write.
         before=_trigger("UPDATE", "inventory_item", "PERFORM pg_sleep(0.25);"),
     ),

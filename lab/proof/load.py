@@ -157,6 +157,6 @@ def only_guarded(stack: Stack | None) -> dict[str, str]:
     """The variables of a web process that sells with nothing but the guard."""
     own = dict(stack.extra) if stack else {}
     # A negative control may have the guard off: then it is off here too.
-    lines = own.get("INVENTORY_FEATURE_FLAGS") or environment.text("INVENTORY_FEATURE_FLAGS")
-    own["INVENTORY_FEATURE_FLAGS"] = "guard" if "guard" in lines.split(",") else "connections"
+    off = own.get("LAB_WITHOUT", environment.text("LAB_WITHOUT")).split(",")
+    own["LAB_WITHOUT"] = "admission,lock,guard" if "guard" in off else "admission,lock"
     return {**own, "WEB_CONCURRENCY": "1"}

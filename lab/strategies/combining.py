@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import LiteralString
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
 
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, hooks
@@ -21,8 +23,10 @@ from inventory.outcomes import (
     Purchase,
     SoldOut,
 )
+from inventory.redis import DegradableLock
 from inventory.selling import batch
 from inventory.selling.commit import ConditionFailed, committing, execute_and_commit
+from inventory.selling.hint import SoldOutItems
 from inventory.selling.queue import Seller, Turn, only_outcome
 from lab.strategies.single import OnePerTransaction, Strategy
 
@@ -127,3 +131,39 @@ class UnguardedCombining(Combining):
 
     def _serve(self, items: tuple[int, ...], turn: Turn[Cart, CartAnswer]) -> None:
         self._sell_locked(items[0], turn, ())
+
+
+class NoLock(DegradableLock):
+    """No lock: whoever asks goes on without."""
+
+    def __init__(self) -> None:
+        super().__init__("none", lease=1.0, timeout=1.0)
+
+    @contextmanager
+    def hold(self, of: int) -> Iterator[None]:
+        """Hold nothing."""
+        yield
+
+
+class NoHints(SoldOutItems):
+    """Remembers no item that has sold out, so that the database answers every purchase."""
+
+    def ran_out(self, item: int) -> None:
+        """Forget it at once."""
+
+
+def without(safeguards: Collection[str]) -> type[Combining]:
+    """Return `combining` without some of its safeguards: `admission`, `lock`, `guard`.
+
+    Raises:
+        ImproperlyConfigured: there is no such safeguard.
+    """
+    if unknown := set(safeguards) - {"admission", "lock", "guard"}:
+        raise ImproperlyConfigured(f"LAB_WITHOUT: there is no safeguard {sorted(unknown)}")
+    kind = UnguardedCombining if "guard" in safeguards else Combining
+    parts: dict[str, object] = {"__doc__": kind.__doc__}
+    if "lock" in safeguards:
+        parts["lock"] = NoLock()
+    if "admission" in safeguards:
+        parts["hints"] = NoHints
+    return type(kind.__name__, (kind,), parts)

@@ -104,13 +104,13 @@ def test_each_property_has_a_control_and_each_control_what_it_needs() -> None:
 
 @pytest.mark.parametrize(
     ("of_the_shop", "of_the_process"),
-    [("admission,guard,lock", "guard"), ("admission,lock", "connections")],
+    [("", "admission,lock"), ("lock,guard", "admission,lock,guard")],
 )
 def test_nothing_but_the_guard_is_on(
     of_the_shop: str, of_the_process: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INVENTORY_FEATURE_FLAGS", of_the_shop)
-    assert only_guarded(None)["INVENTORY_FEATURE_FLAGS"] == of_the_process
+    monkeypatch.setenv("LAB_WITHOUT", of_the_shop)
+    assert only_guarded(None)["LAB_WITHOUT"] == of_the_process
 
 
 def test_the_provider_misbehaves_as_it_is_told_and_nothing_else_is_taken_for_it(psp: Psp) -> None:

@@ -139,16 +139,15 @@ def test_a_commit_that_ends_late_is_not_answered_as_sold_out(
     assert (answer.replayed, book(item).held) == (True, 1)
 
 
-def start_without_guard() -> None:
-    with override_settings(LAB_GUARD=False):
+def start_without_safeguards() -> None:
+    with override_settings(LAB_WITHOUT=["admission", "lock", "guard"]):
         apps.get_app_config("lab").ready()
 
 
 def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_says_so(stock):
     """The control of `inventory/tests/test_processes.py`: with the guard, this sells to one."""
     item = stock(20)
-    no_lock: dict[str, object] = {"INVENTORY_FEATURE_FLAGS": []}
-    with workers(2, override=no_lock, prepare=start_without_guard) as shops:
+    with workers(2, prepare=start_without_safeguards) as shops:
         first, second = shops
         # Both have read before either commits, so the race is certain.
         first.start([new_purchase(item, quantity=15)], stop="before_commit")
