@@ -185,7 +185,12 @@ def test_own_stock_is_rushed_once_the_simulator_finds_nothing(monkeypatch, resul
     client, ann = Client(HTTP_HOST="127.0.0.1"), User.objects.create_user("ann")
     client.force_login(ann)
     rushed = []
-    monkeypatch.setattr("course.views.hold", lambda *given: rushed.append(given) or result)
+
+    def hold(*given):
+        rushed.append(given)
+        return result
+
+    monkeypatch.setattr("course.views.hold", hold)
     stock = "/locks/stock-oversold/mine/"
     found = client.post(stock, {"code": find("19").start.read_text()}).json()
     assert found["wrong"].startswith("oversold")

@@ -59,7 +59,7 @@ admin.site.index_template = "admin/shop/index.html"
 
 def lock_rows(chosen: QuerySet[Any]) -> list[Any]:
     """Lock rows, in a transaction, so that the second of two clicks finds none that are left."""
-    return list(chosen.select_for_update(of=("self",), no_key=True))
+    return list(chosen.order_by("pk").select_for_update(of=("self",), no_key=True))
 
 
 SHOWN = 20
