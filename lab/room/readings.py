@@ -176,13 +176,9 @@ COLUMNS = (
     *("total", "available", "reserved", "fence", "starts_in", "ends_in"),
 )
 
-SHARE = 50
-"""The audit adds up all reservations of an item, so it rests for this many times its duration: it
-costs at most 2 % of one core, however long the sale gets."""
-
 
 class Stock:
-    """Reads the watched sale.
+    """Reads the watched sale. It is short, so that it tells whether the database answers.
 
     Args:
         watched: returns the sale's id; None means the newest sale.
@@ -190,26 +186,18 @@ class Stock:
 
     def __init__(self, watched: Callable[[], int | None]) -> None:
         self._watched = watched
-        self._audit_at = 0.0
-        self._item = 0
-        self._books: dict[str, Any] = {}
-        self._slow: dict[str, Any] = {"outbox": 0, "mails": 0, "recent": []}
 
     def read(self) -> dict[str, Any]:
-        """Read once.
+        """Return the sale, or None if there is none.
 
         Raises:
             Error: the database does not answer.
         """
         try:
-            sale = self._sale()
-            item = sale["item"] if sale else 0
-            if item != self._item or time.monotonic() >= self._audit_at:
-                self._read_slowly(item)
+            return {"sale": self._sale()}
         except Error:
             forget_connection()
             raise
-        return {"sale": sale and sale | self._books, **self._slow}
 
     def _sale(self) -> dict[str, Any] | None:
         with connection.cursor() as cursor:
@@ -223,12 +211,46 @@ class Stock:
         sale["oversold"] = max(0, sale["reserved"] - sale["total"])
         return sale
 
-    def _read_slowly(self, item: int) -> None:
-        started = time.monotonic()
+
+SHARE = 50
+"""The audit adds up all reservations of an item, so it rests for this many times its duration: it
+costs at most 2 % of one core, however long the sale gets."""
+
+
+class Books:
+    """Reads what takes long: the books of the watched sale's item, pending work, recent sales.
+
+    Args:
+        item: returns the item's id; 0 if there is none.
+    """
+
+    def __init__(self, item: Callable[[], int]) -> None:
+        self._item = item
+        self._next = 0.0
+        self._value: dict[str, Any] = {"item": 0, "books": {}}
+
+    def read(self) -> dict[str, Any]:
+        """Return the last figures, read anew if they are due or another item is watched.
+
+        Raises:
+            Error: the database does not answer.
+        """
+        item = self._item()
+        if item != self._value["item"] or time.monotonic() >= self._next:
+            started = time.monotonic()
+            try:
+                self._value = self._read(item)
+            except Error:
+                forget_connection()
+                raise
+            self._next = time.monotonic() + SHARE * (time.monotonic() - started)
+        return self._value
+
+    def _read(self, item: int) -> dict[str, Any]:
         found = audit([item])
-        self._books = {"problems": found.problems[:3]}
+        books: dict[str, Any] = {"problems": found.problems[:3]}
         for book in found.items:
-            self._books |= {"held": book.held, "sold": book.confirmed}
+            books |= {"held": book.held, "sold": book.confirmed}
         with connection.cursor() as cursor:
             cursor.execute(OWED)
             outbox, mails = cursor.fetchone()
@@ -237,9 +259,7 @@ class Stock:
                 {"id": pk, "strategy": strategy, "total": total}
                 for pk, strategy, total in cursor.fetchall()
             ]
-        self._slow = {"outbox": outbox, "mails": mails, "recent": recent}
-        self._item = item
-        self._audit_at = time.monotonic() + SHARE * (time.monotonic() - started)
+        return {"item": item, "books": books, "outbox": outbox, "mails": mails, "recent": recent}
 
 
 PROGRAMS = ("celery", "mail")

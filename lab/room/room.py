@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
-from lab.room.readings import AWAY, TOTALS, Processes, Source, Stock, read_lock
+from lab.room.readings import AWAY, TOTALS, Books, Processes, Source, Stock, read_lock
 
 EVERY = 0.2
 """Seconds between two frames while somebody watches, and between two readings: together a commit is
@@ -227,6 +227,7 @@ class Room:
         self._end = threading.Event()
         self.sources = {
             "postgres": Source(Stock(lambda: self.chosen).read, self.pause),
+            "books": Source(Books(self._item).read, self.pause),
             "redis": Source(lambda: read_lock(self._item()), self.pause),
             "web": Source(Processes().read, self.pause),
             "programs": Source(programs, self.pause),
@@ -346,7 +347,9 @@ class Room:
 
     def _compose(self) -> dict[str, Any]:
         now = {name: source.now() for name, source in self.sources.items()}
-        found, web = now["postgres"].value, now["web"].value
+        sale, slow, web = now["postgres"].value.get("sale"), now["books"].value, now["web"].value
+        if sale and slow.get("item") == sale["item"]:
+            sale = sale | slow["books"]
         state = self._state
         if "fault" in state and state["fault"]["phase"] != "armed":
             state = {**state, "fault": {**state["fault"], "counts": self.fault_counts()}}
@@ -355,9 +358,9 @@ class Room:
             "up": {name: now[name].up for name in SERVERS},
             "silent": {name: round(now[name].silent, 1) for name in SERVERS if not now[name].up},
             "programs": now["programs"].value if now["programs"].up else {},
-            "sale": found.get("sale"),
-            "recent": found.get("recent", []),
-            "owed": {"messages": found.get("outbox", 0), "mails": found.get("mails", 0)},
+            "sale": sale,
+            "recent": slow.get("recent", []),
+            "owed": {"messages": slow.get("outbox", 0), "mails": slow.get("mails", 0)},
             "lock": now["redis"].value if now["redis"].up else None,
             "web": web.get("web", []),
             "stale": web.get("stale", 0),

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.db.models.functions import Now
 from prometheus_client import Counter, Gauge, Histogram
 
 from development.leftovers import private_folder
 from inventory import services
+from inventory.audit import Audit, audit
 from inventory.metrics import SECONDS, UNITS
 from inventory.redis import ITEM_LOCK, circuit, client
 from lab.models import UnenforcedItem
@@ -32,7 +35,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def read(sale: int | None = None) -> dict:
-    return readings.Stock(lambda: sale).read()
+    found = readings.Stock(lambda: sale).read()["sale"]
+    slow = readings.Books(lambda: found["item"]).read()
+    return {"sale": found | slow["books"], "recent": slow["recent"]}
 
 
 def look(room: Room) -> dict:
@@ -134,6 +139,38 @@ def test_the_last_figures_stay_while_postgresql_is_away(sale, monkeypatch):
     assert frame["up"] == {"postgres": False, "redis": True}
     assert frame["sale"]["available"] == 10
     assert codes(room) == ["sale", "away"]
+
+
+def test_postgresql_answers_while_its_audit_takes_long(sale, monkeypatch):
+    began, end = threading.Event(), threading.Event()
+
+    def long_audit(items: list[int]) -> Audit:
+        began.set()
+        assert end.wait(60)
+        return audit(items)
+
+    def read_books() -> None:
+        room.sources["books"].step()
+        connection.close()
+
+    monkeypatch.setattr(readings, "audit", long_audit)
+    room = Room()
+    room.sources["postgres"].step()
+    reader = threading.Thread(target=read_books)
+    reader.start()
+    try:
+        assert began.wait(60)
+        room.sources["postgres"].step()
+        room.step()
+        frame = room.next(0)[1]
+        assert frame["up"]["postgres"]
+        assert (frame["sale"]["available"], "sold" in frame["sale"]) == (10, False)
+    finally:
+        end.set()
+        reader.join()
+    room.sources["postgres"].step()
+    room.step()
+    assert room.next(1)[1]["sale"]["sold"] == 0
 
 
 def test_web_process_and_its_rates_are_read_from_its_files(tmp_path, monkeypatch):
