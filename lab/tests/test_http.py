@@ -165,7 +165,7 @@ def test_the_document_and_the_api_agree(shop, tmp_path):
     print(run.stdout, run.stderr)
     assert run.returncode == 0
     # All operations, the links between them, and generated sequences.
-    assert "ShopUnderTest: 24" in run.stdout
+    assert "Tested: 24" in run.stdout
 
 
 PARTS = ("cancelOrder", "refundOrder")
