@@ -57,6 +57,7 @@ def wheel(name: str) -> Need:
     return Need(name, f"pip install {name}", lambda: bool(find_spec(name.replace("-", "_"))))
 
 
+FAKEREDIS = wheel("fakeredis")
 GEVENT = wheel("gevent")
 
 

@@ -22,6 +22,7 @@ from locking.redis_client import connect
 from locking.redis_lock import RedisLock
 from locking.redis_lock_async import AsyncRedisLock
 from locking.tests.helpers import PROCESSES, Task, eventually
+from locking.tests.needs import FAKEREDIS, needs
 from locking.tests.servers import Valkey, free_port
 
 
@@ -188,6 +189,7 @@ def test_wrapped_client_sees_the_locks_commands(store: Redis, monkeypatch: Any) 
     assert calls[-2:] == ["EVALSHA", "EVALSHA"]
 
 
+@needs(FAKEREDIS)
 def test_fakeredis_serves_for_the_tests_of_programs() -> None:
     import fakeredis
 

@@ -107,8 +107,8 @@ class Adapter:
         from shop.catalogue.models import Sale
         from shop.orders.models import OrderLine
 
-        item = Sale.objects.select_related("item").get(pk=sale).item
-        lines = OrderLine.objects.filter(sale=sale).select_related("reservation")
+        item = Sale.objects.select_related("item").get(pk=int(sale)).item
+        lines = OrderLine.objects.filter(sale=int(sale)).select_related("reservation")
         orders = {str(line.order_id): line.live for line in lines if line.live}
         return Books(item.total, item.available, orders)
 
@@ -145,7 +145,7 @@ def main() -> int:
             web.terminate()
             end(web)
     print(*lines(result), sep="\n")
-    return result.exit_code
+    return int(result.exit_code)
 
 
 def wait_until_ready(url: str) -> None:
