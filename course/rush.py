@@ -453,9 +453,15 @@ def rush(job: Job) -> RushResult:
 
 def _ended(process: subprocess.Popen[bytes]) -> bool:
     """Let a web server end; return whether it was isolated."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(OSError):  # it has ended already
+        process.stdin.close()
     with suppress(OSError, ValueError, subprocess.TimeoutExpired):
-        out, _error = process.communicate(timeout=10)
-        return bool(json.loads(out.splitlines()[-1])["isolated"])
+        process.wait(timeout=10)
+        # By the pipe's own buffer, which may have read this line with the one before.
+        lines = process.stdout.read().splitlines()
+        return bool(lines) and bool(json.loads(lines[-1]).get("isolated"))
     return False
 
 

@@ -17,6 +17,9 @@ from course.tests.conftest import lesson_command as command
 SOLUTION = find("21").solution.read_text()
 
 
+MOST_RUSHES = 10
+
+
 @pytest.fixture
 def rushed(postgres, monkeypatch):
     """Return what lets a few buyers rush a file, in a lesson."""
@@ -42,7 +45,12 @@ def figures(result: RushResult) -> Mapping[str, float]:
     ("lesson", "wrong"), [("19", "oversold"), ("20", "doubled"), ("21", "false")]
 )
 def test_rush_finds_the_flaw_that_each_step_starts_with(rushed, lesson, wrong):
-    result = rushed(lesson, find(lesson).start.read_text())
+    source = find(lesson).start.read_text()
+    # Whether a lost connection had committed is chance: one rush may not meet it.
+    for _rush in range(MOST_RUSHES):
+        result = rushed(lesson, source)
+        if figures(result)[wrong]:
+            break
     assert figures(result)[wrong] > 0, result
     assert not result.passed
 
