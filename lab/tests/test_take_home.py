@@ -227,6 +227,9 @@ WEIGHT = """
 weight="    weight = models.PositiveIntegerField(null=True, blank=True)"
 sed -i "/^    list_price = models/i\\\\$weight" shop/catalogue/models.py
 python3 manage.py makemigrations
+python3 manage.py messages || true  # ends with 1: a new word needs a translator
+sed -i '/^msgid "weight"$/{n;s/""/"重量"/}' shop/locale/zh_Hans/LC_MESSAGES/django.po
+python3 manage.py messages
 """
 """A field of the team's own for the admin."""
 
