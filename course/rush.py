@@ -68,7 +68,7 @@ MAX_LINE = 1 << 20
 
 SCHEMA = "course_rush"
 LOCK = 0x7275736800
-"""The database's advisory lock that whoever holds a rush has: there is one schema."""
+"""The database's advisory lock that the holder of a rush has: there is one schema."""
 
 TABLES = """
     CREATE TABLE item (id integer PRIMARY KEY, available integer NOT NULL);

@@ -44,7 +44,7 @@ LONGEST_ANSWER = 80
 
 
 class Line:
-    """The pipes to whoever holds the rush."""
+    """The pipes to the process that holds the rush."""
 
     def __init__(self, reads: IO[bytes], writes: IO[bytes]) -> None:
         self._reads, self._writes = reads, writes
@@ -143,7 +143,7 @@ def main() -> None:
     load(source)
     print(READY, flush=True)
 
-    # For a file that sleeps for ever, should nobody be left to end this process.
+    # For a file that never stops sleeping, should nobody be left to end this process.
     signal.alarm(MOST_SECONDS)
 
     def work(_pipe: int) -> None:

@@ -125,7 +125,14 @@ class ItemAdmin(CheckedAdmin):
     ordering = ("-id",)
     actions = ("correct_selected",)
     readonly_fields = (
-        *("total", "available", "reserved", "ledger", "balanced", "fence", "version", "lock"),
+        "total",
+        "available",
+        "reserved",
+        "ledger",
+        "balanced",
+        "fence",
+        "version",
+        "lock",
     )
     change_form_template = "admin/inventory/item/change_form.html"
 

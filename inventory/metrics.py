@@ -5,7 +5,7 @@ A project with one process needs nothing else. One with several uses the library
 the folder is full or missing (`shop/operating/metric_files.py`).
 
 A gauge that is a function's result, such as the length of a queue, cannot be asked for from another
-process. So whoever writes the files of a process calls `take_samples` a few times per second.
+process. So the thread that writes a process's files calls `take_samples` a few times per second.
 """
 
 from __future__ import annotations

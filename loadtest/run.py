@@ -29,7 +29,7 @@ class ShopUnderTest(ABC, Generic[P]):
         return nullcontext()
 
     def look(self, *, plenty: bool) -> None:
-        """Look at the stock while buyers act, for the verdict and for whoever follows the run.
+        """Look at the stock while buyers act, for the verdict and for those who follow the run.
 
         With `plenty`, the sales must not run out for now.
         """

@@ -315,7 +315,8 @@ class Session:
             return None
         plan = replace(plan_of(options), sale=options.opened, beside=parse_sales(options.others))
         return Users(
-            *(load_full(self._environment.host or ""), plan),
+            load_full(self._environment.host or ""),
+            plan,
             weights=parse_weights(options.weights),
             worker=getattr(runner, "worker_index", 0),
             # In a fault run, buyers keep arriving until the run is stopped.

@@ -633,7 +633,7 @@ class WakeUps:
         self._bell = ""
 
     def join(self, wake_list: str) -> Waiter:
-        """Have a list read from now on, whoever reads; return its waiter, which must `stop`."""
+        """Have a list read from now on, by any waiter; return its waiter, which must `stop`."""
         waiter = Waiter(self, wake_list)
         with self._guard:
             self._bell = self._bell or f"{wake_list}:bell"

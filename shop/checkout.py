@@ -141,7 +141,13 @@ def buy(
     if cached.kind == Sale.Kind.DRAW:
         return _won_or_refuse(sale, buyer, quantity)
     purchase = DetailedPurchase(
-        *(cached.item, sale, buyer, key, quantity, cached.limit, cached.hold),
+        item=cached.item,
+        scope=sale,
+        buyer=buyer,
+        key=key,
+        quantity=quantity,
+        limit=cached.limit,
+        hold=cached.hold,
         quotas=further_quotas(cached, buyer, details),
         trace=hooks.current(),
         details=details,
@@ -188,14 +194,20 @@ def check_out(
     hold = min(cached.hold for cached in sales)
     purchases = [
         DetailedPurchase(
-            *(cached.item, line.sale, buyer, each, line.quantity, cached.limit, hold),
+            item=cached.item,
+            scope=line.sale,
+            buyer=buyer,
+            key=line_key,
+            quantity=line.quantity,
+            limit=cached.limit,
+            hold=hold,
             quotas=further_quotas(cached, buyer, details),
             trace=hooks.current(),
             details=details,
             expected_amount=expected_amount,
             early_code=early_code,
         )
-        for line, cached, each in zip(lines, sales, line_keys(key, len(lines)), strict=True)
+        for line, cached, line_key in zip(lines, sales, line_keys(key, len(lines)), strict=True)
     ]
     return _reserve(purchases, sales, names_lines=True)
 

@@ -421,7 +421,7 @@ class Seller:
                     return
             self._sell_locked(items[0], turn, tickets)
             return
-        # Without locks: whoever waited for a second one would let the first item's buyers wait.
+        # Without locks: a leader that waits for a second one lets the first item's buyers wait.
         if turn.together:
             # Without this, buyers who have just been answered would always be too late for this
             # transaction, and two halves of them would take turns.

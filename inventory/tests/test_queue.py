@@ -231,10 +231,9 @@ class EndedWhileWaiting:
         """Do nothing: the waiter is gone."""
 
 
-@pytest.mark.parametrize("given_the_lead", [False, True])
-def test_a_request_ended_while_waiting_leaves_the_queue_to_the_others(
-    given_the_lead, pool, monkeypatch
-):
+@pytest.fixture
+def end(monkeypatch):
+    """Return the event that ends the request 2 while it waits."""
     end = threading.Event()
     make_turn = Turn.__init__
 
@@ -244,6 +243,11 @@ def test_a_request_ended_while_waiting_leaves_the_queue_to_the_others(
             turn.woken = EndedWhileWaiting(end)
 
     monkeypatch.setattr(Turn, "__init__", make_turn_to_be_ended)
+    return end
+
+
+@pytest.mark.parametrize("given_the_lead", [False, True])
+def test_a_request_ended_while_waiting_leaves_the_queue_to_the_others(given_the_lead, pool, end):
     gated = GatedHandler()
     queue = Served(gated, max_batch=1)
     leader, ended, last = queue_up(queue, [1, 2, 3], pool)
@@ -259,16 +263,7 @@ def test_a_request_ended_while_waiting_leaves_the_queue_to_the_others(
     assert not queue.lines
 
 
-def test_request_ended_after_its_answer_leaves_a_new_line_of_its_name(pool, monkeypatch):
-    end = threading.Event()
-    make_turn = Turn.__init__
-
-    def make_turn_to_be_ended(turn, queue, line, request):
-        make_turn(turn, queue, line, request)
-        if request == 2:
-            turn.woken = EndedWhileWaiting(end)
-
-    monkeypatch.setattr(Turn, "__init__", make_turn_to_be_ended)
+def test_request_ended_after_its_answer_leaves_a_new_line_of_its_name(pool, end):
     gated = GatedHandler()
     queue = Served(gated)
     leader, ended = queue_up(queue, [1, 2], pool)

@@ -62,7 +62,8 @@ class ComposedShop(Testbed):
         """Ask the shop for what its buyers are shown."""
         try:
             answer = urllib3.request(
-                *("GET", f"{self.url}/api/v1/sales/{sale}"),
+                "GET",
+                f"{self.url}/api/v1/sales/{sale}",
                 headers={"Connection": "close"},
                 timeout=10,
                 retries=False,

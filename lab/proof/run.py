@@ -320,11 +320,15 @@ def _write(sales: LocalSales, result: Result, report_to: Path | None) -> dict[st
     if result.late or result.unstarted:
         remarks.append("Buyers began late or not at all, for want of users: take more --buyers.")
     story = Story(
-        *(plan.title, plan.repeat, facts, result.reason, plan.buyers),
+        title=plan.title,
+        repeat=plan.repeat,
+        facts=facts,
+        reason=result.reason,
+        buyers=plan.buyers,
         look=sales.shop.look(plan.sale),
         remarks=remarks,
     )
     outcome, headline = result.outcome, result.headline(plan.buyers)
     return write_verdict(
-        *(sales.files, story, result.verdict, report_to), verdict=outcome, headline=headline
+        sales.files, story, result.verdict, report_to, verdict=outcome, headline=headline
     )

@@ -134,7 +134,7 @@ class UnguardedCombining(Combining):
 
 
 class NoLock(DegradableLock):
-    """No lock: whoever asks goes on without."""
+    """No lock: a caller goes on without."""
 
     def __init__(self) -> None:
         super().__init__("none", lease=1.0, timeout=1.0)

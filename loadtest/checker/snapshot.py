@@ -63,7 +63,7 @@ class Sale(Row, frozen=True):
     `restock_returned` say whether units of cancelled and of returned orders are sold again; if not,
     they are written off. `action_hold` is by how much the buyer's part of a payment may prolong the
     time to pay at most. `early_starts_at` is when the sale opens for some: for whom `Early` names,
-    and for whoever gives a code, if it has one (`early_code`; an order does not tell); 0: for none.
+    and for all who give a code, if it has one (`early_code`; an order does not tell); 0: for none.
     Price, window and pause may have changed during the run: see `Terms`.
     """
 

@@ -150,7 +150,7 @@ def _others(user: User) -> dict[str, list[dict[str, Any]]]:
     found = {}
     for relation in User._meta.related_objects:
         model = cast("type[Model]", relation.related_model)
-        # A device of the second factor is a key, which whoever reads it can use.
+        # A device of the second factor is a key, which any reader of it can use.
         secret = issubclass(model, Device)
         if model in (Order, LogEntry) or secret or relation.field.many_to_many:
             continue

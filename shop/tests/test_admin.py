@@ -6,7 +6,6 @@ import os
 import re
 import socket
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from io import StringIO
@@ -20,7 +19,6 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.models import Model
 from django.db.models.functions import Now
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
@@ -34,12 +32,12 @@ from shop.accounts.models import User
 from shop.audit.report import Alert
 from shop.background import tasks
 from shop.catalogue.models import Product, Sale
-from shop.checkout import buy
 from shop.orders.models import Order
 from shop.payments import pay, refund
 from shop.payments.models import Discrepancy, Refund
 from shop.payments.provider import PaymentDeclined
 from shop.tests.catalogue import a_buyer, a_sale, an_order
+from shop.tests.twice import post_twice, purchases
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -342,26 +340,7 @@ def test_correction_sent_twice_at_once_while_others_buy_is_done_once(admin_clien
     item = sale.item
     form = {"units": "5", "total": "30", "reason": "found in the cellar"}
 
-    def send() -> None:
-        browser = Client()
-        browser.cookies = admin_client.cookies
-        try:
-            browser.post(url(Item, "correct", item.pk), form)
-        finally:
-            connection.close()
-
-    def purchase(buyer: int) -> None:
-        try:
-            buy(sale.pk, buyer, uuid4(), 1)
-        finally:
-            connection.close()
-
-    buyers = [a_buyer().pk for _ in range(8)]
-    with ThreadPoolExecutor(10) as pool:
-        sent = [pool.submit(send) for _ in range(2)]
-        list(pool.map(purchase, buyers))
-        for each in sent:
-            each.result()
+    post_twice(admin_client, url(Item, "correct", item.pk), form, purchases(sale, 8))
     item.refresh_from_db()
     assert (item.total, item.available) == (35, 27)
     [movement] = StockMovement.objects.filter(item=item).exclude(note="")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
-from django.db import connection
-from django.test import Client
 from django.urls import reverse
 
 from inventory.models import Item
 from shop.catalogue.models import Product, Sale
 from shop.tests.catalogue import an_order
 from shop.tests.test_staff import an_operator
+from shop.tests.twice import post_twice
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -72,17 +69,7 @@ def test_new_sale_with_a_wrong_value_makes_nothing(admin_client, wrong):
 
 def test_new_sale_sent_twice_at_once_is_made_once():
     operator = an_operator("add_product", "add_sale", "add_item")
-
-    def send(_: int) -> int:
-        client = Client()
-        client.cookies = operator.cookies
-        try:
-            return client.post(NEW, FORM).status_code
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(2) as pool:
-        assert sorted(pool.map(send, range(2))) == [200, 302]
+    assert post_twice(operator, NEW, FORM) == [200, 302]
     assert [model.objects.count() for model in (Product, Item, Sale)] == [1, 1, 1]
 
 

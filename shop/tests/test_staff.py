@@ -39,6 +39,7 @@ from shop.staff import orders as staff
 from shop.tests.catalogue import a_buyer, a_sale, an_order
 from shop.tests.money import make_due, paid, status
 from shop.tests.provider import FakeProvider
+from shop.tests.twice import post_twice, purchases
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -182,25 +183,8 @@ def test_act_sent_twice_at_once_while_others_buy_is_done_once(case, fake_provide
     operator = an_operator(case.permission)
     form = filled_in(operator, case, order)
 
-    def send() -> int:
-        client = Client()
-        client.cookies = operator.cookies
-        try:
-            return client.post(page_of(case, order), form).status_code
-        finally:
-            connection.close()
-
-    def purchase(buyer: int) -> None:
-        try:
-            buy(sale.pk, buyer, uuid4(), 1)
-        finally:
-            connection.close()
-
-    buyers = [a_buyer().pk for _ in range(8)]
-    with ThreadPoolExecutor(10) as pool:
-        sent = [pool.submit(send) for _ in range(2)]
-        list(pool.map(purchase, buyers))
-    assert 302 in {each.result() for each in sent}
+    answers = post_twice(operator, page_of(case, order), form, purchases(sale, 8))
+    assert 302 in answers
     assert order.events.filter(kind=case.event).count() == 1
     order.refresh_from_db()
     assert (order.status, order.refunded) == (case.ends, case.back)

@@ -65,7 +65,14 @@ def test_a_snapshot_shows_terms_times_and_the_life_of_an_order(tmp_path: Path) -
     more = int(sale.action_hold.total_seconds() * 1_000_000)
     early = of[rows.Sale].early_starts_at  # type: ignore[attr-defined]
     assert of[rows.Sale] == rows.Sale(
-        *(str(sale.pk), item, 10, 333, "EUR", hold, False, True),
+        id=str(sale.pk),
+        item=item,
+        limit=10,
+        price=333,
+        currency="EUR",
+        hold=hold,
+        restock_cancelled=False,
+        restock_returned=True,
         action_hold=more,
         early_starts_at=early,
     )

@@ -178,7 +178,9 @@ def test_web_process_and_its_rates_are_read_from_its_files(tmp_path, monkeypatch
 
     def sell(granted: int) -> None:
         purchases = Histogram(
-            *("inventory_purchase_seconds", "", ["strategy", "outcome"]),
+            "inventory_purchase_seconds",
+            "",
+            ["strategy", "outcome"],
             buckets=SECONDS,
             registry=None,
         )

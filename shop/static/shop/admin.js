@@ -1,4 +1,4 @@
-/* What Django's admin leaves out for whoever uses a keyboard or a screen reader. */
+/* What Django's admin leaves out for users of a keyboard or a screen reader. */
 
 "use strict";
 
