@@ -268,8 +268,8 @@ def forget(after: float = ALIVE) -> None:
     """Remove the files of processes that are gone.
 
     Args:
-        after: seconds of silence of this host's processes: few for a command that starts all
-            of them, because nobody reads what the ones before have counted. For other hosts', a day.
+        after: seconds of silence of this host's processes: few for a command that starts all of
+            them, because nobody reads what the ones before have counted. For other hosts', a day.
     """
     own, now = f"{socket.gethostname()}.", time.time()
     for written in processes():
