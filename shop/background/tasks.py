@@ -131,3 +131,8 @@ def _go_on(task: Task, done: int) -> int:
     if done:
         ask_for(task)
     return done
+
+
+# Now, while no other thread has this module: at a task's first use Celery lists it before it is
+# bound, and a second thread would find it unbound.
+app.finalize()
