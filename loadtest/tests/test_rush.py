@@ -443,7 +443,8 @@ class TurnsAwayWhoHasACart(Adapter):
 def test_rush_allows_units_in_carts_of_no_order(has_figure: bool, tmp_path: Path) -> None:
     adapter = TurnsAwayWhoHasACart if has_figure else WithoutFigure
     with in_thread(Server(0, tmp_path, guarded=True, reserve=Reserve.CART)) as server:
-        result = rush(adapter(server.url), server.url, rounds=3)
+        # So many that those who are turned away do not have them all.
+        result = rush(adapter(server.url), server.url, rounds=3, units=12)
     assert result.verdict == "pass", result.judged
 
 
