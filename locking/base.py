@@ -26,7 +26,7 @@ import warnings
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -142,6 +142,42 @@ def lock_name(name: object) -> str:
     return name
 
 
+class Flag:
+    """What one thread sets and another waits for. An exception of a signal cannot break it.
+
+    Such an exception may end `threading.Event.wait` or `set` between two of their steps, while they
+    hold the event's own lock. Nobody releases that any more: the next one who sets the event, such
+    as the thread that renews leases, waits without end. A bare lock is taken and given back in one
+    step each. Here it is free while the flag is set.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Set the flag, which wakes one who waits."""
+        with suppress(RuntimeError):  # it was set already
+            self._lock.release()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait until the flag is set, and clear it.
+
+        Args:
+            seconds: to wait at most; None for as long as it takes.
+
+        Returns:
+            Whether it was set.
+        """
+        return self._lock.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
+
+    def clear(self) -> None:
+        """Clear the flag."""
+        self._lock.acquire(blocking=False)
+
+
 class LostEvent:
     """Tells that a lease was lost; used like a `threading.Event` that is never cleared.
 
@@ -166,13 +202,14 @@ class LostEvent:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is lost or released, at most `timeout` seconds; return `is_set()`."""
         lease, give_up = self._lease, time.monotonic() + wait_seconds(timeout)
-        over = lease.over_event()
+        over = lease.over_flag()
         while not self.is_set() and not lease.released:
             left = min(give_up - time.monotonic(), lease.remaining())
             if time.monotonic() >= give_up:
                 return False
             # The lease may be extended meanwhile; then this goes on.
-            over.wait(None if math.isinf(left) else min(left, threading.TIMEOUT_MAX))
+            if over.wait(None if math.isinf(left) else min(left, threading.TIMEOUT_MAX)):
+                over.set()  # for others who wait
         return self.is_set()
 
 
@@ -194,7 +231,7 @@ class LeaseState:
         self._released = False
         self._lost = ""
         self._guard = threading.Lock()
-        self._over: threading.Event | None = None
+        self._over: Flag | None = None
 
     def begin(self, deadline: float, token: int | None = None) -> None:
         """Note that the server has granted the lease.
@@ -269,11 +306,11 @@ class LeaseState:
         if self._lost:
             raise LockLost(f"the lease of {self.name!r} is lost: {self._lost}")
 
-    def over_event(self) -> threading.Event:
-        """Return an event that is set when the lease is lost or released."""
+    def over_flag(self) -> Flag:
+        """Return a flag that is set when the lease is lost or released."""
         with self._guard:
             if self._over is None:
-                self._over = threading.Event()
+                self._over = Flag()
                 if self._lost or self._released:
                     self._over.set()
             return self._over

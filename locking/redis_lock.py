@@ -63,6 +63,7 @@ from redis.exceptions import NoScriptError, RedisClusterException, RedisError, R
 
 from locking.base import (
     Capabilities,
+    Flag,
     Lease,
     LeaseState,
     Lock,
@@ -671,7 +672,6 @@ class WakeUps:
                     self._pop(server, left)
                 else:
                     waiter.roused.wait(left)
-                    waiter.roused.clear()
             return waiter.messages.pop(0)
         finally:
             waiter.waits_until = 0.0
@@ -724,7 +724,7 @@ class Waiter:
         self._wake_ups = wake_ups
         self.list = wake_list
         self.messages: list[bytes] = []
-        self.roused = threading.Event()
+        self.roused = Flag()
         self.waits_until = 0.0
 
     def wait(self, server: Any, seconds: float) -> bytes | None:
@@ -775,12 +775,12 @@ class Renewer:
         os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
-        # A forked child has neither the leases nor the threads of its parent. The event and the
+        # A forked child has neither the leases nor the threads of its parent. The flag and the
         # thread are made at first use: after gevent has patched `threading`.
         self._due: dict[str, tuple[Callable[[], RedisLease | None], float]] = {}
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._wake_up: threading.Event | None = None
+        self._wake_up: Flag | None = None
         self._wakes_at = math.inf
 
     def keep(self, lease: RedisLease, due: float) -> None:
@@ -806,7 +806,7 @@ class Renewer:
         self._due.pop(lease.holder_id, None)
 
     def _start(self) -> None:
-        self._wake_up = threading.Event()
+        self._wake_up = Flag()
         self._wakes_at = math.inf
         self._thread = threading.Thread(
             target=self._work, args=(self._wake_up,), name="lock-renewal", daemon=True
@@ -818,12 +818,12 @@ class Renewer:
             # `Thread.start` then fails while it undoes that note, and hides the exception.
             raise error.__context__ or error from None
 
-    def _work(self, wake_up: threading.Event) -> None:
+    def _work(self, wake_up: Flag) -> None:
         idle_since = time.monotonic()
         # Another thread has taken over if this one was thought not to have started.
         while wake_up is self._wake_up:
             # In this order: a lease that is registered while `renew_due` runs finds an infinite
-            # `_wakes_at`, and sets the event, which is not cleared again before the wait.
+            # `_wakes_at`, and sets the flag, which is not cleared again before the wait.
             wake_up.clear()
             self._wakes_at = math.inf
             wakes_at = self.renew_due()
@@ -835,7 +835,7 @@ class Renewer:
                     self._thread = self._wake_up = None
                     return
             self._wakes_at = wakes_at
-            wake_up.wait(max(0.0, wakes_at - now))
+            wake_up.wait(wakes_at - now)
 
     def renew_due(self) -> float:
         """Renew the leases that are due; return when to look again (monotonic)."""

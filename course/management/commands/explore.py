@@ -25,6 +25,7 @@ class Command(BaseCommand):
         """Add the options."""
         faults = ", ".join(name for name, act in ACTS.items() if act in FAULTS)
         usual = ",".join(name for name, act in ACTS.items() if act in DEFAULT_ACTS & FAULTS)
+        parser.add_argument("--lock", choices=["redis"], default="redis", help="the one there is")
         parser.add_argument("--schedules", type=int, default=100_000, help="(100,000)")
         parser.add_argument("--seed", type=int, default=7, help="of the first schedule (7)")
         parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
