@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from loadtest.full_shop import Answer
 from loadtest.purchases import Cart, Part, Sale
-from loadtest.roles import BRIEF, LIMITED
+from loadtest.roles import BRIEF, DRAWN, LIMITED
 from loadtest.scenarios.asking import at_once, order_with_retries, pay_until_paid
 from loadtest.shopper import Shopper
 
@@ -42,8 +42,9 @@ def fill_cart(shopper: Shopper, random: Random) -> None:
         shopper.check_out(cart.reordered())
     if len(cart.lines) > 1:
         shopper.ask(shopper.crowd.shop.invalid.smaller_cart(cart))
-    bought = {line.sale for line in cart.lines}
-    if more := [sale for sale in sales if sale not in bought]:
+    # A draw refuses every cart, whatever its key.
+    others = {line.sale for line in cart.lines} | {shopper.crowd.sales.get(DRAWN)}
+    if more := [sale for sale in sales if sale not in others]:
         shopper.ask(shopper.crowd.shop.invalid.larger_cart(cart, random.choice(more)))
     if len(cart.lines) > 1 and random.random() < CANCELLED:
         line = random.choice(cart.lines)
