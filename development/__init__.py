@@ -1,7 +1,8 @@
 """The shop for development and tests: servers from wheels, plain HTTP, payments that succeed.
 
-`embedded` runs PostgreSQL and Valkey; all commands of a data folder share them, and the last one
-stops them. supervisord keeps them alive (`supervisor`); `leftovers` cleans up after a crash.
+`servers` describes each kind of server once, and starts one for a test. `embedded` runs PostgreSQL
+and Valkey; all commands of a data folder share them, and the last one stops them. supervisord keeps
+them alive (`supervisor`); `leftovers` cleans up after a crash.
 Production needs none of it.
 """
 

@@ -14,22 +14,38 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Self
 
-from development import leftovers, postgres, valkey
-from development.folder import alone, data_folder, exclusive, make_folder, taken, write_private
+from development import leftovers
+from development.files import write_private
+from development.folder import (
+    alone,
+    data_folder,
+    exclusive,
+    kept_secret,
+    make_folder,
+    taken,
+)
 from development.leftovers import private_folder
 from development.ports import claim, next_free, release
+from development.servers import Postgres, Valkey
 from development.signals import shielded
-from development.supervisor import Supervisor
+from development.supervisor import Program, Supervisor
 from development.system_errors import ROOM_FOR_NEW, refuse_unusable
 from shop import environment
 
 Disk = Callable[[Path], AbstractContextManager[Path | None]]
 
 READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
+
+PORTS = {"postgres": 15432, "valkey": 16379}
+"""Below those that systems give to clients, which may take any of them."""
+
+DATABASE = "shop"
+
+LOCKS, BROKER = 0, 1
+"""Databases of Valkey."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +125,25 @@ class EmbeddedServers:
     @property
     def urls(self) -> ServerUrls:
         """The servers' URLs, once they were started."""
-        ports = self._ports()
-        return ServerUrls(
-            database=postgres.url(self.folder, ports["postgres"]),
-            redis=valkey.url(self.folder, ports["valkey"], valkey.LOCKS),
-            broker=valkey.url(self.folder, ports["valkey"], valkey.BROKER),
+        valkey = self.valkey
+        return ServerUrls(self.postgres.url(DATABASE), valkey.url(LOCKS), valkey.url(BROKER))
+
+    @property
+    def postgres(self) -> Postgres:
+        """PostgreSQL, which the supervisor keeps alive."""
+        return Postgres(
+            self.folder,
+            self._ports()["postgres"],
+            kept_secret("postgres-password", self.folder),
+            self.disk,
+            durable=self.durable,
         )
+
+    @property
+    def valkey(self) -> Valkey:
+        """Valkey, likewise."""
+        password = kept_secret("valkey-password", self.folder)
+        return Valkey(self.folder, self._ports()["valkey"], password)
 
     def _bring_up(self) -> None:
         if not self.supervisor.is_running():
@@ -125,22 +154,16 @@ class EmbeddedServers:
                 for name, port in self._ports().items()
             }
             write_private(self.folder / "ports.json", json.dumps(ports))
-            programs = [
-                postgres.program(self.folder, ports["postgres"], self.disk, durable=self.durable),
-                valkey.program(self.folder, ports["valkey"]),
-            ]
+            programs = [Program.of(server) for server in (self.postgres, self.valkey)]
             self.supervisor.start(programs, os.environ)
-        ports = self._ports()
-        for server in (valkey, postgres):
-            name = server.__name__.rpartition(".")[2]
-            ready = partial(server.answers, self.folder, ports[name])
-            self.supervisor.wait_until(name, ready, READY_SECONDS)
-        postgres.create_database(self.folder, ports["postgres"])
+        for server in (self.valkey, self.postgres):
+            self.supervisor.wait_until(server.name, server.answers, READY_SECONDS)
+        self.postgres.create_database(DATABASE)
 
     def _ports(self) -> dict[str, int]:
         path = self.folder / "ports.json"
         if not path.exists():
-            return {"postgres": postgres.DEFAULT_PORT, "valkey": valkey.DEFAULT_PORT}
+            return PORTS
         ports: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
         return ports
 

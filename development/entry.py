@@ -92,15 +92,15 @@ def use_embedded_servers() -> EmbeddedServers:
     Raises:
         StackError: they do not start.
     """
-    from development import postgres
     from development.embedded import EmbeddedServers
+    from development.servers import Postgres, postgres_programs
 
     folder = data_folder() / "servers"
-    exists = (postgres.data_folder(folder) / "PG_VERSION").exists()
+    exists = Postgres(folder).is_made
     refuse_unusable(folder, room=ROOM_TO_START if exists else ROOM_FOR_NEW)
     servers = EmbeddedServers(folder)
     # So that `dbshell` finds the server's own client if the system has none.
-    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), str(postgres.programs())])
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), str(postgres_programs())])
     with shown("Starting the database" if exists else "Creating the database (first start only)"):
         urls = servers.attach()
     for name, url in urls.as_environment().items():

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from development import StackError
+from development.files import write_private
 from shop.environment import PROJECT, Variable, declare, text
 
 VARIABLES = declare(
@@ -47,15 +48,6 @@ def make_folder(path: Path) -> Path:
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o711)
     return path
-
-
-def write_private(path: Path, content: str) -> None:
-    """Replace `path` atomically, readable by this user only."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(content)
-    temporary.replace(path)
 
 
 def kept_secret(name: str, folder: Path | None = None) -> str:

@@ -18,12 +18,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from supervisor.xmlrpc import SupervisorTransport
 
 from development import StackError, leftovers
-from development.folder import make_folder, private_temporary, write_private
+from development.files import write_private
+from development.folder import make_folder, private_temporary
+from development.servers import Server
 
 # A Unix socket's path may have 104 bytes on macOS and 108 on Linux; supervisord first binds to
 # the path with its pid appended.
@@ -53,6 +55,24 @@ class Program:
     folder: Path | None = None
     stop_signal: str = "TERM"
     stop_seconds: int = 10
+
+    @classmethod
+    def of(cls, server: Server) -> Self:
+        """Make the server's files, and return it as a program.
+
+        Raises:
+            StackError: the files cannot be made.
+        """
+        server.prepare()
+        return cls(
+            name=server.name,
+            command=server.command(),
+            environment=server.environment(),
+            user=server.user,
+            folder=server.folder,
+            stop_signal=server.stop_signal.name.removeprefix("SIG"),
+            stop_seconds=server.stop_seconds,
+        )
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from django.core.management import BaseCommand, CommandError, call_command
 from course.lessons.lesson_11_table_row.lock import TABLE as LOCKS
 from course.lessons.lesson_13_unique_index.lock import TABLE as REFUNDS
 from course.management.commands import explore, lesson
+from development.servers import Postgres
 from locking.tests.conftest import *  # noqa: F403 - its fixtures
-from locking.tests.servers import Postgres
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

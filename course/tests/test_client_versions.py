@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from development.servers import Valkey, free_port
 from locking import LockLost, LockTimeout, LockUnavailable
 from locking.redis_lock import RedisLock
 from locking.redis_lock_async import AsyncRedisLock
 from locking.tests.helpers import Task, eventually
-from locking.tests.servers import Valkey, free_port
 
 pytestmark = [pytest.mark.long, pytest.mark.nightly]
 

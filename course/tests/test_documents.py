@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from locking.tests.servers import Valkey
+from development.servers import Valkey
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,9 +17,9 @@ from course.lessons.lesson_12_row_lock.lock import ForUpdateLock
 from course.lessons.lesson_13_unique_index.lock import UniqueIndexGuard
 from course.lessons.lesson_14_memcached_add.lock import MemcachedAddLock
 from course.plan import redis_clients
+from development.needs import needs
+from development.servers import Memcached
 from locking.tests.helpers import Task
-from locking.tests.needs import needs
-from locking.tests.other_servers import Memcached
 
 FAST = 0.005
 """Seconds between two tries, so that tests do not wait for a second."""

@@ -19,6 +19,7 @@ from development.leftovers import private_folder
 from development.management.commands.lint_migrations import all_safe, is_safe
 from development.management.commands.run import administrator, run_until_the_web_ends
 from development.provider import SaysYes
+from development.servers import Server
 from shop import payments
 from shop.accounts.models import User
 from shop.checkout import buy
@@ -80,22 +81,27 @@ def test_the_first_password_is_shown_until_it_is_changed(tmp_path, monkeypatch):
     assert administrator() == ""
 
 
+class Script(Server):
+    name = "script"
+
+    def __init__(self, home: Path, script: str) -> None:
+        super().__init__(home)
+        self.script = script
+
+    def command(self) -> list[str]:
+        return ["sh", "-c", self.script]
+
+
 def test_celery_is_started_again_when_it_ends_and_ends_with_the_web(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    again = tmp_path / "again"
-    web = subprocess.Popen(["sh", "-c", f"until test -e {again}; do sleep 0.1; done; exit 4"])
-    commands = iter([["sh", "-c", "exit 3"], ["sh", "-c", f"touch {again}; exec sleep 600"]])
-    started = []
-
-    def start_celery() -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(next(commands)))
-        return started[-1]
-
-    with pytest.raises(CommandError, match="gunicorn ended with status 4"):
-        run_until_the_web_ends(web, start_celery)
-    assert "Celery ended with status 3 and is started again" in capfd.readouterr().err
-    assert [process.returncode for process in started] == [3, -signal.SIGTERM]
+    web = Script(tmp_path, "until test -e again; do sleep 0.1; done; exit 4")
+    celery = Script(tmp_path, "test -e first || { touch first; exit 3; }; touch again; sleep 600")
+    web.begin()
+    with pytest.raises(CommandError, match="gunicorn ended"):
+        run_until_the_web_ends(web, celery)
+    assert "Celery ended and is started again" in capfd.readouterr().err
+    assert not celery.is_running
 
 
 def _answers(url: str) -> bool:

@@ -24,10 +24,10 @@ MANAGE = (sys.executable, "manage.py")
 CREATE = """
 import sys
 from pathlib import Path
-from development import postgres
+from development.servers import Postgres
 from development.system_errors import told_in_one_line
 with told_in_one_line():
-    postgres.program(Path(sys.argv[1]), 1)
+    Postgres(Path(sys.argv[1]), 1, "a password").prepare()
 """
 
 
@@ -71,7 +71,7 @@ def test_a_disk_that_fills_while_the_database_is_made_leaves_no_half_of_it():
         done = on(folder, "size=20m,mode=1777", *command, data=".")
     assert is_one_line(done), done.stderr
     assert f"The disk of {folder} is full" in done.stderr
-    assert done.stdout.split() == ["postgres-password"]
+    assert done.stdout.split() == []
 
 
 def names_a_read_only_folder(tmp_path: Path, *words: str) -> None:

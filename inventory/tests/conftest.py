@@ -8,8 +8,8 @@ import pytest
 from django.test import override_settings
 from hypothesis import HealthCheck, settings
 
+from development.servers import Valkey
 from inventory import conf, services
-from locking.tests.servers import Valkey
 
 # A busy machine generates examples slowly, which is no mistake of the tests.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -11,12 +11,12 @@ import pytest
 from django.core import checks
 from django.db import connections, models
 
+from development.needs import GEVENT, needs
 from inventory import conf
 from inventory.models import OutboxMessage, Reservation
 from inventory.redis import client
 from inventory.selling.queue import Seller, seller
 from inventory.tests.helpers import more_fields
-from locking.tests.needs import GEVENT, needs
 
 
 def found(**how: Any) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from development.servers import free_port
 from inventory import services
 from inventory.models import Item
 from inventory.outcomes import Granted, Purchase, SoldOut, StaleToken
@@ -32,7 +33,6 @@ from inventory.tests.helpers import (
 from inventory.tests.processes import Worker, proxy, sell_bare, workers
 from locking import LockLost
 from locking.redis_lock import RedisLease
-from locking.tests.servers import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

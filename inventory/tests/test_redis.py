@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import redis
 
+from development.servers import Valkey, free_port
 from inventory.redis import ITEM_LOCK, Circuit, DegradableLock, circuit, client
 from inventory.tests.helpers import counted
 from locking import LockUnavailable
 from locking.redis_lock import RedisLease
 from locking.tests.helpers import eventually
-from locking.tests.servers import Valkey, free_port
 from locking.tests.topologies import cluster_url
 
 PATIENCE = 30.0

@@ -14,6 +14,7 @@ from django.db import connection
 
 from development.embedded import ServerUrls
 from development.leftovers import private_folder
+from development.processes import SHOP
 from inventory.audit import audit
 from inventory.redis import client
 from lab.bench.peers import common
@@ -152,9 +153,9 @@ def start(
             extra["GUNICORN_CMD_ARGS"] = "--worker-class gevent"
         if server.peer:  # a plain shop counts nothing
             extra |= {common.KEY: secrets.token_hex(32), "METRICS_FOLDER": ""}
-        commands = {"web": PEERS[server.peer]} if server.peer else None
+        web = PEERS[server.peer] if server.peer else SHOP
         folder = cleanup.enter_context(private_folder())
-        stack = cleanup.enter_context(Stack(folder, urls, extra=extra, commands=commands))
+        stack = cleanup.enter_context(Stack(folder, urls, extra=extra, web=web))
         stack.start("web")
         targets[server] = Peer(stack) if server.peer else Shop(stack)
     return targets

@@ -22,7 +22,8 @@ from rich.text import Text
 
 from development import StackError, leftovers
 from development.embedded import EmbeddedServers, ServerUrls
-from development.folder import alone, make_folder, write_private
+from development.files import write_private
+from development.folder import alone, make_folder
 from development.ports import asked_or_free
 from development.signals import shielded
 from development.supervisor import ProcessState, Supervisor

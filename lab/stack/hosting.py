@@ -17,14 +17,15 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from development import StackError, postgres
+from development import StackError
 from development.embedded import EmbeddedServers, ServerUrls
 from development.folder import alone, kept_secret, make_folder
 from development.ports import next_free, release
+from development.processes import serves
+from development.servers import postgres_programs
 from development.signals import shielded
 from development.supervisor import Program, Supervisor
 from lab import environment
-from lab.stack.stack import serves
 from loadtest import shops
 from loadtest.shops.setup import FILLED, Setup, setup_of
 
@@ -151,7 +152,7 @@ class _Shop:
             "db_password": url.password or "",
             "db_name": url.path.removeprefix("/"),
             "redis": urls.redis,
-            "psql": str(postgres.programs() / "psql"),
+            "psql": str(postgres_programs() / "psql"),
             "secret": kept_secret("secret", folder),
             "files": str(self._files),
             "repository": str(REPOSITORY),

@@ -11,28 +11,21 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import redis
-import urllib3
-from celery import Celery
-from kombu.exceptions import OperationalError
-
-from development import postgres
 from development.embedded import EmbeddedServers, ServerUrls
 from development.folder import make_folder, secret
 from development.ports import next_free, release
+from development.processes import SHOP, Beat, Greeter, Page, Web, Worker
+from development.servers import Server
 from development.signals import shielded
 from development.supervisor import Program, Supervisor
 from lab import environment
 from lab.stack.proxies import under_clock
 from loadtest.faults import Target
-from shop.background.config import QUEUES
 
 READY_SECONDS = 60
 TARGET = "target.json"
@@ -51,12 +44,13 @@ class Stack:
         extra: additional environment variables for every process.
         parts: what faults act on besides the processes, as in `Target`: proxies, failpoints, a
             clock of the web processes.
-        commands: of single processes, by name, after `python -m`; others than the shop's own.
+        web: another module with its arguments than the shop's gunicorn.
 
     Attributes:
         url: of the shop.
         locust_url, psp_url: of Locust's page, and of the payment provider.
         room_url: of the control room's process, to which its page connects.
+        servers: the processes by name.
     """
 
     def __init__(
@@ -68,7 +62,7 @@ class Stack:
         locust_port: int | None = None,
         extra: Mapping[str, str] | None = None,
         parts: Mapping[str, Any] | None = None,
-        commands: Mapping[str, Sequence[str]] | None = None,
+        web: Sequence[str] = SHOP,
     ) -> None:
         self.supervisor = Supervisor(folder)
         self.urls = urls
@@ -83,9 +77,7 @@ class Stack:
         self.room_url = f"http://127.0.0.1:{self.room_port}"
         self.extra = dict(extra or {})
         self.parts = dict(parts or {})
-        clock = under_clock(Path(self.parts["clock"])) if "clock" in self.parts else {}
-        self._clock = clock
-        self.commands = dict(commands or {})
+        self.servers: dict[str, Server] = {server.name: server for server in self._described(web)}
 
     @property
     def supervisor_pid(self) -> int:
@@ -136,7 +128,7 @@ class Stack:
             everything["ROOM_URL"] = self.room_url
         if "locust" in names:
             everything["LOCUST_URL"] = self.locust_url
-        self.supervisor.start([self._program(name) for name in names], everything)
+        self.supervisor.start([Program.of(self.servers[name]) for name in names], everything)
         for name in names:
             self.wait_until_ready(name, may_die=False)
 
@@ -147,12 +139,11 @@ class Stack:
             servers: the embedded ones of this shop.
         """
         urls = servers.urls
-        data = postgres.data_folder(servers.folder, servers.disk)
         return Target(
             web=self.url,
             shop=self.supervisor_pid,
             database=urls.database,
-            database_folder=str(data),
+            database_folder=str(servers.postgres.data),
             redis=urls.redis,
             broker=urls.broker,
             disk=str(servers.disk or ""),
@@ -170,16 +161,11 @@ class Stack:
         Raises:
             StackError: it does not serve within `seconds`.
         """
-        probes: dict[str, Callable[[], bool]] = {
-            "psp": partial(serves, f"{self.psp_url}/healthz"),
-            "mail": partial(listens, self.mail_port),
-            "web": partial(serves, f"{self.url}/readyz"),
-            "celery": partial(worker_answers, self.urls.broker, self._worker()),
-            "beat": lambda: self.supervisor.state("beat").state == "RUNNING",
-            "locust": partial(serves, f"{self.locust_url}/"),
-            "room": partial(serves, f"{self.room_url}/healthz"),
-        }
-        self.supervisor.wait_until(name, probes[name], seconds, may_die=may_die)
+        ready = self.servers[name].answers if name != "beat" else self._beat_runs
+        self.supervisor.wait_until(name, ready, seconds, may_die=may_die)
+
+    def _beat_runs(self) -> bool:
+        return self.supervisor.state("beat").state == "RUNNING"
 
     def stop(self) -> None:
         """Stop all processes at once: the books balance wherever they are interrupted."""
@@ -193,82 +179,30 @@ class Stack:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.stop()
 
-    def _worker(self) -> str:
-        return f"celery-{self.port}@127.0.0.1"  # unique among the workers of one broker
-
-    def _program(self, name: str) -> Program:
-        schedule = self.supervisor.folder / "beat-schedule"
-        worker = self._worker()
-        commands: dict[str, Sequence[str]] = {
-            "celery": (
-                *("celery", "-A", "shop", "worker", "-n", worker, "-Q", ",".join(QUEUES)),
-                *("-c", environment.text("CELERY_CONCURRENCY"), "--loglevel", "INFO"),
-                *("--without-gossip", "--without-mingle"),
-            ),
-            "beat": ("celery", "-A", "shop", "beat", "-s", str(schedule), "--pidfile="),
-            "psp": ("lab.psp", "--bind", f"127.0.0.1:{self.psp_port}"),
-            "mail": (
-                *("lab.mail_server", "--port", str(self.mail_port)),
-                *("--folder", str(self.mail_folder)),
-            ),
-            "room": (
-                *("lab.room", "--port", str(self.room_port), "--shop", self.url),
-                *("--target", str(self.supervisor.folder / TARGET)),
-            ),
-            "web": ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
-            "locust": (
-                *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),
-                *("--web-host", "127.0.0.1", "--web-port", str(self.locust_port)),
-                # A run ends by itself and is then judged.
-                "--until-done",
-                *("--runs", str(environment.data_folder() / "loadtest")),
-                # Other shops, to be rushed in place of this one.
-                *("--shops", str(environment.data_folder() / "shops")),
-                *("--hosting", shlex.join((sys.executable, "manage.py", "host_shop"))),
-                # The demo writes here what the page's faults act on.
-                *("--target", str(self.supervisor.folder / TARGET)),
-            ),
-            **self.commands,
-        }
-        return Program(
-            name=name,
-            command=[sys.executable, "-m", *commands[name]],
-            environment=self._clock if name == "web" else {},
-            folder=environment.PROJECT,
-            # Celery returns running tasks to the broker on SIGQUIT (background/config.py).
-            stop_signal="QUIT" if name == "celery" else "TERM",
-            stop_seconds=15,  # longer than gunicorn's graceful timeout
+    def _described(self, web: Sequence[str]) -> Iterator[Server]:
+        home, data, host = self.supervisor.folder, environment.data_folder(), "127.0.0.1"
+        # The demo writes there what the faults of Locust's page and of the room act on.
+        target = ("--target", str(home / TARGET))
+        clock = under_clock(Path(self.parts["clock"])) if "clock" in self.parts else {}
+        psp = ("lab.psp", "--bind", f"{host}:{self.psp_port}")
+        yield Page("psp", psp, home=home, port=self.psp_port)
+        mail = ("lab.mail_server", "--port", str(self.mail_port), "--folder", str(self.mail_folder))
+        yield Greeter("mail", mail, home=home, port=self.mail_port)
+        yield Web(clock, home, self.port, path="/readyz", words=web)
+        concurrency = environment.text("CELERY_CONCURRENCY")
+        alone = ("--without-gossip", "--without-mingle")
+        yield Worker(self.urls.broker, home=home, options=("-c", concurrency, *alone))
+        yield Beat(home / "beat-schedule", home=home)
+        room = ("lab.room", "--port", str(self.room_port), "--shop", self.url, *target)
+        yield Page("room", room, home=home, port=self.room_port)
+        locust = (
+            *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),
+            *("--web-host", host, "--web-port", str(self.locust_port)),
+            # A run ends by itself and is then judged.
+            *("--until-done", "--runs", str(data / "loadtest")),
+            # Other shops, to be rushed in place of this one.
+            *("--shops", str(data / "shops")),
+            *("--hosting", shlex.join((sys.executable, "manage.py", "host_shop"))),
+            *target,
         )
-
-
-def serves(url: str, below: int = 201) -> bool:
-    """Whether `url` answers 200, or with another status below the given one."""
-    try:
-        # An idle connection would delay the end of the server.
-        answer = urllib3.request(
-            "GET", url, headers={"Connection": "close"}, timeout=5, retries=False
-        )
-        return 200 <= answer.status < below
-    except urllib3.exceptions.HTTPError:
-        return False
-
-
-def listens(port: int) -> bool:
-    """Does a server greet on a port of this machine?"""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-            return bool(connection.recv(1))
-    except OSError:
-        return False
-
-
-def worker_answers(broker: str, node: str) -> bool:
-    """Return whether the Celery worker `node` answers a ping through the broker at URL `broker`."""
-    with Celery(set_as_current=False) as app:
-        # Not `Celery(broker=…)`: the variable CELERY_BROKER_URL would override it, and this process
-        # may use another broker than the worker.
-        app.conf.update(broker_read_url=broker, broker_write_url=broker)
-        try:
-            return bool(app.control.ping(destination=[node], timeout=1))
-        except (OperationalError, redis.RedisError, OSError):
-            return False
+        yield Page("locust", locust, "/", home=home, port=self.locust_port)

@@ -1,4 +1,4 @@
-"""What only the lab's tests need; `locking/tests/needs.py` says how needs work."""
+"""What only the lab's tests need; `development/needs.py` says how needs work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 from functools import cache
 from importlib.util import find_spec
 
-from locking.tests.needs import Need, programs
+from development.needs import Need, programs
 
 
 @cache

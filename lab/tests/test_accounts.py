@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
-from development import postgres
 from development.embedded import ServerUrls, private_servers
+from development.servers import postgres_programs
 from lab import environment
 from lab.tests.whole_shop import manage
 from shop.tests.processes import succeed
@@ -38,7 +38,7 @@ class Server:
 
     def make_accounts(self) -> None:
         """Run the script as the image's entry point does."""
-        programs = str(Path(postgres.programs()))
+        programs = str(Path(postgres_programs()))
         variables = {
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "PGHOST": str(self.parts.hostname),

@@ -194,7 +194,7 @@ def test_the_guide_leads_there_from_the_wheels_in_a_fresh_environment(project, t
 @pytest.mark.timeout(300)  # it runs tests, which have time-outs of their own
 def test_the_copied_tests_are_all_found_and_run_there(project):
     folder = project.run("pwd").strip()
-    for package in PACKAGES:
+    for package in (*PACKAGES, "development"):
         no_caches = shutil.ignore_patterns("__pycache__")
         shutil.copytree(environment.PROJECT / package, f"{folder}/{package}", ignore=no_caches)
     project.follow(steps()[1:3], PYTHONPATH="")

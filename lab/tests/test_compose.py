@@ -15,13 +15,13 @@ import pytest
 import urllib3
 import yaml
 
-from development import postgres
 from development.embedded import private_servers
 from development.ports import next_free
+from development.servers import postgres_programs
 from lab import environment
-from lab.stack.stack import QUEUES
 from lab.tests.whole_shop import production as production_of
 from shop import environment as shop_environment
+from shop.background.config import QUEUES
 from shop.tests.processes import run, succeed, wait_for
 
 pytestmark = pytest.mark.long
@@ -124,7 +124,7 @@ def status_of(url: str, header: str) -> int:
 
 def test_the_migrate_service_creates_the_tables(production):
     succeed(*command("migrate"), env=production)
-    psql = postgres.programs() / "psql"
+    psql = postgres_programs() / "psql"
     assert "inventory_item" in succeed(psql, production["DATABASE_URL"], "-Atc", r"\dt")
 
 

@@ -22,11 +22,11 @@ from uuid import uuid4
 
 import pytest
 
+from development.needs import require
 from development.ports import next_free, release
 from lab.tests.needs import ENGINE
 from lab.tests.whole_shop import Answer, Client, ask, buy, new_buyers, new_sale
 from loadtest.compose import EngineFailed, Project
-from locking.tests.needs import require
 from shop.tests.processes import wait_for
 
 pytestmark = [

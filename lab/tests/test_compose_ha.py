@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from development.needs import require
 from lab.tests.needs import ENGINE
 from loadtest.faults import CONTAINER_FAULTS
-from locking.tests.needs import require
 from shop.tests.processes import run
 
 pytestmark = [

@@ -14,8 +14,9 @@ from playwright.sync_api import Page, expect
 from development.embedded import private_servers
 from development.leftovers import private_folder
 from development.ports import next_free, release
+from development.processes import serves
 from lab import environment
-from lab.stack.stack import WITHOUT_LOAD, Stack, serves
+from lab.stack.stack import WITHOUT_LOAD, Stack
 from lab.tests.whole_shop import manage
 from loadtest.checker.snapshot import Terms, read
 from loadtest.history import FAIL, OK, operations

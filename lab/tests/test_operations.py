@@ -14,10 +14,10 @@ import pytest
 import yaml
 from prometheus_client import REGISTRY
 
+from development.needs import needs
 from lab import environment
 from lab.tests.needs import PROMETHEUS, TOOLS_OF_CI
 from loadtest.faults import FAULTS
-from locking.tests.needs import needs
 from shop.operating import exporter
 from shop.tests.processes import run, succeed
 

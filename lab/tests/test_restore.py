@@ -8,7 +8,6 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,10 +15,10 @@ import psycopg
 import pytest
 import redis
 
-from development import postgres
 from development.embedded import EmbeddedServers, private_servers
 from development.folder import make_folder
 from development.leftovers import private_folder
+from development.servers import SYSTEM_USER, postgres_programs
 from lab.stack.stack import Stack
 from lab.tests.whole_shop import Answer, buy, manage, new_buyers, new_sale
 from shop.tests.processes import wait_for
@@ -124,7 +123,7 @@ def test_a_rush_is_restored_to_a_point_and_newer_state_in_redis_does_no_harm() -
             manage(urls, "audit", "--repair", PSP_URL=stack.psp_url)
 
 
-ACCOUNT = postgres.SYSTEM_USER if os.geteuid() == 0 else None
+ACCOUNT = SYSTEM_USER if os.geteuid() == 0 else None
 
 
 class Archived:
@@ -132,7 +131,7 @@ class Archived:
 
     def __init__(self, servers: EmbeddedServers, folder: Path) -> None:
         self.servers = servers
-        self.data = postgres.data_folder(servers.folder)
+        self.data = servers.postgres.data
         self.archive, self.base = self._own(folder / "archive"), self._own(folder / "base")
         self.sql("ALTER SYSTEM SET archive_mode = on")
         copy = f"test ! -f {self.archive}/%f && cp %p {self.archive}/%f"
@@ -144,8 +143,8 @@ class Archived:
         """Take a base backup of the running server."""
         words = ["--pgdata", self.base, "--checkpoint=fast", "--wal-method=stream"]
         words += ["--dbname", self.servers.urls.database.rpartition("/")[0] + "/postgres"]
-        self._run(postgres.programs() / "pg_basebackup", *words)
-        self._run(postgres.programs() / "pg_verifybackup", "--quiet", self.base)
+        self._run(postgres_programs() / "pg_basebackup", *words)
+        self._run(postgres_programs() / "pg_verifybackup", "--quiet", self.base)
 
     def archive_all(self) -> None:
         """Return when all WAL so far is in the archive."""
@@ -174,10 +173,9 @@ class Archived:
 
     def start(self) -> None:
         """Start the server; return when it answers."""
-        supervisor, folder = self.servers.supervisor, self.servers.folder
+        supervisor = self.servers.supervisor
         supervisor.start_program("postgres")
-        port = psycopg.conninfo.conninfo_to_dict(self.servers.urls.database)["port"]
-        supervisor.wait_until("postgres", partial(postgres.answers, folder, int(port or 0)), 120)
+        supervisor.wait_until("postgres", self.servers.postgres.answers, 120)
 
     def stop(self) -> None:
         """Stop the server."""

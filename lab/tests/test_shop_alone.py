@@ -17,8 +17,8 @@ import pytest
 
 from development.embedded import ServerUrls, private_servers
 from development.ports import next_free
+from development.processes import serves
 from lab import environment
-from lab.stack.stack import serves
 from lab.tests.whole_shop import ask, buy, production
 from shop.tests.processes import run, succeed, wait_for
 

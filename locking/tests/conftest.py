@@ -17,10 +17,10 @@ import pytest
 import redis.asyncio
 from redis import Redis
 
+from development import servers
+from development.needs import require
+from development.servers import RedisLike, Valkey
 from locking.redis_client import connect, connect_async
-from locking.tests import servers
-from locking.tests.needs import require
-from locking.tests.servers import RedisLike, Valkey
 from locking.tests.sides import SIDES
 
 

@@ -16,14 +16,14 @@ import redis
 import redis.asyncio
 from redis import Redis
 
+from development.needs import FAKEREDIS, needs
+from development.servers import Valkey, free_port
 from locking import LockError, LockTimeout, LockUnavailable
 from locking.queue import DelayQueue
 from locking.redis_client import connect
 from locking.redis_lock import RedisLock
 from locking.redis_lock_async import AsyncRedisLock
 from locking.tests.helpers import PROCESSES, Task, eventually
-from locking.tests.needs import FAKEREDIS, needs
-from locking.tests.servers import Valkey, free_port
 
 
 def connections(store: Redis) -> int:

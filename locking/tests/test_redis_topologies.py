@@ -15,21 +15,17 @@ import redis.asyncio
 from redis import Redis, RedisCluster
 from redis.exceptions import RedisError
 
+from development import servers
+from development.needs import programs, require
+from development.servers import ClusterNode, Replica, SentinelServer, Valkey, free_port
 from locking import LockTimeout, LockUnavailable
 from locking.queue import DelayQueue
 from locking.redis_client import connect, connect_async
 from locking.redis_lock import RedisLock
 from locking.redis_lock_async import AsyncRedisLock
-from locking.tests import other_servers, servers
 from locking.tests.helpers import Task, eventually, fence, in_loop, until_waiting
-from locking.tests.needs import programs, require
-from locking.tests.servers import Valkey, free_port
 from locking.tests.topologies import (
     SLOTS,
-    ClusterNode,
-    Primary,
-    Replica,
-    SentinelServer,
     cluster_url,
     in_sync,
     move_slot,
@@ -73,7 +69,7 @@ def test_a_server(valkey_server: Valkey, scheme: str):
 
 
 def test_a_unix_socket():
-    server = Primary()
+    server = Valkey()
     server.options = ("--unixsocket", str(server.home / "socket"))
     with server:
         use(f"unix://{server.home}/socket?db=1")
@@ -163,8 +159,9 @@ class TlsServer(servers.Redis):
         self.cluster = cluster
 
     def prepare(self) -> None:
-        other_servers.make_authority(self.home)
-        other_servers.make_certificate(self.home, "server")
+        super().prepare()
+        servers.make_authority(self.home)
+        servers.make_certificate(self.home, "server")
 
     def command(self) -> list[str]:
         tls = {"tls-port": self.port, "port": 0, "tls-auth-clients": "no"}
@@ -267,7 +264,7 @@ def test_the_clients_of_a_cluster_are_freed(cluster_url: str):
 def sentinels(count: int) -> Iterator[tuple[list[Any], Any, str]]:
     """A primary with a replica, watched by so many Sentinels."""
     with ExitStack() as stack:
-        primary = stack.enter_context(Primary())
+        primary = stack.enter_context(Valkey())
         stack.enter_context(Replica(primary))
         watching = [stack.enter_context(SentinelServer(primary)) for _ in range(count)]
         client = stack.enter_context(Redis(port=primary.port))

@@ -1,4 +1,4 @@
-"""Clusters, replicas and Sentinels for the tests."""
+"""A Redis Cluster for the tests, and what they do to it."""
 
 from __future__ import annotations
 
@@ -9,50 +9,10 @@ from functools import partial
 import pytest
 from redis import Redis, RedisCluster
 
+from development.servers import ClusterNode
 from locking.tests.helpers import eventually
-from locking.tests.servers import Server, Valkey, free_port
 
 SLOTS = 16384
-
-
-class Primary(Valkey):
-    """A server with more options than the usual ones."""
-
-    options: tuple[str, ...] = ()
-
-    def command(self) -> list[str]:
-        return [*super().command(), *self.options]
-
-
-class ClusterNode(Primary):
-    def __init__(self) -> None:
-        super().__init__()
-        self.bus_port = free_port()  # by default the port + 10,000, which may be too high
-        self.options = ("--cluster-enabled", "yes", "--cluster-port", str(self.bus_port))
-
-
-class Replica(Primary):
-    def __init__(self, primary: Server) -> None:
-        super().__init__()
-        self.options = ("--replicaof", "127.0.0.1", str(primary.port))
-        self.options += ("--repl-diskless-sync-delay", "0")
-
-
-class SentinelServer(Primary):
-    """Watches one primary under the name "shop"."""
-
-    def __init__(self, primary: Server) -> None:
-        super().__init__()
-        config = self.home / "sentinel.conf"
-        config.write_text(
-            f"port {self.port}\nbind 127.0.0.1\ndir {self.home}\n"
-            f"sentinel monitor shop 127.0.0.1 {primary.port} 1\n"
-            "sentinel down-after-milliseconds shop 500\n"
-            "sentinel failover-timeout shop 3000\n"
-        )
-
-    def command(self) -> list[str]:
-        return [self.binary, str(self.home / "sentinel.conf"), "--sentinel"]
 
 
 def is_formed(node: Redis) -> bool:

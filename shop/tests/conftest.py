@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoDbBlocker
 
+from development.processes import Web
 from inventory import redis
 from inventory.models import BuyerQuota, OutboxMessage, Reservation, StockMovement
 from shop import checkout
@@ -18,12 +19,11 @@ from shop.background import tasks
 from shop.orders.models import Order
 from shop.tests import still_clock
 from shop.tests.catalogue import a_buyer
-from shop.tests.processes import web_server
+from shop.tests.processes import on_test_database
 
 
 @pytest.fixture(scope="module")
 def serve(
-    tmp_path_factory: pytest.TempPathFactory,
     django_db_setup: None,
     django_db_blocker: DjangoDbBlocker,
 ) -> Callable[..., AbstractContextManager[int]]:
@@ -31,10 +31,12 @@ def serve(
 
     @contextmanager
     def run(**variables: str) -> Iterator[int]:
-        log = tmp_path_factory.mktemp("web") / "log"
-        with django_db_blocker.unblock(), web_server(log, **variables) as found:
-            yield found
-        assert "Traceback" not in log.read_text()
+        with django_db_blocker.unblock():
+            given = on_test_database(WEB_CONCURRENCY="1", **variables)
+        with Web(given) as web:
+            yield web.port
+            web.stop()
+            assert "Traceback" not in web.log.read_text()
 
     return run
 

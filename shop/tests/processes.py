@@ -1,21 +1,19 @@
-"""Helpers for tests that start real processes, the shop's web server among them."""
+"""Helpers for tests that start real processes, and talk to the shop's web server."""
 
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from django.db import connection
 
-from locking.tests.servers import free_port
 from shop import environment
 
 
@@ -75,36 +73,10 @@ SECONDS = 30
 """Limit for any single answer. No test expects to reach it."""
 
 
-@contextmanager
-def web_server(log: Path, **variables: str) -> Iterator[int]:
-    """Start the shop's web server with one worker process; yields its port."""
-    port = free_port()
+def on_test_database(**variables: str) -> dict[str, str]:
+    """Return variables of a process that uses the test's database."""
     server, _, _ = os.environ["DATABASE_URL"].rpartition("/")
-    given = {
-        **os.environ,
-        "DATABASE_URL": f"{server}/{connection.settings_dict['NAME']}",
-        "SHOP_BIND": HOST,
-        "SHOP_PORT": str(port),
-        "WEB_CONCURRENCY": "1",
-        **variables,
-    }
-    command = [sys.executable, "-m", "gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"]
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command, cwd=environment.PROJECT, env=given, stdout=output, stderr=output
-        )
-    try:
-        wait_for(lambda: _answers(port), 60)
-        yield port
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(SECONDS)
-
-
-def _answers(port: int) -> bool:
-    with suppress(OSError):
-        return exchange(port, request("GET", "/healthz", "Connection: close")).startswith(b"HTTP/")
-    return False
+    return {"DATABASE_URL": f"{server}/{connection.settings_dict['NAME']}", **variables}
 
 
 def request(method: str, path: str, *headers: str, body: bytes = b"", length: int = -1) -> bytes:

@@ -1,7 +1,7 @@
 """Which tests a run leaves out, that it says so, and their order: a plugin of pytest.
 
 Long tests run on CI, with --long, or if their file is named. A test that needs what this machine
-lacks (`locking/tests/needs.py`) is skipped, which on CI counts as failed. At the end of a run each
+lacks (`development/needs.py`) is skipped, which on CI counts as failed. At the end of a run each
 reason is named once, with the number of tests.
 
 Tests can be divided into two runs, of which the second runs what the first did not pass. A test

@@ -12,12 +12,12 @@ from django.core.mail import EmailMultiAlternatives
 from django.db import OperationalError, connection, transaction
 from django.db.models import F
 
+from development.servers import free_port
 from inventory import outbox, services
 from inventory.models import Item, OutboxMessage, Reservation
 from inventory.redis import client
 from inventory.tests.helpers import on_this_thread
 from locking.tests.helpers import eventually
-from locking.tests.servers import free_port
 from shop import orders
 from shop.background import expiry, follow_up, tasks
 from shop.background.notify import Notifier

@@ -13,9 +13,9 @@ import pytest
 from django.core.cache import cache
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from development.needs import Need, find, require
 from inventory.models import Item
 from inventory.services import restock
-from locking.tests.needs import Need, find, require
 from shop.catalogue.models import Sale
 from shop.orders.models import Order
 from shop.pages.docs import description

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from socket import SHUT_RDWR
 
 import pytest
@@ -19,19 +18,19 @@ from kombu import Queue
 from redis import Redis
 
 import shop.draws.tasks  # noqa: F401  # registers it, as the worker does
+from development.needs import needs
+from development.processes import Worker
+from development.servers import RabbitMQ, free_port
 from inventory.hooks import hooks
 from inventory.redis import client as redis
 from inventory.tests.helpers import counted, outsider
 from locking.redis_lock import RedisLock
-from locking.tests.needs import needs
-from locking.tests.servers import free_port
 from shop.background import beat, config, follow_up, sending, tasks
 from shop.background.config import QUEUES
 from shop.celery import app
 from shop.orders.models import Order
 from shop.tests.catalogue import a_sale, an_order, mail, sent
-from shop.tests.processes import wait_for
-from shop.tests.workers import RabbitMQ, worker
+from shop.tests.processes import on_test_database, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -57,11 +56,6 @@ def broker(request: pytest.FixtureRequest) -> str:
 def no_notifications(monkeypatch):
     """Keep the queues free of tasks that the test does not send."""
     monkeypatch.setattr(hooks, "written", bool)
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "worker.log"
 
 
 def ask_for(task: str, broker: str) -> None:
@@ -97,29 +91,30 @@ def somebody_is_stuck() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def test_a_task_whose_process_is_killed_is_run_again(broker, log):
+def test_a_task_whose_process_is_killed_is_run_again(broker):
     order = an_order(a_sale())
-    with worker(broker, log) as one:
+    with Worker(broker, on_test_database()) as one:
         with stuck(order):
             ask_for("shop.follow_up", broker)
             wait_for(somebody_is_stuck)
             for child in one.children():
                 os.kill(child, signal.SIGKILL)
-            wait_for(lambda: b"WorkerLostError" in log.read_bytes())
+            wait_for(lambda: b"WorkerLostError" in one.log.read_bytes())
         wait_for(lambda: sent(order))
 
 
 @pytest.mark.long
-def test_a_worker_that_stops_hands_back_what_it_cannot_finish(broker, log):
+def test_a_worker_that_stops_hands_back_what_it_cannot_finish(broker):
     order = an_order(a_sale())
-    with stuck(order), worker(broker, log) as one:
+    with stuck(order), Worker(broker, on_test_database()) as one:
         ask_for("shop.follow_up", broker)
         wait_for(somebody_is_stuck)
+        assert one.process is not None
         one.process.send_signal(signal.SIGQUIT)
         one.process.wait(30)
-        assert b"Initiating Soft Shutdown" in log.read_bytes()
+        assert b"Initiating Soft Shutdown" in one.log.read_bytes()
     assert not mail(order).exists()
-    with worker(broker, log):  # no task is sent
+    with Worker(broker, on_test_database()):  # no task is sent
         wait_for(mail(order).exists)
 
 

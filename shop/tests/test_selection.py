@@ -14,7 +14,7 @@ from shop.tests.processes import run
 
 TESTS = """
 import pytest
-from locking.tests.needs import Need, needs, require
+from development.needs import Need, needs, require
 
 HERE = Need("a shell", "reinstall the system", lambda: True)
 MOON = Need("the moon", "apt-get install moon", lambda: False)

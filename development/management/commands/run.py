@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from django.core.management import call_command
@@ -16,17 +11,15 @@ from django.core.management.base import BaseCommand, CommandError
 
 from development.folder import data_folder, kept_secret
 from development.ports import asked_or_free
+from development.processes import Web, Worker
+from development.servers import Server
 from development.signals import end_on_signals
 from shop import environment
 from shop.accounts.models import User
-from shop.background.config import QUEUES
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
 
 ADMIN = "admin"
-
-SECONDS = 15
-"""Until a process that was asked to end is killed; longer than gunicorn's graceful time-out."""
 
 
 class Command(BaseCommand):
@@ -41,17 +34,17 @@ class Command(BaseCommand):
         sign_in = administrator()
         if not Sale.objects.exists():
             open_sale(stock=100, price=999_00, limit=2)
-        os.environ["SHOP_PORT"] = str(asked_or_free("SHOP_PORT"))
-        url = f"http://127.0.0.1:{os.environ['SHOP_PORT']}"
+        port = asked_or_free("SHOP_PORT")
+        url = f"http://127.0.0.1:{port}"
         self.stdout.write(f"The shop:  {url}/\nThe admin: {url}/admin/{sign_in}")
         self.stdout.flush()  # also into a file or a pipe, before the processes say anything
         schedule = str(data_folder() / "beat-schedule")
-        celery = (
-            *("celery", "-q", "-A", "shop", "worker", "--beat", "-s", schedule, "-c", "2"),
-            *("-Q", ",".join(QUEUES), "--loglevel", "WARNING"),
-        )
-        web = start("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi")
-        run_until_the_web_ends(web, lambda: start(*celery))
+        beat = ("--beat", "-s", schedule, "--loglevel", "WARNING")
+        web = Web(port=port)
+        celery = Worker(environment.text("CELERY_BROKER_URL"), options=beat)
+        web.on_terminal = celery.on_terminal = True
+        web.begin()
+        run_until_the_web_ends(web, celery)
 
 
 def administrator() -> str:
@@ -67,39 +60,28 @@ def administrator() -> str:
     return f"  {ADMIN} / {password}" if first and first.check_password(password) else ""
 
 
-def run_until_the_web_ends(
-    web: subprocess.Popen[bytes], start_celery: Callable[[], subprocess.Popen[bytes]]
-) -> None:
+def run_until_the_web_ends(web: Server, celery: Server) -> None:
     """Keep Celery running until the web ends: a worker that loses its broker may end (kombu 5.7).
+
+    Args:
+        web: runs.
+        celery: is started.
 
     Raises:
         CommandError: the web ended by itself.
     """
-    celery = start_celery()
+    celery.begin()
     try:
-        while web.poll() is None:
+        while web.is_running:
             time.sleep(0.5)
-            if (status := celery.poll()) is not None:
-                sys.stderr.write(f"Celery ended with status {status} and is started again.\n")
-                end(celery)
-                celery = start_celery()
-        raise CommandError(f"gunicorn ended with status {web.returncode}.")
+            if not celery.is_running:
+                sys.stderr.write("Celery ended and is started again.\n")
+                celery.kill()  # the children that it left
+                celery.begin()
+        raise CommandError("gunicorn ended.")
     finally:
-        for process in (web, celery):
-            process.terminate()
-        for process in (web, celery):
-            end(process)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process that ends; kill it if it stays, and the children that it leaves."""
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(SECONDS)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # of the session that `start` has made
-
-
-def start(*module: str) -> subprocess.Popen[bytes]:
-    """Start a Python module; it is told to end by this command, not by Ctrl-C."""
-    command = [sys.executable, "-m", *module]
-    return subprocess.Popen(command, cwd=environment.PROJECT, start_new_session=True)
+        for server in (web, celery):
+            server.ask_to_end()
+        for server in (web, celery):
+            server.wait_for_end()
+            server.remove()

@@ -9,10 +9,10 @@ from dataclasses import asdict
 import pytest
 import redis
 
+from development.servers import Valkey
 from lab.bench import contenders, locks
 from lab.bench.contenders import CEILING, OURS
 from locking.tests.conftest import valkey_server
-from locking.tests.servers import Valkey
 from shop.tests.processes import run
 
 __all__ = ["valkey_server"]

@@ -65,7 +65,7 @@ def _url(options: Mapping[str, Any], running: ExitStack) -> str:
     if options["url"]:
         return str(options["url"])
     # Imported here: the benchmark uses the tests' servers.
-    from locking.tests.servers import Valkey
+    from development.servers import Valkey
 
     server = Valkey()
     running.enter_context(server)

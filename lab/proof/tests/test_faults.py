@@ -12,7 +12,6 @@ import psycopg
 import pytest
 import redis
 
-from development import postgres
 from development.embedded import EmbeddedServers, private_servers
 from lab.stack import proxies
 from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
@@ -42,7 +41,7 @@ def target(servers: EmbeddedServers) -> Iterator[Target]:
             web="",
             shop=0,
             database=urls.database,
-            database_folder=str(postgres.data_folder(servers.folder)),
+            database_folder=str(servers.postgres.data),
             redis=urls.redis,
             broker=urls.broker,
             redis_proxy=controls[REDIS_PROXY][1],

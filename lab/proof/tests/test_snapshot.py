@@ -18,9 +18,9 @@ from django.core.mail import EmailMessage, get_connection
 from django.db import connection, transaction
 
 from development.ports import next_free, release
+from development.processes import greets
 from lab import environment
 from lab.proof import snapshot
-from lab.stack.stack import listens
 from loadtest.checker import snapshot as rows
 from loadtest.shops.flash_sale import look_of
 from shop import orders
@@ -124,7 +124,7 @@ def port(tmp_path: Path, settings: Any) -> Iterator[int]:
     command = ["-m", "lab.mail_server", "--port", str(port), "--folder", str(folder)]
     process = subprocess.Popen([sys.executable, *command], cwd=environment.PROJECT)
     try:
-        wait_for(lambda: listens(port))
+        wait_for(lambda: greets(port))
         release(port)
         yield port
     finally:

@@ -18,12 +18,13 @@ from django.db import connection
 from development import leftovers
 from development.embedded import EmbeddedServers
 from development.leftovers import private_folder
+from development.processes import serves
 from development.supervisor import Supervisor
 from development.tests.test_system_errors import MANAGE
 from development.tests.test_system_errors import variables as alone
 from lab import environment
 from lab.stack.demo import pool_closed
-from lab.stack.stack import TARGET, serves
+from lab.stack.stack import TARGET
 from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 from loadtest.faults import Target
 from shop.tests.processes import run, wait_for

@@ -15,9 +15,9 @@ import pytest
 from development import StackError, leftovers
 from development.folder import alone, make_folder
 from development.leftovers import private_folder
+from development.processes import serves
 from lab import environment
 from lab.stack import hosting
-from lab.stack.stack import serves
 from lab.stack.tests.plain_client import PLAIN, Shop, oversold
 from loadtest.rush import rush_shop
 from loadtest.shops import load

@@ -17,6 +17,7 @@ from development import StackError, leftovers
 from development.embedded import private_servers
 from development.folder import private_temporary, taken
 from development.leftovers import private_folder
+from development.processes import serves
 from development.supervisor import ProcessState
 from development.tests.test_system_errors import (
     MANAGE,
@@ -26,7 +27,7 @@ from development.tests.test_system_errors import (
     variables,
 )
 from lab.stack.demo import living_workers
-from lab.stack.stack import Stack, serves
+from lab.stack.stack import Stack
 from lab.tests.whole_shop import manage
 from shop.tests.processes import run, succeed, wait_for
 
@@ -99,7 +100,6 @@ from pathlib import Path
 from random import Random
 import psycopg
 from loadtest.faults import FAULTS, Target
-from development import postgres
 from development.embedded import private_servers
 from lab.stack.proxies import small_disk
 
@@ -108,7 +108,7 @@ with private_servers(disk=small_disk) as servers:
         print("no disk")
         sys.exit()
     url = servers.urls.database
-    data = str(postgres.data_folder(servers.folder, servers.disk))
+    data = str(servers.postgres.data)
     target = Target("", 0, url, data, "", "", disk=str(servers.disk))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE TABLE big (value text)")

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 import redis
 
+from development.servers import free_port
 from inventory import services
 from inventory.outcomes import Busy, Granted, Level, SoldOut
 from inventory.redis import Circuit, client
@@ -26,7 +27,6 @@ from inventory.tests.processes import workers
 from lab.strategies import redis_counter
 from lab.strategies.preload import Preload
 from lab.strategies.redis_counter import Counter, counter
-from locking.tests.servers import free_port
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

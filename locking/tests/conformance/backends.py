@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import psycopg
 import redis
 
+from development import servers
+from development.servers import Server
 from locking.backends.common import hashed_key
 from locking.base import Lock
-from locking.tests import other_servers, servers
-from locking.tests.servers import Server
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -150,7 +150,7 @@ class PostgresTransaction(PostgresAdvisory):
 
 
 class Memcached(Backend):
-    servers = (other_servers.Memcached,)
+    servers = (servers.Memcached,)
     lock_class = "locking.backends.memcached:MemcachedLock"
     lease = 1.0
     late_end = 2.2  # whole seconds, and one more
@@ -164,7 +164,7 @@ class Memcached(Backend):
 
 
 class ZooKeeper(Backend):
-    servers = (other_servers.ZooKeeper,)
+    servers = (servers.ZooKeeper,)
     lock_class = "locking.backends.zookeeper:ZooKeeperLock"
     heavy = True
     lease = 3.0  # the session
@@ -199,7 +199,7 @@ class ZooKeeper(Backend):
 
 
 class Etcd(Backend):
-    servers = (other_servers.Etcd,)
+    servers = (servers.Etcd,)
     lock_class = "locking.backends.etcd:EtcdLock"
     heavy = True
     lease = 1.0

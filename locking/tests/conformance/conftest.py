@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from development.needs import require
+from development.servers import Server
 from locking import Lock, LockUnavailable
 from locking.tests.conformance.backends import ALL, Backend
 from locking.tests.conformance.clients import ANSWER_TIMEOUT, Client
 from locking.tests.helpers import eventually
-from locking.tests.needs import require
-from locking.tests.servers import Server
 
 
 def when_up(call: Callable[..., Any], *arguments: Any) -> Any:

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 
 def find(program: str) -> str | None:
@@ -63,6 +65,8 @@ GEVENT = wheel("gevent")
 
 def require(*wanted: Need) -> None:
     """Skip the test that is being set up if something that it needs is missing."""
+    import pytest
+
     for need in wanted:
         if not need.is_here():
             pytest.skip(need.reason)
@@ -70,4 +74,6 @@ def require(*wanted: Need) -> None:
 
 def needs(need: Need) -> pytest.MarkDecorator:
     """Mark tests that need something."""
+    import pytest
+
     return pytest.mark.skipif(not need.is_here(), reason=need.reason)
