@@ -93,7 +93,10 @@ def post_worker_init(worker: object) -> None:
 
         shares.turns = Turns()
         hashing.desk, hashing.full = Desk(), Full
+    from shop.background.notify import notifier
+
     metric_files.begin("web")
+    notifier.begin()
     # What is there now stays. Without this, the collector looks through all of it in the middle of
     # a sale, for some 50 ms, and whoever waits is among the slowest.
     gc.collect()

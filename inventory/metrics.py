@@ -10,20 +10,9 @@ process. So the thread that writes a process's files calls `take_samples` a few 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from prometheus_client import Counter, Gauge, Histogram
-
-from inventory.outcomes import (
-    Busy,
-    Granted,
-    KeyReused,
-    LimitReached,
-    NotOpened,
-    OutcomeUnknown,
-    SoldOut,
-)
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the buckets of durations: from a query to the longest that a buyer waits."""
@@ -105,34 +94,3 @@ def take_samples() -> None:
     """Set the gauges that functions tell, for processes that read them in this one's files."""
     for gauge, read in _sampled:
         gauge.set(read())
-
-
-OUTCOMES: dict[type, str] = {
-    Granted: "granted",
-    SoldOut: "sold_out",
-    LimitReached: "limit_reached",
-    KeyReused: "key_reused",
-    Busy: "busy",
-    NotOpened: "declined",
-    OutcomeUnknown: "unknown",
-}
-"""Names of outcomes in `PURCHASE_SECONDS`, in addition to `replayed`, `failed` and `other`."""
-
-
-def count_purchase(strategy: str, since: float, outcome: object) -> None:
-    """Count a purchase with its duration.
-
-    Args:
-        strategy: its label: how the purchase is sold.
-        since: when it began, by `time.perf_counter`.
-        outcome: its outcome, or the exception that ended it.
-    """
-    if isinstance(outcome, Granted) and outcome.replayed:
-        name = "replayed"
-    elif isinstance(outcome, NotOpened):
-        name = OUTCOMES[NotOpened]
-    else:
-        # A purchase that was made must not fail for want of a name.
-        failed = isinstance(outcome, BaseException)
-        name = OUTCOMES.get(type(outcome), "failed" if failed else "other")
-    PURCHASE_SECONDS.labels(strategy, name).observe(time.perf_counter() - since)

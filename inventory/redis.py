@@ -19,7 +19,7 @@ from redis.exceptions import RedisClusterException, RedisError
 
 from inventory import conf, metrics
 from inventory.metrics import ITEM_LOCKS, LockMetrics
-from inventory.postgresql.base import is_connected, lend_connections
+from inventory.postgresql.base import connected, lend_connections
 from locking import Lease, LockError, LockTimeout, LockUnavailable
 from locking.redis_client import connect
 from locking.redis_lock import RedisLock
@@ -200,7 +200,7 @@ class DegradableLock:
 
     def _acquire(self, lock: RedisLock) -> Lease | None:
         """Return a lease; None if the caller goes on without the lock."""
-        if is_connected():
+        if connected.get():
             # A crowd waits for a few connections: whoever gave one back for a lock that is free
             # would have to wait for the next one behind all others.
             with suppress(LockTimeout):

@@ -102,7 +102,8 @@ def lease_seconds(seconds: float, longest: float = MAX_LEASE) -> float:
         TypeError: it is not a number.
         ValueError: it is below a millisecond, or longer than the server can count.
     """
-    _require_number(seconds, "a lease")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"a lease is a number of seconds, not {seconds!r}")
     if not MIN_LEASE <= seconds <= longest:  # NaN is refused here as well
         raise ValueError(f"a lease lasts from 0.001 to {longest:.0f} seconds, not {seconds}")
     return float(seconds)
@@ -117,15 +118,11 @@ def wait_seconds(timeout: float | None) -> float:
     """
     if timeout is None:
         return math.inf
-    _require_number(timeout, "a time-out")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise TypeError(f"a time-out is a number of seconds, not {timeout!r}")
     if not timeout >= 0:  # NaN is refused here as well
         raise ValueError(f"a time-out is not negative: {timeout}; None waits without an end")
     return float(timeout)
-
-
-def _require_number(value: object, what: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{what} is a number of seconds, not {value!r}")
 
 
 def lock_name(name: object) -> str:

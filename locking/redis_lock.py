@@ -125,6 +125,10 @@ NO_ANSWER = (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.Rea
 """Errors after which it is unknown whether the server executed the command, or it asks for another
 connection. The scripts know what they have done, so the command is sent again."""
 
+RELEASED_BEFORE = (1, 2)
+"""Answers to a repeated release that say that the lock was ours until then. 2 says "not any more":
+an earlier one has released the lock, or an operator had taken it before."""
+
 FOREIGN_KEY = re.compile("WRONGTYPE (.*?)(?: script: |$)")
 """The server's error, or a script's own, that a key holds something else, without the place."""
 
@@ -176,9 +180,11 @@ class Tokens:
         self._next: Callable[[], int] = itertools.count().__next__
         self.process = f"{socket.gethostname()}/{os.getpid()}"
 
-    def new(self) -> str:
-        """Return a new token, without a colon."""
-        return f"{self._start}{self._next():x}"
+    def holder_id(self, owner: str) -> str:
+        """Return the name of one acquisition: a token of its own, which has no colon, and the owner
+        for operators.
+        """
+        return f"{self._start}{self._next():x}:{owner or self.process}"
 
 
 TOKENS = Tokens()
@@ -346,18 +352,6 @@ class RedisLeaseState(LeaseState):
         """Return whether the last release has begun."""
         return self._releasing
 
-    def was_held(self, answer: int, *, repeated: bool) -> bool:
-        """Return whether the lock was ours until its release, as far as this answer can tell.
-
-        After a repeated release, 2 says "not any more": an earlier one has released the lock, or an
-        operator had taken it before. It counts as held.
-
-        Args:
-            answer: of the script `release`.
-            repeated: whether an earlier release may have been executed.
-        """
-        return answer == 1 or (repeated and answer == 2)
-
     # -- renewal, every third of the lease
 
     def must_be_renewed(self) -> bool:
@@ -412,18 +406,11 @@ class RedisHandle:
         self.timeout = timeout
         wait_seconds(timeout)
         self.renew = renew
+        self._milliseconds = ms(self.seconds)
         self._mode = "f" if fair else "u"
-        self._owner = owner
-        self._reentrant = reentrant
+        self.owner_name = owner
+        self.reentrant = reentrant
         self._latest_lease: Callable[[], Any] = _nothing  # a weak reference to the last lease
-
-    def new_holder_id(self) -> str:
-        """Return the name of one acquisition: a token of its own, and the owner for operators."""
-        return f"{TOKENS.new()}:{self._owner or TOKENS.process}"
-
-    def limit(self, timeout: float | None) -> float:
-        """Return how long an acquire may wait, in seconds; infinity: without an end."""
-        return wait_seconds(self.timeout if timeout is None else timeout)
 
     def wake_list(self, holder_id: str) -> str:
         """Return the key of the list by which the holder is woken."""
@@ -431,15 +418,11 @@ class RedisHandle:
 
     def queue_entry(self, holder_id: str) -> str:
         """Return the holder's entry in the queue."""
-        return f"{self._mode}{ms(self.seconds)}:{holder_id}"
-
-    def words_to_acquire(self, holder_id: str, *, last_try: bool) -> tuple[str, ...]:
-        """Return the arguments of the script `acquire`; the last try leaves the queue."""
-        return (holder_id, ms(self.seconds), self._mode, "0" if last_try else "1")
+        return f"{self._mode}{self._milliseconds}:{holder_id}"
 
     def held_again(self) -> Any:
-        """Return the lease that a reentrant handle holds, counted once more; None without one."""
-        lease = self._latest_lease() if self._reentrant else None
+        """Return the lease that this reentrant handle holds, counted once more, if it lasts."""
+        lease = self._latest_lease()
         return lease if lease is not None and lease.enter_again() else None
 
     def not_in_time(self, timeout: float) -> LockTimeout:
@@ -477,8 +460,15 @@ class Pool:
             else takes one.
     """
 
+    wake_ups: dict[str, WakeUps]
+    urgent: int
+
     def __init__(self) -> None:
-        self.wake_ups: dict[str, WakeUps] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: a forked child has none of its parent's waiters and holders."""
+        self.wake_ups = {}
         self.urgent = 0
 
     @staticmethod
@@ -490,7 +480,13 @@ class Pool:
 
 _POOLS: weakref.WeakKeyDictionary[Any, Pool] = weakref.WeakKeyDictionary()
 
-os.register_at_fork(after_in_child=_POOLS.clear)
+
+def _forget_all() -> None:
+    for pool in list(_POOLS.values()):
+        pool.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
 
 
 class Server(Redis):
@@ -502,6 +498,7 @@ class Server(Redis):
 
     def __init__(self, client: Redis) -> None:
         super().__init__(connection_pool=client.connection_pool)
+        self._pool = Pool.of(client.connection_pool)
 
     def _execute_command(self, *words: Any, within: float = math.inf, urgent: bool = False) -> Any:
         """Send a command once on a connection of the pool, and return its answer as bytes.
@@ -513,7 +510,7 @@ class Server(Redis):
             urgent: whether a holder sends it, which gets a connection before all others.
         """
         give_up = time.monotonic() + within
-        connection = self._connection(give_up, urgent)
+        connection = self._try_to_connect(urgent) or self._wait_for_connection(give_up, urgent)
         try:
             limit = getattr(connection, "socket_timeout", None) or DEFAULT_TIMEOUT
             if words[0] == "BLPOP":
@@ -534,30 +531,27 @@ class Server(Redis):
         finally:
             self.connection_pool.release(connection)
 
-    def _connection(self, give_up: float, urgent: bool) -> Any:
-        """Return a connection of the pool; wait until `give_up` (monotonic) if all are in use."""
-        pool = Pool.of(self.connection_pool)
-        if not pool.urgent or urgent:
-            connection = self._try_to_connect()
-            if connection is not None:
-                return connection
-        # The pool, or the server (`maxclients`), has no further one. A waiter of this process gives
-        # its own back within `SLICE`.
+    def _wait_for_connection(self, give_up: float, urgent: bool) -> Any:
+        """Return a connection of the pool; all are in use, so wait until `give_up` (monotonic)."""
+        # A waiter of this process gives its own back within `SLICE`.
         end = min(give_up, time.monotonic() + DEFAULT_TIMEOUT + SLICE)
-        pool.urgent += urgent
+        self._pool.urgent += urgent
         try:
             while time.monotonic() < end:
                 time.sleep(random.uniform(0.001, 0.005))
-                if not pool.urgent or urgent:
-                    connection = self._try_to_connect()
-                    if connection is not None:
-                        return connection
+                connection = self._try_to_connect(urgent)
+                if connection is not None:
+                    return connection
         finally:
-            pool.urgent -= urgent
+            self._pool.urgent -= urgent
         raise exceptions.ConnectionError("all connections are in use")
 
-    def _try_to_connect(self) -> Any:
-        """Return a connection; None if the pool or the server has no further one."""
+    def _try_to_connect(self, urgent: bool) -> Any:
+        """Return a connection; None if the pool or the server has no further one, or only one for
+        a holder.
+        """
+        if self._pool.urgent and not urgent:
+            return None
         try:
             return self.connection_pool.get_connection()
         except exceptions.MaxConnectionsError:
@@ -592,13 +586,6 @@ def server_of(client: Any) -> Any:
     raise TypeError(f"a RedisLock needs a blocking client of redis-py, not {client!r}; {kind}")
 
 
-def send(server: Any, *words: Any, within: float = math.inf, urgent: bool = False) -> Any:
-    """Send one command; a cluster's client finds the node by itself and has its own limits."""
-    if isinstance(server, RedisCluster):
-        return server.execute_command(*words)  # type: ignore[no-untyped-call]
-    return server.execute_command(*words, within=within, urgent=urgent)
-
-
 def run(
     server: Any, script: Script, key: str, *words: str | bytes, within: float = math.inf
 ) -> Any:
@@ -611,11 +598,13 @@ def run(
         words: its arguments.
         within: seconds for the answer; at most the client's time-out.
     """
-    urgent = script is RELEASE or script is RENEW
+    limits: dict[str, Any] = {}
+    if not isinstance(server, RedisCluster):  # which finds the node by itself, in its own time
+        limits = {"within": within, "urgent": script is RELEASE or script is RENEW}
     try:
-        return send(server, "EVALSHA", script.sha, 1, key, *words, within=within, urgent=urgent)
+        return server.execute_command("EVALSHA", script.sha, 1, key, *words, **limits)
     except NoScriptError:
-        return send(server, "EVAL", script.source, 1, key, *words, within=within, urgent=urgent)
+        return server.execute_command("EVAL", script.source, 1, key, *words, **limits)
 
 
 class WakeUps:
@@ -689,8 +678,10 @@ class WakeUps:
         with self._guard:
             lists = [self._bell, *self._waiters]
             self._read = frozenset(lists)
+        on_cluster = isinstance(server, RedisCluster)
+        limits = {} if on_cluster else {"within": seconds + RIDE_OUT}
         try:
-            reply = send(server, "BLPOP", *lists, f"{seconds:.3f}", within=seconds + RIDE_OUT)
+            reply = server.execute_command("BLPOP", *lists, f"{seconds:.3f}", **limits)
         finally:
             self._read = frozenset()
         if reply:
@@ -878,7 +869,7 @@ class RedisLease(RedisLeaseState, Lease):
 
     def __init__(self, lock: RedisLock) -> None:
         # Not the handle itself: the handle may be dropped while the lease is held.
-        super().__init__(lock.name, lock.new_holder_id(), lock.seconds)
+        super().__init__(lock.name, TOKENS.holder_id(lock.owner_name), lock.seconds)
         self.server = lock.server
         self._lock_key = lock.key
         self._renewer = lock.renewer if lock.renew else None
@@ -931,23 +922,26 @@ class RedisLease(RedisLeaseState, Lease):
         """Release the lock; see `Lease.release`."""
         if not self.count_release():
             return
-        self.lost_reason()  # an end that is over is noted before the server is asked
-        if self._process is not TOKENS.process:
-            self.mark_released(held=False)  # the parent's: it raises, so nothing is sent
-        self.drop()
+        is_parents = self._process is not TOKENS.process
+        if is_parents or time.monotonic() >= self._deadline:
+            self.lost_reason()  # an end that is over is noted before the server is asked
+        if is_parents:
+            self.mark_released(held=False)  # it raises, so nothing is sent
+        if self._renewer is not None:
+            self.drop()
         words = (self.holder_id, str(self.token), "")
         repeated, self._release_sent = self._release_sent, True
         if not repeated:
             try:
-                answer = run(self.server, RELEASE, self._lock_key, *words)
+                held = run(self.server, RELEASE, self._lock_key, *words) == 1
             except NO_ANSWER:
                 repeated = True
             except RedisError as error:
                 self._release_sent = False  # the server has refused it
                 raise lock_error(self.name, error) from error
         if repeated:
-            answer = self._ask(RELEASE, *words)
-        self.mark_released(held=self.was_held(answer, repeated=repeated))
+            held = self._ask(RELEASE, *words) in RELEASED_BEFORE
+        self.mark_released(held=held)
 
     def _ask(self, script: Script, *words: str) -> int:
         answer: int = ask(self.server, script, self.name, self._lock_key, *words)
@@ -1028,13 +1022,14 @@ class RedisLock(RedisHandle, Lock):
         An acquire fails at once if the server does not answer its first command. Later it bears
         reconnects and fail-overs: for its time-out, or for half a minute if it has none.
         """
-        limit = self.limit(timeout)
-        again: RedisLease | None = self.held_again()
+        limit = wait_seconds(self.timeout if timeout is None else timeout)
+        again: RedisLease | None = self.held_again() if self.reentrant else None
         if again is not None:
             return again
         lease = RedisLease(self)
-        # Before it is granted, so that no moment of the lease is without renewal.
-        lease.keep(time.monotonic() + self.seconds / RENEWALS)
+        if self.renew:
+            # Before it is granted, so that no moment of the lease is without renewal.
+            lease.keep(time.monotonic() + self.seconds / RENEWALS)
         try:
             grant = self._wait_for_grant(lease.holder_id, limit)
         except (LockTimeout, LockUnavailable):
@@ -1054,13 +1049,16 @@ class RedisLock(RedisHandle, Lock):
         deadline = sent_at + limit
         give_up = deadline if limit else math.inf  # a single try has the client's time-out
         bear_until = -math.inf  # a server that has never answered is not waited for
+        words = (holder_id, self._milliseconds, self._mode)
         with contextlib.ExitStack() as waiting:
             waiter: Waiter | PollingWaiter | None = None
             while True:
                 last_try = sent_at >= deadline
-                words = self.words_to_acquire(holder_id, last_try=last_try)
+                queues = "0" if last_try else "1"
                 try:
-                    answer = ask(self.server, ACQUIRE, self.name, self.key, *words, give_up=give_up)
+                    answer = ask(
+                        self.server, ACQUIRE, self.name, self.key, *words, queues, give_up=give_up
+                    )
                 except LockUnavailable:
                     left = min(deadline, bear_until) - time.monotonic()
                     if left <= 0:

@@ -30,6 +30,7 @@ from locking.base import (
     LockUnavailable,
     lease_seconds,
     note_on,
+    wait_seconds,
 )
 from locking.redis_lock import (
     ACQUIRE,
@@ -42,6 +43,7 @@ from locking.redis_lock import (
     POLL,
     RECONNECT_PAUSE,
     RELEASE,
+    RELEASED_BEFORE,
     RENEW,
     RENEWALS,
     RIDE_OUT,
@@ -319,7 +321,7 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
     __slots__ = ("_ended", "_lock_key", "_renewal", "_renews", "server")
 
     def __init__(self, lock: AsyncRedisLock) -> None:
-        super().__init__(lock.name, lock.new_holder_id(), lock.seconds)
+        super().__init__(lock.name, TOKENS.holder_id(lock.owner_name), lock.seconds)
         self.server = lock.server
         self._lock_key = lock.key
         self._renews = lock.renew
@@ -411,14 +413,15 @@ class AsyncRedisLease(RedisLeaseState, AsyncLease):
                     answer = await run(
                         self.server, RELEASE, self._lock_key, *words, within=traffic.timeout
                     )
+                held = answer == 1
             except UNKNOWN:
                 repeated = True
             except RedisError as error:
                 self._release_sent = False  # the server has refused it
                 raise lock_error(self.name, error) from error
         if repeated:
-            answer = await self._ask(RELEASE, *words)
-        self.mark_released(held=self.was_held(answer, repeated=repeated))
+            held = await self._ask(RELEASE, *words) in RELEASED_BEFORE
+        self.mark_released(held=held)
 
     async def _ask(self, script: Script, *words: str) -> int:
         answer: int = await ask(self.server, script, self.name, self._lock_key, *words)
@@ -476,12 +479,13 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
 
     async def acquire(self, timeout: float | None = None) -> AsyncRedisLease:
         """See `RedisLock.acquire`. If the caller is cancelled, it leaves the queue."""
-        limit = self.limit(timeout)
-        again: AsyncRedisLease | None = self.held_again()
+        limit = wait_seconds(self.timeout if timeout is None else timeout)
+        again: AsyncRedisLease | None = self.held_again() if self.reentrant else None
         if again is not None:
             return again
         lease = AsyncRedisLease(self)
-        lease.keep(time.monotonic() + self.seconds / RENEWALS)
+        if self.renew:
+            lease.keep(time.monotonic() + self.seconds / RENEWALS)
         try:
             grant = await self._wait_for_grant(lease.holder_id, limit)
         except (LockTimeout, LockUnavailable):
@@ -501,14 +505,15 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
         deadline = sent_at + limit
         give_up = deadline if limit else math.inf  # a single try has the client's time-out
         bear_until = -math.inf  # a server that has never answered is not waited for
+        words = (holder_id, self._milliseconds, self._mode)
         with contextlib.ExitStack() as waiting:
             waiter: AsyncWaiter | None = None
             while True:
                 last_try = sent_at >= deadline
-                words = self.words_to_acquire(holder_id, last_try=last_try)
+                queues = "0" if last_try else "1"
                 try:
                     answer = await ask(
-                        self.server, ACQUIRE, self.name, self.key, *words, give_up=give_up
+                        self.server, ACQUIRE, self.name, self.key, *words, queues, give_up=give_up
                     )
                 except LockUnavailable:
                     left = min(deadline, bear_until) - time.monotonic()

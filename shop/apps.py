@@ -14,7 +14,7 @@ class ShopConfig(AppConfig):
         """
         from inventory.hooks import hooks
         from inventory.translation import translate_names
-        from shop.background.notify import notify
+        from shop.background.notify import notifier
         from shop.operating import (
             checks,  # noqa: F401  # registers them
             metrics,  # noqa: F401  # makes them
@@ -22,4 +22,4 @@ class ShopConfig(AppConfig):
 
         translate_names(self)
         translate_names(apps.get_app_config("accounts"))
-        hooks.written = notify
+        hooks.written = notifier.bell.set

@@ -226,11 +226,7 @@ def _reserve(
         names_lines: whether a refusal names the sale that it is about.
     """
     first = purchases[0]
-    for cached in sales:
-        if (closed := _closed(cached, first)) is not None:
-            line = cached.sale if names_lines else None
-            return _replay_or_refuse(purchases, Refusal(closed, sale=line))
-    if (why := _why_too_much(purchases, sales)) is not None:
+    if (why := _why_not(purchases, sales, names_lines=names_lines)) is not None:
         return _replay_or_refuse(purchases, why)
     try:
         answer = services.reserve_many(purchases, open_orders)
@@ -242,7 +238,8 @@ def _reserve(
         raise _refusal(answer.outcome, refused.item, line)
     if answer[0].opened is None:
         return _order_of(answer, first)
-    return _same(Bought(answer[0].opened, answer[0].replayed), first)
+    bought = Bought(answer[0].opened, answer[0].replayed)
+    return _same(bought, first) if bought.replayed else bought
 
 
 def _won_or_refuse(sale: int, buyer: int, quantity: int) -> Bought:
@@ -281,26 +278,22 @@ def _cached(sale: int, line: int | None = None) -> CachedSale:
         raise Refusal("busy") from error
 
 
-def _closed(sale: CachedSale, purchase: DetailedPurchase) -> str | None:
-    try:
-        return sale.closed(purchase.buyer, purchase.early_code)
-    except (OperationalError, InterfaceError) as error:
-        raise Refusal("busy") from error
-
-
-def _why_too_much(
-    purchases: Sequence[DetailedPurchase], sales: Sequence[CachedSale]
+def _why_not(
+    purchases: Sequence[DetailedPurchase], sales: Sequence[CachedSale], *, names_lines: bool
 ) -> Refusal | None:
-    """Return why an order is not worth trying at its price: it would be refused in the end.
+    """Return why an order is not worth trying, by what is cached: it would be refused in the end.
 
-    Only refusals cost a query here: the cached price may be older than the one the buyer saw, so
-    the sales are read again. Whether an order is opened is decided by the price that its own
-    transaction reads.
+    Whether an order is opened is decided by the sale and the price that its own transaction reads.
     """
-    amount, expected = _amount(purchases, sales), purchases[0].expected_amount
-    if amount <= (MAX_AMOUNT if expected is None else expected):
-        return None
+    first = purchases[0]
     try:
+        for cached in sales:
+            if (closed := cached.closed(first.buyer, first.early_code)) is not None:
+                return Refusal(closed, sale=cached.sale if names_lines else None)
+        amount, expected = _amount(purchases, sales), first.expected_amount
+        if amount <= (MAX_AMOUNT if expected is None else expected):
+            return None
+        # Only refusals cost a query: the cached price may be older than the one the buyer saw.
         amount = _amount(purchases, [sale_cache().refresh(each.sale) for each in sales])
     except NoSuchSale:
         return Refusal("not_found")
@@ -401,12 +394,12 @@ def _order_of(granted: Sequence[Granted], purchase: DetailedPurchase) -> Bought:
     if len(order.lines.all()) != len(granted):
         # The key belongs to a larger cart that starts with these lines.
         raise Refusal("idempotency_key_reused")
-    return _same(Bought(order, granted[0].replayed), purchase)
+    return _same(Bought(order, replayed=True), purchase)
 
 
 def _same(bought: Bought, purchase: DetailedPurchase) -> Bought:
     """Refuse a key's second request if it states other details than the first one."""
-    if bought.replayed and bought.order.details != complete(purchase.details):
+    if bought.order.details != complete(purchase.details):
         raise Refusal("idempotency_key_reused")
     return bought
 

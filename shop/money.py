@@ -9,6 +9,7 @@ leaves out places that people do not use: 500 RSD. A payment provider has a tabl
 from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import Annotated
 
 from babel.numbers import format_currency, get_currency_precision, is_currency
@@ -85,6 +86,8 @@ def to_major(amount: int, currency: str) -> Decimal:
     return Decimal(amount).scaleb(-decimals(currency))
 
 
+# A sale's buyers all have the same few amounts, and decimal arithmetic is slow.
+@lru_cache(maxsize=1000)
 def included_tax(amount: int, rate: Decimal) -> int:
     """Return the tax in an amount that includes it, rounded half up to the minor unit.
 

@@ -20,7 +20,7 @@ fail-over behind a fixed address or maintenance, or it inherited a bad setting o
 the role. Such a session would fail every request until its age ends it. So a connection asks for a
 server that takes writes (`target_session_attrs`), a session that has become read-only is discarded
 when it is next taken from the pool (the server reports that unasked), and so is one on which a
-statement failed for a reason that another session may not have.
+statement failed, other than by its data, a constraint or a condition of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ import psycopg
 from django.db import OperationalError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql import base
-from django.db.utils import DatabaseErrorWrapper
 from django.utils.functional import cached_property
 from psycopg.errors import ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
@@ -52,9 +51,18 @@ OPTION = "commit_within"
 FOR_WRITES = "read-write"
 """libpq's name for sessions that take writes, in the parameter `target_session_attrs`."""
 
-FAULTLESS = frozenset({"22", "23", "40", "IN"})
-"""Classes of SQLSTATE for which a session is not to blame: data, constraints, transactions that met
-another one, and the conditions of `inventory_require`."""
+
+class _Driver:
+    """psycopg, as Django looks its errors up.
+
+    psycopg takes a read-only server's refusal of a write for an internal error. It is an outage,
+    like a server that is starting.
+    """
+
+    OperationalError = (psycopg.OperationalError, ReadOnlySqlTransaction)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(psycopg, name)
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -64,8 +72,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     the database's OPTIONS or in libpq's variable `PGTARGETSESSIONATTRS`, its server takes writes.
     """
 
-    discards_session = False
-    """Whether the session ends when it is returned, instead of serving the next request."""
+    Database = _Driver()
 
     def get_connection_params(self) -> dict[str, Any]:
         """Return what psycopg needs, without the option of this engine."""
@@ -75,15 +82,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
             parameters.setdefault("target_session_attrs", FOR_WRITES)
         return parameters
 
-    @cached_property
-    def wrap_database_errors(self) -> DatabaseErrorWrapper:
-        """Django's wrapper of errors, which also notes what they say about the session."""
-        return _ErrorWrapper(self)
-
     def _commit(self) -> None:
         if self.connection.info.transaction_status == TransactionStatus.IDLE:
             return  # a message has committed already
-        note_effect()
+        may_have_effects.set(True)
         with commit_bounded(self):
             super()._commit()  # type: ignore[misc]  # missing in django-stubs
 
@@ -134,59 +136,51 @@ class DatabaseWrapper(base.DatabaseWrapper):
             psycopg.OperationalError: no connection can be made, or none became free in time.
         """
         self.__dict__.pop("pool", None)
-        self.discards_session = False
         pool = self.pool
-        _connected.set(True)
+        connected.set(True)
         for_writes = conn_params.get("target_session_attrs") == FOR_WRITES
         connection = super().get_new_connection(conn_params)
-        while pool and not (is_alive(connection) and (takes_writes(connection) or not for_writes)):
+        while pool and not is_usable(connection, for_writes=for_writes):
             metrics.CONNECTIONS_DEAD.inc()
             connection.close()  # so that the pool replaces it
             pool.putconn(connection)
             connection = super().get_new_connection(conn_params)
         return connection
 
+    def is_usable(self) -> bool:
+        """Return False after an error for which the session may be to blame; Django then closes it.
+
+        Django has no other use for sessions after errors: it would find that this one answers.
+        """
+        return not self.errors_occurred and super().is_usable()
+
     def _close(self) -> None:
-        if self.discards_session and self.connection is not None and self.pool:
+        # Django notes all errors but those of data and constraints.
+        if self.errors_occurred and self.connection is not None and self.pool:
             metrics.CONNECTIONS_DISCARDED.inc()
             self.connection.close()  # so that the pool replaces it
         super()._close()  # type: ignore[misc]  # missing in django-stubs
 
 
-class _ErrorWrapper(DatabaseErrorWrapper):
-    wrapper: DatabaseWrapper
+def is_usable(connection: psycopg.Connection[Any], *, for_writes: bool) -> bool:
+    """Return whether an idle connection is alive and takes writes; asks nothing and never waits.
 
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        if kind is None:
-            return
-        state = getattr(error, "sqlstate", None)
-        if state is not None and state[:2] not in FAULTLESS:
-            self.wrapper.discards_session = True
-        if isinstance(error, ReadOnlySqlTransaction):
-            # psycopg calls it an internal error. It is an outage, like a server that is starting.
-            raise OperationalError(*error.args).with_traceback(traceback) from error
-        super().__exit__(kind, error, traceback)
+    PostgreSQL reports a session that is read-only since version 14, when it begins and whenever
+    that changes. One of an older server counts as taking writes.
 
-
-def is_alive(connection: psycopg.Connection[Any]) -> bool:
-    """Return False if the server has closed an idle connection; never waits."""
+    Args:
+        connection: psycopg's.
+        for_writes: whether a read-only one is of no use.
+    """
     try:
         # The first read may return only the server's last message; the second finds the end.
         connection.pgconn.consume_input()
         connection.pgconn.consume_input()
     except psycopg.OperationalError:
         return False
-    return True
-
-
-def takes_writes(connection: psycopg.Connection[Any]) -> bool:
-    """Return False if the server has reported that a session is read-only; asks nothing.
-
-    PostgreSQL reports both settings since version 14, when a session begins and whenever one of
-    them changes. Of an older server this returns True.
-    """
     reported = connection.pgconn.parameter_status
-    return b"on" not in (reported(b"in_hot_standby"), reported(b"default_transaction_read_only"))
+    read_only = (reported(b"in_hot_standby"), reported(b"default_transaction_read_only"))
+    return not (for_writes and b"on" in read_only)
 
 
 @contextmanager
@@ -228,13 +222,8 @@ def plain_cursor() -> psycopg.ClientCursor:
     return psycopg.ClientCursor(connection.connection)
 
 
-_connected: ContextVar[bool] = ContextVar("connected", default=False)
+connected: ContextVar[bool] = ContextVar("connected", default=False)
 """Whether this thread has connected since it last returned its connections to the pool."""
-
-
-def is_connected() -> bool:
-    """Whether this thread has a connection that it could return to the pool."""
-    return _connected.get()
 
 
 def lend_connections() -> None:
@@ -243,34 +232,22 @@ def lend_connections() -> None:
     If requests kept a connection while they wait for a batch, the pool could run dry, and the
     leader would wait for a connection that only its own batch could free.
     """
-    if not _connected.get():
+    if not connected.get():
         return  # as most requests, which should not pay for a look at all of them
-    _connected.set(False)
+    connected.set(False)
     for existing in connections.all(initialized_only=True):
         if existing.connection is None:
             continue
         if existing.in_atomic_block:
-            _connected.set(True)
+            connected.set(True)
         else:
             existing.close()
 
 
-# A request that fails before its first COMMIT has changed nothing: an open transaction cannot
-# commit itself. It may be refused and sent again. After that, only the data can tell what became of
-# it.
-_may_have: ContextVar[bool] = ContextVar("may_have", default=False)
+may_have_effects: ContextVar[bool] = ContextVar("may_have_effects", default=False)
+"""Whether the request may have changed something: it has sent a COMMIT, or has asked another system
+to do something.
 
-
-def forget_effects() -> None:
-    """Begin a request, which has changed nothing yet."""
-    _may_have.set(False)
-
-
-def note_effect() -> None:
-    """Note that the request has sent a COMMIT, or has asked another system to do something."""
-    _may_have.set(True)
-
-
-def may_have_effects() -> bool:
-    """Whether the request may have changed something."""
-    return _may_have.get()
+A request that fails before its first COMMIT has changed nothing: an open transaction cannot commit
+itself. It may be refused and sent again. After that, only the data can tell what became of it.
+"""

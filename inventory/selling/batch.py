@@ -35,7 +35,6 @@ from inventory.outcomes import (
     Purchase,
     StaleToken,
 )
-from inventory.postgresql.base import plain_cursor
 from inventory.selling import guard
 from inventory.selling.commit import committing, execute_and_commit, execute_together
 from inventory.selling.rules import Decision, Known, decide
@@ -236,12 +235,18 @@ def look(
                 ]
     statement = LOCK_AND_LOOK if locked else LOOK
     with connection.wrap_database_errors:
-        cursor = plain_cursor().execute(
+        cursor = psycopg.ClientCursor(connection.connection).execute(
             statement, {"rows": sql.rows(rows), "items": [*items], "number": lines}
         )
         found = cursor.fetchall()
         cursor.nextset()
-        known, used = known_and_used(cursor)
+        known: dict[tuple[int, UUID], Known] = {}
+        used: dict[tuple[int, int], int] = {}
+        for buyer, key, scope, reservation, of_item, of_scope, quantity, taken in cursor:
+            if reservation is not None:
+                known[buyer, key] = Known(reservation, of_item, of_scope, quantity)
+            if taken is not None:
+                used[scope, buyer] = taken
         cursor.nextset()
         ids = iter(cursor.fetchall())
     units: dict[int, int] = {}
@@ -259,20 +264,6 @@ def look(
             granted.append(Granted(line, reservation, line=len(granted)))
         ticket.answer = granted
     return decision, levels
-
-
-def known_and_used(
-    cursor: psycopg.ClientCursor,
-) -> tuple[dict[tuple[int, UUID], Known], dict[tuple[int, int], int]]:
-    """Read what `inventory.selling.rules.decide` needs of the requests."""
-    known: dict[tuple[int, UUID], Known] = {}
-    used: dict[tuple[int, int], int] = {}
-    for buyer, key, scope, reservation, of_item, of_scope, quantity, units in cursor:
-        if reservation is not None:
-            known[buyer, key] = Known(reservation, of_item, of_scope, quantity)
-        if units is not None:
-            used[scope, buyer] = units
-    return known, used
 
 
 def open_and_commit(

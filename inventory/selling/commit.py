@@ -8,9 +8,10 @@ before the connection failed (10 of 10 trials that cut off the reply).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from itertools import starmap
+from typing import Any, TypeVar
 
 import psycopg
 from django.db import (
@@ -25,7 +26,9 @@ from psycopg_pool import PoolTimeout
 
 from inventory import metrics
 from inventory.outcomes import Busy, OutcomeUnknown, StaleToken
-from inventory.postgresql.base import commit_bounded, note_effect
+from inventory.postgresql.base import commit_bounded, may_have_effects
+
+T = TypeVar("T")
 
 REFUSED = "IN001"
 """The SQLSTATE by which the SQL function `inventory_require` ends a message before its COMMIT."""
@@ -107,7 +110,7 @@ def execute_and_commit(
         CommitUnknown: the connection failed.
     """
     cursor = psycopg.ClientCursor(connection.connection)
-    message = [cursor.mogrify(*statement) for statement in statements]
+    message = [*starmap(cursor.mogrify, statements)]
     if not connection.savepoint_ids:  # else a test's transaction is around it, which never commits
         message.append("COMMIT")
     try:
@@ -116,13 +119,12 @@ def execute_and_commit(
     except (OperationalError, InterfaceError) as error:
         if connection.connection.info.transaction_status == TransactionStatus.INERROR:
             raise  # the server answered, and has skipped the rest of the message with its COMMIT
-        note_effect()
+        may_have_effects.set(True)
         raise CommitUnknown(str(error), locked=locked) from error
     except DatabaseError as error:
-        if _is_condition(error):
-            raise ConditionFailed("another purchase was faster") from error
+        _raise_condition(error)
         raise
-    note_effect()
+    may_have_effects.set(True)
     return result
 
 
@@ -135,40 +137,32 @@ def execute_together(
         ConditionFailed: as above; the caller must roll back.
     """
     cursor = psycopg.ClientCursor(connection.connection)
-    message = ";".join([cursor.mogrify(*statement) for statement in statements])
+    message = ";".join(starmap(cursor.mogrify, statements))
     try:
         with connection.wrap_database_errors:
             return cursor.execute(message.encode())
     except DatabaseError as error:
-        if _is_condition(error):
-            raise ConditionFailed("another purchase was faster") from error
+        _raise_condition(error)
         raise
 
 
-def _is_condition(error: DatabaseError) -> bool:
-    """Whether a statement failed because a condition in it does not hold."""
+def _raise_condition(error: DatabaseError) -> None:
+    """Raise `ConditionFailed` if a statement failed because a condition in it does not hold."""
     cause = error.__cause__
-    return isinstance(cause, psycopg.Error) and (
+    if isinstance(cause, psycopg.Error) and (
         cause.sqlstate == REFUSED or cause.diag.constraint_name == ONE_PER_KEY
-    )
+    ):
+        connection.errors_occurred = False  # the session may serve the next request
+        raise ConditionFailed("another purchase was faster") from error
 
 
 class Attempts:
     """Attempts to make a purchase's transaction, until one completes.
 
-    Each is made inside the block of a loop, and must look its keys up before it writes, so that it
-    is safe to repeat::
+    Each must look its keys up before it writes, so that it is safe to repeat::
 
-        for attempt in Attempts():
-            with attempt:
-                ...
-
-    There is always a second attempt, however long the first took, unless the first timed out
-    waiting for a connection. The block raises `Busy` if no attempt completed in time and nothing
-    was written. It raises `OutcomeUnknown` if an earlier attempt may have been committed and the
-    database cannot be asked, or if any exception ends an attempt `in_doubt`: a refusal would be
-    final, and the earlier message may still arrive. Any other exception of the attempt leaves the
-    block as it is; nothing was written then.
+        attempts = Attempts()
+        levels = attempts.until_done(lambda: sell(tickets, locked=attempts.locked))
 
     Attributes:
         fenced: whether to write with the fencing token.
@@ -181,26 +175,35 @@ class Attempts:
     def __init__(self) -> None:
         self.fenced = True
         self.locked = self.in_doubt = False
-        self._unknown = self._completed = False
-        self._made = 0
+        self._unknown = False
         self._give_up = time.monotonic() + RETRY_FOR
 
-    def __iter__(self) -> Iterator[Attempts]:
-        while not self._completed:
-            self.locked = self._made > 0
-            self._made += 1
-            yield self
+    def until_done(self, attempt: Callable[[], T]) -> T:
+        """Return what the first attempt returns that completes.
 
-    def __enter__(self) -> None:
-        pass
+        There is always a second attempt, however long the first took, unless the first timed out
+        waiting for a connection.
 
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
-        if error is None:
-            self._completed = True
-            return False
+        Raises:
+            Busy: no attempt completed in time, and nothing was written.
+            OutcomeUnknown: an earlier attempt may have been committed and the database cannot be
+                asked, or any exception has ended an attempt `in_doubt`: a refusal would be final,
+                and the earlier message may still arrive.
+            Exception: any other exception of an attempt; nothing was written then.
+        """
+        while True:
+            try:
+                return attempt()
+            except Exception as error:
+                if not self._goes_on_after(error):
+                    raise
+            self.locked = True
+
+    def _goes_on_after(self, error: Exception) -> bool:
+        """Whether to make another attempt; if not, whether the error itself is the answer."""
         if not (isinstance(error, Busy) and self._unknown):
             if not self._may_go_better(error):
-                if self.in_doubt and isinstance(error, Exception):
+                if self.in_doubt:
                     raise OutcomeUnknown("an earlier attempt may still arrive") from error
                 return False
             if self._in_time(error):
@@ -209,11 +212,11 @@ class Attempts:
             raise OutcomeUnknown("the database could not be asked again") from error
         raise Busy(_why_busy(error)) from error
 
-    def _in_time(self, error: BaseException) -> bool:
-        is_first = self._made == 1 and not _out_of_connections(error)
+    def _in_time(self, error: Exception) -> bool:
+        is_first = not self.locked and not _out_of_connections(error)
         return is_first or time.monotonic() < self._give_up
 
-    def _may_go_better(self, error: BaseException) -> bool:
+    def _may_go_better(self, error: Exception) -> bool:
         """Prepare another attempt, if the error allows one."""
         if isinstance(error, CommitUnknown):
             # The next attempt finds a committed purchase by its key. It locks the row first,
@@ -238,7 +241,7 @@ class Attempts:
         return True
 
 
-def _why_busy(error: BaseException) -> str:
+def _why_busy(error: Exception) -> str:
     if isinstance(error, (ConditionFailed, StaleToken)):
         return str(error)
     if _out_of_connections(error):
@@ -246,7 +249,7 @@ def _why_busy(error: BaseException) -> str:
     return "the database cannot be reached"
 
 
-def _out_of_connections(error: BaseException) -> bool:
+def _out_of_connections(error: Exception) -> bool:
     """Whether the pool had no free connection: this caller has already waited for one."""
     return isinstance(error.__cause__, PoolTimeout)
 

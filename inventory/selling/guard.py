@@ -140,7 +140,8 @@ def to_take(units: Mapping[int, int], reason: Reason, token: int | None) -> dict
         reason: the ledger's reason.
         token: fencing token of the item's lock; None without the lock.
     """
-    _require(min(units.values()))
+    if min(units.values()) < 1:
+        raise ValueError(f"stock moves by at least one unit, not {min(units.values())}")
     return {"items": [*units], "units": [*units.values()], "reason": reason, "token": token}
 
 

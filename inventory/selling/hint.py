@@ -146,25 +146,22 @@ class SoldOutItems:
 
     Attributes:
         buyers_of: the function of this name, with a memory.
+        seen: the items, in the order in which they were seen; None: not yet read with their buyers.
+            An item that is not in it need not be asked about.
     """
 
     def __init__(self) -> None:
         self.buyers_of = lru_cache(maxsize=MAX_ITEMS)(buyers_of)
-        # In the order in which they were seen; None: not yet read with their buyers.
-        self._refusing: dict[int, Refusing | None] = {}
+        self.seen: dict[int, Refusing | None] = {}
         self._remembering = threading.Lock()
 
     def ran_out(self, item: int) -> None:
         """Remember an item of which the last units were sold."""
         self._remember(item)
 
-    def worth_a_look(self, item: int) -> bool:
-        """Whether an item was sold out when this process last saw its level."""
-        return item in self._refusing
-
     def refuses(self, purchase: Purchase) -> bool:
         """Whether to refuse a purchase at once, by what was read a moment ago."""
-        refusing, now = self._refusing.get(purchase.item), time.monotonic()
+        refusing, now = self.seen.get(purchase.item), time.monotonic()
         if refusing is not None and now >= refusing.due:
             # One request in a while reads it again, without queueing. The others go on being
             # refused by what was read before, also while the answer is under way.
@@ -207,7 +204,7 @@ class SoldOutItems:
             return None
         if buyers is None:
             return None
-        before = self._refusing.get(item)
+        before = self.seen.get(item)
         due = before.due if before else time.monotonic() + LOOK_AGAIN
         found = Refusing(seen.until, buyers, due)
         self._remember(item, found)
@@ -216,11 +213,11 @@ class SoldOutItems:
     def _remember(self, item: int, found: Refusing | None = None) -> None:
         """Move an item to the end, with what was found or known of it; forget the first ones."""
         with self._remembering:
-            known = self._refusing.pop(item, None)
-            self._refusing[item] = found or known
-            if len(self._refusing) > MAX_ITEMS:
-                del self._refusing[next(iter(self._refusing))]
+            known = self.seen.pop(item, None)
+            self.seen[item] = found or known
+            if len(self.seen) > MAX_ITEMS:
+                del self.seen[next(iter(self.seen))]
 
     def _forget(self, item: int) -> None:
         with self._remembering:
-            self._refusing.pop(item, None)
+            self.seen.pop(item, None)

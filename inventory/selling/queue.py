@@ -34,7 +34,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from operator import attrgetter
@@ -45,7 +45,6 @@ from django.utils.module_loading import import_string
 
 from inventory import conf, metrics
 from inventory.hooks import LOCKED, hooks
-from inventory.metrics import count_purchase
 from inventory.outcomes import (
     MAX_LINES,
     AnswerT,
@@ -53,9 +52,11 @@ from inventory.outcomes import (
     Cart,
     CartAnswer,
     CartTicket,
+    Granted,
     KeyReused,
-    Level,
+    LimitReached,
     LineRefused,
+    NotOpened,
     OnGranted,
     Outcome,
     OutcomeUnknown,
@@ -66,7 +67,7 @@ from inventory.outcomes import (
     Ticket,
     fail,
 )
-from inventory.postgresql.base import lend_connections
+from inventory.postgresql.base import connected, lend_connections
 from inventory.redis import ITEM_LOCK, DegradableLock
 from inventory.selling import batch
 from inventory.selling.commit import Attempts
@@ -178,7 +179,7 @@ class Turn(Ticket[RequestT, AnswerT]):
                 self._line.waiting.remove(self)
             batch.append(self)
         # Hand over first, so that the next batch starts while these answers go out.
-        self._pass_on()
+        self._queue.pass_on(self._lines, together=self.together)
         if isinstance(error, Exception):
             fail(batch, error)
         elif error is not None:
@@ -186,8 +187,6 @@ class Turn(Ticket[RequestT, AnswerT]):
             ended = OutcomeUnknown("the leader was ended")
             ended.__cause__ = error
             fail(batch, ended)
-        elif lost := [turn for turn in batch if turn.answer is None]:
-            fail(lost, OutcomeUnknown("the request was not answered"))
         _release(batch)
         return isinstance(error, Exception)
 
@@ -198,17 +197,13 @@ class Turn(Ticket[RequestT, AnswerT]):
                 self._line.waiting.remove(self)
             self._queue.forget_if_empty(self._line)
         if self.leads:
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        with self._queue.mutex:
-            leaders = self._queue.give_back(self._lines, together=self.together)
-        for leader in leaders:
-            leader.woken.release()
+            self._queue.pass_on(self._lines, together=self.together)
 
 
 def _release(batch: Sequence[Turn[Any, Any]]) -> None:
     for turn in batch:
+        if turn.answer is None:
+            turn.answer = OutcomeUnknown("the request was not answered")
         if not turn.leads:
             turn.woken.release()
 
@@ -281,6 +276,29 @@ class CombiningQueue(Generic[RequestT, AnswerT]):
             turn.wait()
         return turn
 
+    def pass_on(self, lines: Sequence[_Line[RequestT, AnswerT]], *, together: bool) -> None:
+        """Take lines back from a leader who is done, and wake the next leaders."""
+        with self.mutex:
+            self._leaders -= 1
+            without_leader: list[_Line[RequestT, AnswerT]] = []
+            if together:
+                self._one_leads_together = False
+                # They have waited for this one.
+                without_leader += self._short.values()
+            for line in lines:
+                line.led = False
+                if line.waiting:
+                    without_leader.append(line)
+                else:
+                    del self.lines[line.name]
+            leaders: list[Turn[RequestT, AnswerT]] = []
+            for line in without_leader:
+                leader = self._appoint(line, is_only=len(without_leader) == 1)
+                if leader is not None:
+                    leaders.append(leader)
+        for leader in leaders:
+            leader.woken.release()
+
     def waiting(self, name: Hashable) -> int:
         """Return how many requests wait for a name now."""
         line = self.lines.get(name)
@@ -322,29 +340,6 @@ class CombiningQueue(Generic[RequestT, AnswerT]):
             del self._short[line.name]
             line.led = True
             lines.append(line)
-
-    def give_back(
-        self, lines: Sequence[_Line[RequestT, AnswerT]], *, together: bool
-    ) -> list[Turn[RequestT, AnswerT]]:
-        """Take lines back from a leader who is done; return the next leaders, to be woken."""
-        self._leaders -= 1
-        without_leader: list[_Line[RequestT, AnswerT]] = []
-        if together:
-            self._one_leads_together = False
-            # They have waited for this one.
-            without_leader += self._short.values()
-        for line in lines:
-            line.led = False
-            if line.waiting:
-                without_leader.append(line)
-            else:
-                del self.lines[line.name]
-        leaders: list[Turn[RequestT, AnswerT]] = []
-        for line in without_leader:
-            leader = self._appoint(line, is_only=len(without_leader) == 1)
-            if leader is not None:
-                leaders.append(leader)
-        return leaders
 
     def forget_if_empty(self, line: _Line[RequestT, AnswerT]) -> None:
         """Forget a line that has neither a leader nor a waiting request."""
@@ -403,9 +398,11 @@ class Seller:
 
     def _refuse_or_queue(self, cart: Cart) -> CartAnswer:
         items = tuple(map(_ITEM, cart.lines))
-        if len(items) == 1 and self._sold_out.refuses(cart.lines[0]):
+        is_sold_out = len(items) == 1 and items[0] in self._sold_out.seen
+        if is_sold_out and self._sold_out.refuses(cart.lines[0]):
             return LineRefused(0, SoldOut(0))
-        lend_connections()
+        if connected.get():
+            lend_connections()
         turn = self._queue.enter(items, cart, weight=len(items))
         if turn.leads:
             with turn:
@@ -413,37 +410,32 @@ class Seller:
         return turn.result()
 
     def _serve(self, items: tuple[int, ...], turn: Turn[Cart, CartAnswer]) -> None:
-        if len(items) == 1 and not turn.together:
-            tickets: Sequence[CartTicket] = ()
-            if self._sold_out.worth_a_look(items[0]):
-                tickets = self._refuse_sold_out(turn.drain())
-                if not tickets:
-                    return
-            self._sell_locked(items[0], turn, tickets)
+        if turn.together or len(items) > 1:
+            # Without locks: a leader that waits for a second one lets the first item's buyers wait.
+            if turn.together:
+                # Without this, buyers who have just been answered would always be too late for this
+                # transaction, and two halves of them would take turns.
+                time.sleep(GATHER)
+            if tickets := self._refuse_sold_out(turn.drain()):
+                self._sell(tickets, token=None)
             return
-        # Without locks: a leader that waits for a second one lets the first item's buyers wait.
-        if turn.together:
-            # Without this, buyers who have just been answered would always be too late for this
-            # transaction, and two halves of them would take turns.
-            time.sleep(GATHER)
-        if tickets := self._refuse_sold_out(turn.drain()):
-            self._sell(tickets, token=None)
-
-    def _refuse_sold_out(self, tickets: Sequence[CartTicket]) -> Sequence[CartTicket]:
-        """Refuse purchases of items that are still sold out; return the other tickets."""
-        for item in {line.item for ticket in tickets for line in ticket.request.lines}:
-            if self._sold_out.worth_a_look(item):
-                tickets = self._sold_out.refuse(item, tickets)
-        return tickets
-
-    def _sell_locked(
-        self, item: int, turn: Turn[Cart, CartAnswer], tickets: Sequence[CartTicket]
-    ) -> None:
-        """Sell to tickets that were drained before; if there are none, drain the queue."""
+        [item] = items
+        tickets = ()
+        if item in self._sold_out.seen:
+            tickets = self._refuse_sold_out(turn.drain())
+            if not tickets:
+                return
         with self.lock.hold(item) as token:
             hooks.failpoint(LOCKED)
             # Drain after locking: the batch then includes requests that arrived during the wait.
             self._sell(tickets or turn.drain(), token)
+
+    def _refuse_sold_out(self, tickets: Sequence[CartTicket]) -> Sequence[CartTicket]:
+        """Refuse purchases of items that are still sold out; return the other tickets."""
+        for item in {line.item for ticket in tickets for line in ticket.request.lines}:
+            if item in self._sold_out.seen:
+                tickets = self._sold_out.refuse(item, tickets)
+        return tickets
 
     def _sell(self, tickets: Sequence[CartTicket], token: int | None) -> None:
         metrics.BATCH_SIZE.observe(len(tickets))
@@ -457,15 +449,20 @@ class Seller:
         self, tickets: Sequence[CartTicket], token: int | None, *, locked: bool = False
     ) -> None:
         """Sell a batch; if one ticket fails, split it until the others are sold."""
+        attempts = Attempts()
         try:
-            for attempt in Attempts():
-                with attempt:
-                    fence = token if attempt.fenced else None
-                    lock = locked or attempt.locked
-                    levels = self.sell_batch(tickets, fence, locked=lock)
-            if attempt.in_doubt:
+            levels = attempts.until_done(
+                lambda: self.sell_batch(
+                    tickets,
+                    token if attempts.fenced else None,
+                    locked=locked or attempts.locked,
+                )
+            )
+            if attempts.in_doubt:
                 _refuse_none(tickets)
-            self._committed(tickets, levels)
+            for item, level in levels.items():
+                if level.available == 0:
+                    self._sold_out.ran_out(item)
         except (Busy, OutcomeUnknown) as error:
             fail(tickets, error)
         except PurchasesRefused as refused:
@@ -503,11 +500,36 @@ class Seller:
         if others:
             self._sell_or_split(others, token)
 
-    def _committed(self, tickets: Sequence[CartTicket], levels: Mapping[int, Level]) -> None:
-        """Note a committed batch before any buyer gets an answer."""
-        for item, level in levels.items():
-            if level.available == 0:
-                self._sold_out.ran_out(item)
+
+OUTCOMES: dict[type, str] = {
+    Granted: "granted",
+    SoldOut: "sold_out",
+    LimitReached: "limit_reached",
+    KeyReused: "key_reused",
+    Busy: "busy",
+    NotOpened: "declined",
+    OutcomeUnknown: "unknown",
+}
+"""Names of outcomes in the metric, in addition to `replayed`, `failed` and `other`."""
+
+
+def count_purchase(strategy: str, since: float, outcome: object) -> None:
+    """Count a purchase with its duration.
+
+    Args:
+        strategy: its label: how the purchase is sold.
+        since: when it began, by `time.perf_counter`.
+        outcome: its outcome, or the exception that ended it.
+    """
+    if isinstance(outcome, Granted) and outcome.replayed:
+        name = "replayed"
+    elif isinstance(outcome, NotOpened):
+        name = OUTCOMES[NotOpened]
+    else:
+        # A purchase that was made must not fail for want of a name.
+        failed = isinstance(outcome, BaseException)
+        name = OUTCOMES.get(type(outcome), "failed" if failed else "other")
+    metrics.PURCHASE_SECONDS.labels(strategy, name).observe(time.perf_counter() - since)
 
 
 def _refuse_none(tickets: Sequence[CartTicket]) -> None:
@@ -581,11 +603,11 @@ def reserve_in_order(purchases: Sequence[Purchase], on_granted: OnGranted) -> li
         Exception: any exception of `on_granted`; nothing was written.
     """
     tickets = [CartTicket(Cart((purchase,), on_granted)) for purchase in purchases]
+    attempts = Attempts()
     with ITEM_LOCK.hold(purchases[0].item) as token:
-        for attempt in Attempts():
-            with attempt:
-                fence = token if attempt.fenced else None
-                batch.sell(tickets, fence, locked=attempt.locked)
+        attempts.until_done(
+            lambda: batch.sell(tickets, token if attempts.fenced else None, locked=attempts.locked)
+        )
     outcomes: list[Outcome] = []
     for ticket in tickets:
         answer = ticket.answer

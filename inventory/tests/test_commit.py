@@ -92,10 +92,8 @@ def attempts(clock: Clock, seconds: float, *steps: object) -> Callable[[bool], A
 
 def complete(transaction: Callable[[bool], Any]) -> Any:
     """Return what the first attempt returns that completes."""
-    for attempt in Attempts():
-        with attempt:
-            result = transaction(attempt.fenced)
-    return result
+    attempts = Attempts()
+    return attempts.until_done(lambda: transaction(attempts.fenced))
 
 
 @pytest.mark.parametrize("seconds", [0.01, 60])

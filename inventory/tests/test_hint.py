@@ -205,7 +205,7 @@ def test_seller_forgets_items_that_sold_out_long_ago(stock, monkeypatch):
     for item in items:
         assert isinstance(sell_by(selling, new_purchase(item)), Granted)
         assert sell_by(selling, new_purchase(item)) == SoldOut(0)
-    remembered = [item for item in items if selling._sold_out.worth_a_look(item)]
+    remembered = [item for item in items if item in selling._sold_out.seen]
     assert remembered == items[2:]
     assert sell_by(selling, new_purchase(items[0])) == SoldOut(0)
 
@@ -240,7 +240,7 @@ def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(s
     monkeypatch.setattr(module, "look", slow)
     monkeypatch.setattr(module, "LOOK_AGAIN", FOR_EVER)
     selling = seller()
-    refusing = selling._sold_out._refusing[item]
+    refusing = selling._sold_out.seen[item]
     assert refusing is not None
     refusing.due = 0.0
     with in_thread(lambda: sell(new_purchase(item, 3))) as asks:

@@ -12,7 +12,6 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 from django.db import (
-    DatabaseError,
     DataError,
     Error,
     IntegrityError,
@@ -25,8 +24,9 @@ from psycopg_pool import PoolTimeout
 from inventory import services
 from inventory.models import Item, Reservation
 from inventory.outcomes import Busy, Granted, OutcomeUnknown, Purchase
-from inventory.postgresql.base import OPTION, DatabaseWrapper, is_alive, lend_connections
+from inventory.postgresql.base import OPTION, DatabaseWrapper, is_usable, lend_connections
 from inventory.postgresql.shares import Share, borrowing_from
+from inventory.selling.commit import ConditionFailed, execute_and_commit
 from inventory.tests.helpers import (
     END_ALL,
     TIMEOUT,
@@ -82,7 +82,7 @@ def test_requests_after_the_server_ended_all_connections_are_all_served(
     checked, dead_pool, monkeypatch
 ):
     if not checked:
-        monkeypatch.setattr("inventory.postgresql.base.is_alive", lambda _: True)
+        monkeypatch.setattr("inventory.postgresql.base.is_usable", lambda _, **__: True)
     before, failed = counted("inventory_connections_dead_total"), 0
     for _ in range(2 * POOLED):
         try:
@@ -100,7 +100,7 @@ def test_a_connection_with_a_notice_from_the_server_is_alive():
     with outsider() as session, outsider() as other:
         session.execute("LISTEN news")
         other.execute("NOTIFY news")
-        assert is_alive(session)
+        assert is_usable(session, for_writes=True)
         assert session.execute("SELECT 1").fetchone() == (1,)
 
 
@@ -188,16 +188,22 @@ def test_pool_discards_a_session_with_a_bad_setting(one_session):
 @pytest.mark.parametrize(
     ("statement", "error"),
     [
-        ("SELECT inventory_require(false)", DatabaseError),
         ("SELECT 1 / 0", DataError),
         ("INSERT INTO inventory_item (name, total, available) VALUES ('', 1, -1)", IntegrityError),
-        ("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$", OperationalError),
     ],
 )
 def test_pool_keeps_a_session_that_refused_a_statement(statement, error, one_session):
     first = one_session()
     with pytest.raises(error):
         run(statement)
+    assert one_session() == first
+
+
+def test_pool_keeps_a_session_in_which_a_condition_failed(one_session):
+    first = one_session()
+    with pytest.raises(ConditionFailed), transaction.atomic():
+        execute_and_commit([("SELECT inventory_require(false)", {})])
+    connection.close()
     assert one_session() == first
 
 

@@ -9,7 +9,7 @@ from typing import LiteralString
 from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
 
-from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, hooks
+from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
 from inventory.models import BuyerQuota, Item
 from inventory.outcomes import (
     Cart,
@@ -130,7 +130,9 @@ class UnguardedCombining(Combining):
     sell_batch = staticmethod(sell_unguarded)
 
     def _serve(self, items: tuple[int, ...], turn: Turn[Cart, CartAnswer]) -> None:
-        self._sell_locked(items[0], turn, ())
+        with self.lock.hold(items[0]) as token:
+            hooks.failpoint(LOCKED)
+            self._sell(turn.drain(), token)
 
 
 class NoLock(DegradableLock):

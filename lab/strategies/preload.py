@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from django.db import Error
 
@@ -33,6 +33,7 @@ from inventory.outcomes import (
     SoldOut,
 )
 from inventory.postgresql.base import lend_connections
+from inventory.selling import batch
 from inventory.selling.commit import forget_connection
 from inventory.selling.hint import Sighting, look
 from inventory.selling.queue import Seller, Turn
@@ -77,10 +78,14 @@ class Preload(Seller, Strategy):
     def _serve(self, items: tuple[int, ...], turn: Turn[Cart, CartAnswer]) -> None:
         self._sell(turn.drain(), token=None)
 
-    def _committed(self, tickets: Sequence[CartTicket], levels: Mapping[int, Level]) -> None:
-        super()._committed(tickets, levels)
+    def sell_batch(
+        self, tickets: Sequence[CartTicket], token: int | None = None, *, locked: bool = False
+    ) -> dict[int, Level]:
+        """Make one transaction, and settle the counter by it."""
+        levels = batch.sell(tickets, token, locked=locked)
         for item, level in levels.items():
             self._settle(item, level, tickets)
+        return levels
 
     def _settle(self, item: int, level: Level, tickets: Sequence[CartTicket]) -> None:
         answered = [(ticket.request.lines[0], _took(ticket)) for ticket in tickets]

@@ -11,7 +11,6 @@ from django.db import IntegrityError
 from django.db.models import F
 
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
-from inventory.metrics import count_purchase
 from inventory.models import BuyerQuota, Reservation, StockMovement
 from inventory.outcomes import (
     Cart,
@@ -27,6 +26,7 @@ from inventory.outcomes import (
 )
 from inventory.selling import guard
 from inventory.selling.commit import Attempts, committing
+from inventory.selling.queue import count_purchase
 from inventory.services import find
 
 
@@ -75,16 +75,17 @@ class OnePerTransaction(Strategy):
         return [outcome] if isinstance(outcome, Granted) else LineRefused(0, outcome)
 
     def _sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
-        again = False
-        for attempt in Attempts():
-            with attempt:
-                outcome = self._sell_or_find(purchase, on_granted)
-                if again and isinstance(outcome, SoldOut | LimitReached):
-                    # While this attempt waited for the row, the previous one may have committed
-                    # after all: refuse only if the key is still unknown.
-                    outcome = find(purchase) or outcome
-            again = True
-        return outcome
+        attempts = Attempts()
+
+        def attempt() -> Outcome:
+            outcome = self._sell_or_find(purchase, on_granted)
+            if attempts.locked and isinstance(outcome, SoldOut | LimitReached):
+                # While this attempt waited for the row, the previous one may have committed after
+                # all: refuse only if the key is still unknown.
+                return find(purchase) or outcome
+            return outcome
+
+        return attempts.until_done(attempt)
 
     def _sell_or_find(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
         try:

@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 
 from locking import LockError, LockLost, LockTimeout
-from locking.redis_lock import ACQUIRE, LockStatus, RedisLock, ask
+from locking.redis_lock import ACQUIRE, TOKENS, LockStatus, RedisLock, ask
 from locking.tests.helpers import Task, eventually, most_inside
 
 # Some of these tests drop a lease on purpose.
@@ -29,7 +29,8 @@ def commands(store: Redis) -> int:
 def die_waiting(store: Redis) -> None:
     """Leave what a waiter leaves that was killed between two of its commands."""
     lock = RedisLock(store, "phone")
-    words = lock.words_to_acquire(lock.new_holder_id(), last_try=False)
+    lease_ms, is_fair, queues = "10000", "f", "1"
+    words = (TOKENS.holder_id(""), lease_ms, is_fair, queues)
     answer = ask(lock.server, ACQUIRE, lock.name, lock.key, *words)
     assert not answer[0]
 

@@ -26,7 +26,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from inventory.admin import ReadOnly
-from inventory.postgresql.base import forget_effects
+from inventory.postgresql.base import may_have_effects
 from shop.mails.rendering import Kind as MailKind
 from shop.money import plain, to_major, to_minor
 from shop.operating import outage
@@ -351,7 +351,7 @@ class OrderActs(ReadOnly):
 
     def _do(self, request: HttpRequest, page: ActPage, order: Order, given: dict[str, Any]) -> str:
         """Do an act; return the code of its refusal, or nothing."""
-        forget_effects()
+        may_have_effects.set(False)
         act = Act(request.user.get_username(), given["reason"])
         try:
             page.run(order, act, given)

@@ -18,7 +18,7 @@ import msgspec
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from inventory.postgresql.base import forget_effects
+from inventory.postgresql.base import may_have_effects
 from inventory.postgresql.shares import Share
 from shop.accounts import tokens
 from shop.api.problems import Reply, problem
@@ -111,7 +111,7 @@ class Operation:
             try:
                 if ids and max(ids.values()) > MAX_ID:
                     raise Refusal("not_found")
-                forget_effects()
+                may_have_effects.set(False)
                 result = function(request, **ids, **self._arguments(request, decode))
                 if isinstance(result, HttpResponseBase):
                     return result

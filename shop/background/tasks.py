@@ -17,6 +17,7 @@ from celery.signals import (
     task_prerun,
     worker_init,
     worker_process_init,
+    worker_process_shutdown,
 )
 from celery.states import FAILURE
 from django.db import connection
@@ -26,6 +27,7 @@ from shop import orders
 from shop.audit import examine, raise_alerts
 from shop.background import cleanup, expiry
 from shop.background import follow_up as followup
+from shop.background.notify import notifier
 from shop.background.sending import ask_for
 from shop.celery import app
 from shop.mails import sending
@@ -48,8 +50,14 @@ def _forget(**_: object) -> None:
 def observe(**_: object) -> None:
     """Publish what this worker process does: its metrics, traces and errors."""
     metric_files.begin("celery")
+    notifier.begin()
     telemetry.report_errors()
     telemetry.trace("celery")
+
+
+@worker_process_shutdown.connect
+def _keep_metrics(**_: object) -> None:
+    metric_files.process.keep()  # what was counted since it was last written
 
 
 @task_prerun.connect

@@ -264,10 +264,9 @@ def _serve(draw: int, turn: Turn[Wish, Receipt]) -> None:
 
 def _write_or_split(draw: int, tickets: Sequence[WishTicket]) -> None:
     """Write a batch; if one line fails, such as a deleted buyer's, write the others without it."""
+    attempts = Attempts()
     try:
-        for attempt in Attempts():
-            with attempt:
-                _write(draw, tickets, locked=attempt.locked)
+        attempts.until_done(lambda: _write(draw, tickets, locked=attempts.locked))
     except (Busy, OutcomeUnknown):
         raise
     except Exception as error:  # noqa: BLE001  # each buyer gets their own error

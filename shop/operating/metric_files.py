@@ -4,18 +4,19 @@ multiprocess mode.
 Containers on one machine share the folder (docker-compose.yml mounts a volume). Its files can be
 read while Redis, the database and the processes themselves are away.
 
-The library's own values raise an error from the line that counts if their file cannot be opened,
-and end the process (SIGBUS) if the disk is full when a part of their file is first used. No
-purchase may fail for that. So `Value` counts in memory and writes to the process's files while
-there are any: their space is taken from the disk before they are used, and they are written anew
-when they were deleted or could not be written.
+The library's own values of this mode raise an error from the line that counts if their file cannot
+be opened, and end the process (SIGBUS) if the disk is full when a part of their file is first used.
+No purchase may fail for that, or pay for it. So a process counts in memory, and a thread of its own
+writes to the files what has changed, a few times per second. Their space is taken from the disk
+before they are used, and they are written anew when they were deleted or could not be written.
 
 A process is alive while it touches its files. When it ends, its counters stay, so that Prometheus
-reads what it has counted last.
+reads what it has counted last; one that is killed takes a moment's counts with it.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import threading
@@ -33,8 +34,8 @@ from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from shop import environment
 
 EVERY = 0.25
-"""Seconds between two samples of gauges, and two signs of life. A sale may be over in two seconds:
-with fewer, its curves would be one or two points."""
+"""Seconds between two times that a process writes, which is its sign of life. A sale may be over in
+two seconds: with fewer, its curves would be one or two points."""
 
 ALIVE = 5.0
 """Seconds since its last sign of life after which a process counts as gone."""
@@ -70,21 +71,16 @@ class _File(MmapedDict):
             _take_space(self._f.fileno(), self._capacity)
         super()._init_value(key)  # type: ignore[no-untyped-call]
 
-    def leave(self) -> None:
-        """Close the file; a thread that is writing to it may go on until it notices."""
-        self._f.close()
-
 
 def _take_space(file: int, size: int) -> None:
     while size:
         size -= os.write(file, bytes(size))
 
 
-class Value:
-    """A number of a metric, in memory and in the process's file.
+class Value(values.MutexValue):
+    """A number of a metric, which counts in memory, with its place in a file of the process.
 
-    What `prometheus_client` calls a value class: it makes a value for each series. Increments
-    are not locked: threads may lose a count, greenlets do not.
+    What `prometheus_client` calls a value class: it makes a value for each series.
     """
 
     def __init__(
@@ -98,42 +94,25 @@ class Value:
         multiprocess_mode: str = "",
         **_: Any,
     ) -> None:
+        super().__init__(  # type: ignore[no-untyped-call]
+            typ, metric_name, name, labelnames, labelvalues, help_text
+        )
         self.file_prefix = f"{typ}_{multiprocess_mode}" if typ == "gauge" else typ
         self.key = mmap_key(metric_name, name, list(labelnames), list(labelvalues), help_text)
-        self.number = 0.0
-        self.file: _File | None = None
+        self.written: float | None = None
         process.add(self)
 
-    def inc(self, amount: float) -> None:
-        """Add to the number."""
-        self.set(self.number + amount)
-
-    def set(self, value: float, timestamp: float | None = None) -> None:
-        """Replace the number."""
-        self.number = value
-        if self.file is not None:
-            self.file.write_value(self.key, value, timestamp or 0.0)  # type: ignore[no-untyped-call]
-
-    def get(self) -> float:
-        """Return the number."""
-        return self.number
-
     def write_to(self, file: _File) -> None:
-        """Write to a file from now on.
+        """Write the number, if it is not what was written last.
 
         Raises:
             OSError: there is no space for it.
         """
-        # Which gives it a place in the file.
-        file.read_value(self.key)  # type: ignore[no-untyped-call]
-        self.file = file
-        self.set(self.number)
-
-    def set_exemplar(self, exemplar: object) -> None:
-        """Ignore it, like the library's multiprocess mode."""
-
-    def get_exemplar(self) -> None:
-        """Return none."""
+        number: float = self.get()  # type: ignore[no-untyped-call]
+        if number == self.written:
+            return
+        file.write_value(self.key, number, 0.0)  # type: ignore[no-untyped-call]
+        self.written = number
 
 
 class ProcessFiles:
@@ -141,25 +120,22 @@ class ProcessFiles:
 
     def __init__(self) -> None:
         self._values: list[Value] = []
-        self._unwritten: list[Value] = []
         self._files: dict[str, _File] = {}
         self._folder: Path | None = None
         self._name = ""
         self._lock = threading.RLock()
 
     def add(self, value: Value) -> None:
-        """Take a new value, and write it if this process writes."""
+        """Take a new value."""
         with self._lock:
             self._values.append(value)
-            self._unwritten.append(value)
-            self._write()
 
     def begin(self, shared: Path, name: str) -> None:
         """Write all values from now on, to files of this name."""
         with self._lock:
             self._folder, self._name = shared, name
             self._begin_anew()
-            self._write()
+        self.keep()
 
     def end(self) -> None:
         """Write nothing any more; the files stay as they are."""
@@ -168,14 +144,23 @@ class ProcessFiles:
             self._begin_anew()
 
     def keep(self) -> None:
-        """Give a sign of life, and write what is not written: a file is gone, or had no space."""
+        """Give a sign of life, and write what has changed, or all if a file is gone."""
         with self._lock:
+            if self._folder is None:
+                return
             try:
                 for prefix in self._files:
                     os.utime(self._path(prefix))
             except OSError:
                 self._begin_anew()
-            self._write()
+            for prefix in {value.file_prefix for value in self._values} - self._files.keys():
+                with suppress(OSError):  # the folder is full, gone or not ours; perhaps next time
+                    self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+                    self._files[prefix] = _File(self._path(prefix))
+            for value in self._values:
+                if file := self._files.get(value.file_prefix):
+                    with suppress(OSError):  # no space for this one
+                        value.write_to(file)
 
     def _path(self, prefix: str) -> Path:
         assert self._folder is not None
@@ -183,26 +168,10 @@ class ProcessFiles:
 
     def _begin_anew(self) -> None:
         for value in self._values:
-            value.file = None
+            value.written = None
         for file in self._files.values():
-            file.leave()
+            file.close()  # type: ignore[no-untyped-call]
         self._files = {}
-        self._unwritten = list(self._values)
-
-    def _write(self) -> None:
-        if self._folder is None:
-            return
-        try:
-            while self._unwritten:
-                value = self._unwritten[-1]
-                prefix = value.file_prefix
-                if prefix not in self._files:
-                    self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-                    self._files[prefix] = _File(self._path(prefix))
-                value.write_to(self._files[prefix])
-                self._unwritten.pop()
-        except OSError:
-            pass  # the folder is full, gone or not ours: `keep` tries again
 
 
 process = ProcessFiles()
@@ -242,6 +211,7 @@ def begin(kind: str) -> None:
     forget(FORGOTTEN)
     PROCESS_STARTED.set(time.time())
     process.begin(shared, name_of(os.getpid(), kind))
+    atexit.register(process.keep)
     threading.Thread(target=_keep_forever, name="metrics", daemon=True).start()
 
 

@@ -56,7 +56,7 @@ def refusal(error: Exception, *, reads: bool = False) -> Refusal:
         the payment provider before.
     """
     reason = str(error).partition("\n")[0]
-    code = "outcome_unknown" if may_have_effects() and not reads else "busy"
+    code = "outcome_unknown" if may_have_effects.get() and not reads else "busy"
     metrics.DATABASE_FAILED.labels(code).inc()
     if code == "busy":
         lines.add(reason)

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 from django.conf import settings
 from django.db import connection, transaction
 from msgspec import Struct
+from psycopg import ClientCursor
 
 from inventory import sql
 from inventory.hooks import hooks
-from inventory.outcomes import Granted, NotOpened, Purchase, PurchasesRefused
-from inventory.postgresql.base import plain_cursor
+from inventory.outcomes import Granted, NotOpened, PurchasesRefused
 from inventory.sql import Insert, Statement
 from shop.money import MAX_AMOUNT
 from shop.orders.details import DetailedPurchase, Details, complete
@@ -203,7 +203,8 @@ def open_orders(granted: Sequence[Granted], *, won: bool = False) -> list[Opened
     for grant in granted:
         each = grant.purchase
         if grant.line == 0:
-            carts.append(([], _details(each)))
+            stated = each.details if isinstance(each, DetailedPurchase) else {}
+            carts.append(([], {**DEFAULTS, **stated}))
         cart, details = carts[-1]
         cart.append(grant)
         rows.append(
@@ -221,7 +222,7 @@ def open_orders(granted: Sequence[Granted], *, won: bool = False) -> list[Opened
     with connection.wrap_database_errors:
         statement = OPEN_ORDERS.fixed or OPEN_ORDERS.for_rows(len(rows))
         values = {"rows": sql.rows(rows), "parent": hooks.parent() or None, "won": won}
-        found = plain_cursor().execute(statement, values).fetchone()
+        found = ClientCursor(connection.connection).execute(statement, values).fetchone()
     assert found is not None
     ids, reservations, amounts, currencies, tax_rates, now = found
     lines = map(Priced, ids or (), amounts or (), currencies or (), tax_rates or ())
@@ -275,8 +276,10 @@ def _order_of(
         cost = total(Basket([each.priced() for each in lines], currency, details))
         amount, fees = cost.amount, cost.fees
     expected = first.expected_amount if isinstance(first, DetailedPurchase) else None
-    if error := _check_amount(-1 if too_large else amount, expected):
-        return error
+    if too_large or not 0 <= amount <= MAX_AMOUNT:
+        return AmountTooLarge()
+    if expected is not None and amount > expected:
+        return PriceChanged(amount)
     return Opened(
         pk=pk,
         sale_id=first.scope if len(cart) == 1 else None,
@@ -290,18 +293,6 @@ def _order_of(
         fee_lines=fees,
         status=Order.Status.AWAITING_PAYMENT if amount else Order.Status.PAID,
     )
-
-
-def _check_amount(amount: int, expected: int | None) -> NotOpened | None:
-    """Return why an order of this amount is not opened; None if it is.
-
-    Args:
-        amount: in minor units; -1 if it is too large.
-        expected: what the buyer expects at most; None if they do not say.
-    """
-    if not 0 <= amount <= MAX_AMOUNT:
-        return AmountTooLarge()
-    return PriceChanged(amount) if expected is not None and amount > expected else None
 
 
 def _charge(orders: Sequence[Opened]) -> None:
@@ -322,8 +313,3 @@ def _charge(orders: Sequence[Opened]) -> None:
         for order in orders
         for fee in order.fee_lines
     )
-
-
-def _details(purchase: Purchase) -> Details:
-    stated = purchase.details if isinstance(purchase, DetailedPurchase) else {}
-    return {**DEFAULTS, **stated}

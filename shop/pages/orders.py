@@ -21,7 +21,7 @@ from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from inventory.postgresql.base import forget_effects
+from inventory.postgresql.base import may_have_effects
 from shop import orders, payments
 from shop.accounts.addresses import is_mailable
 from shop.accounts.models import User
@@ -199,7 +199,7 @@ def _change(request: HttpRequest, order: int, change: Callable[[Order], Order]) 
         return redirect_to_login(reverse("order", args=[order]))
     own = Order.objects.filter(buyer=request.user.pk).for_change()
     found = get_object_or_404(own, pk=order)
-    forget_effects()
+    may_have_effects.set(False)
     try:
         change(found)
     except Refusal as refusal:

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
-from inventory.postgresql.base import lend_connections, note_effect
+from inventory.postgresql.base import lend_connections, may_have_effects
 from inventory.postgresql.shares import borrowing_from
 from shop.orders.models import Order
 from shop.orders.transitions import ORDER_LOCK, Step, WrongState, refresh, take
@@ -177,7 +177,7 @@ def record_failure(payment: Payment) -> None:
 def prepare_to_ask() -> None:
     """Return the connection before a call of the provider, after which the outcome is open."""
     lend_connections()
-    note_effect()
+    may_have_effects.set(True)
     if borrowing_from.get() is ORDERS:
         borrowing_from.set(SETTLEMENTS)
 

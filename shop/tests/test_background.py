@@ -160,7 +160,9 @@ def test_a_slow_mail_server_does_not_end_the_transaction_and_repeat_the_mail(
 
 
 def test_without_the_broker_an_order_is_taken_and_the_sweep_follows_it_up(no_broker, order, caplog):
-    Notifier()()
+    notifier = Notifier()
+    notifier.begin()
+    notifier.bell.set()
     eventually(lambda: "the broker does not answer" in caplog.text)
     assert outbox.pending() == 1
     follow_up.follow_up()  # the sweep runs this when a worker has its broker again

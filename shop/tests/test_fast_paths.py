@@ -21,7 +21,7 @@ from inventory.redis import client
 from locking.queue import DelayQueue
 from shop import orders, payments
 from shop.background import expiry, follow_up, tasks
-from shop.background.notify import notify
+from shop.background.notify import notifier
 from shop.catalogue.sales import database_time
 from shop.mails.rendering import OCCASIONS
 from shop.mails.sending import QUEUE, topic
@@ -182,7 +182,7 @@ def test_retried_message_has_all_its_attempts_again():
 
 
 def test_purchase_notifies_celery():
-    assert hooks.written is notify
+    assert hooks.written == notifier.bell.set
 
 
 @pytest.fixture

@@ -48,7 +48,8 @@ def own(folder: Path) -> Iterator[ProcessFiles]:
 
 
 def scrape() -> Samples:
-    """Read what the exporter answers to Prometheus."""
+    """Read what the exporter answers to Prometheus, with what this process has counted by now."""
+    metric_files.process.keep()
     text = generate_latest(exporter.registry()).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -171,6 +172,7 @@ def test_counter_without_labels_is_exported_before_its_first_event(own: ProcessF
 def test_own_metrics_of_a_team_are_exported_like_ours(own: ProcessFiles) -> None:
     made = Counter("gifts", "wrapped", ["paper"], registry=CollectorRegistry())
     made.labels("red").inc(2)
+    own.keep()
     [process] = metric_files.processes()
     [gifts] = [metric for metric in process.metrics() if metric.name == "gifts"]
     assert [(each.labels, each.value) for each in gifts.samples] == [({"paper": "red"}, 2)]
@@ -239,6 +241,7 @@ def test_metrics_count_without_a_folder_and_are_written_once_it_is_there(
     own.keep()
     assert stale_tokens() == before + 3
     metrics.STALE_TOKEN.inc()
+    own.keep()
     assert stale_tokens() == before + 4
 
 

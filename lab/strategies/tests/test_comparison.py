@@ -15,6 +15,7 @@ from inventory.audit import audit
 from inventory.models import Item, Reservation
 from inventory.outcomes import Busy, Granted, Purchase
 from inventory.selling.commit import CommitUnknown
+from inventory.selling.rules import decide
 from inventory.tests.helpers import (
     book,
     in_thread,
@@ -110,14 +111,18 @@ def test_a_version_that_keeps_moving_is_busy_in_the_end_and_nothing_is_written(s
 
 
 @pytest.mark.parametrize(
-    ("kind", "look_up", "nothing"),
+    ("kind", "look_up", "finding_nothing"),
     [
-        (Guard, "inventory.selling.batch.known_and_used", ({}, {})),
-        (RowLock, "lab.strategies.single.find", None),
+        (
+            Guard,
+            "inventory.selling.batch.decide",
+            lambda tickets, available, known, used: decide(tickets, available, {}, {}),
+        ),
+        (RowLock, "lab.strategies.single.find", lambda purchase: None),
     ],
 )
 def test_a_commit_that_ends_late_is_not_answered_as_sold_out(
-    kind, look_up, nothing, stock, monkeypatch
+    kind, look_up, finding_nothing, stock, monkeypatch
 ):
     """The first attempt's commit becomes visible only after the second has looked up the key."""
     item = stock(1)
@@ -130,7 +135,7 @@ def test_a_commit_that_ends_late_is_not_answered_as_sold_out(
             committed.append(sell_once(purchase, on_granted))
             raise CommitUnknown("the answer was cut off")
         with monkeypatch.context() as too_early:
-            too_early.setattr(look_up, lambda _: nothing)
+            too_early.setattr(look_up, finding_nothing)
             return sell_once(purchase, on_granted)
 
     monkeypatch.setattr(seller, "_sell_once", commit_unseen)
