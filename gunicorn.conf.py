@@ -22,6 +22,7 @@ raise_open_files()  # in the master, before it forks: the workers inherit it
 bind = environment.authority(environment.text("SHOP_BIND"), environment.number("SHOP_PORT"))
 workers = environment.number("WEB_CONCURRENCY")
 worker_class = "serving.worker.Worker"  # gevent
+preload_app = True  # before it listens: a new replica refuses until it can answer
 worker_connections = environment.number("WEB_CONNECTIONS")
 # Thousands connect in the same second at the opening; the kernel cuts this to its own limit.
 backlog = 4096
@@ -74,7 +75,6 @@ def post_fork(server: object, worker: object) -> None:
         os.nice(10)  # on a machine that both share, rendering leaves the processor to purchases
     if is_gevent(worker):
         worker.lane = "/api/"
-        worker.from_systemd = server.systemd
         worker.read_timeout = environment.number("WEB_READ_TIMEOUT")
 
 

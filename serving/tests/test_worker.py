@@ -1,7 +1,4 @@
-"""gunicorn's worker in projects that are not ours: its lane, and a port that is about to close.
-
-A port that closes serves what is queued and lets nothing new in.
-"""
+"""gunicorn's worker in a project that is not ours: its lane, and how its port opens and closes."""
 
 from __future__ import annotations
 
@@ -20,10 +17,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import gevent.socket
 import psutil
 import pytest
+from gevent.event import Event
+from gevent.pool import Pool
+from gevent.server import StreamServer
 
-from serving.worker import is_open_in, queued, refuse_new
+from serving.worker import Port, Worker
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that has this package."""
@@ -66,8 +67,6 @@ def show(request):
 urlpatterns = [path("", show), path("api/seats", show)]
 application = get_wsgi_application()
 """
-
-needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
@@ -115,7 +114,7 @@ def test_its_calls_take_the_lane_and_its_pages_go_through_gunicorn(
         assert show(port, "/api/seats")["body"] == body
         assert show(port)["body"] == "Body"
         # Its locks block a greenlet only, since it was loaded after gevent's patches.
-        assert show(port)["psycopg"] == ["serving.psycopg_wait", "gevent.thread"]
+        assert show(port)["psycopg"] == ["psycopg.waiting", "gevent.thread"]
 
 
 def test_a_port_refuses_until_the_application_is_loaded(tmp_path: Path) -> None:
@@ -123,7 +122,6 @@ def test_a_port_refuses_until_the_application_is_loaded(tmp_path: Path) -> None:
         assert show(port)["early"] == errno.ECONNREFUSED
 
 
-@needs_linux
 @pytest.mark.long
 def test_a_reload_leaves_the_port_open_for_the_new_worker(tmp_path: Path) -> None:
     with served(tmp_path) as (port, server):
@@ -134,39 +132,64 @@ def test_a_reload_leaves_the_port_open_for_the_new_worker(tmp_path: Path) -> Non
         assert show(port)["worker"] != before
 
 
-@needs_linux
-def test_a_draining_port_keeps_its_queue_and_lets_nothing_new_in() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as port:
-        early = socket.create_connection(port.getsockname(), timeout=10)
-        assert queued(port) == 1
-        refuse_new(port)
-        with pytest.raises(TimeoutError):
-            socket.create_connection(port.getsockname(), timeout=0.2)
-        early.sendall(b"a purchase")
-        accepted, _ = port.accept()
-        assert accepted.recv(100) == b"a purchase"
-        assert queued(port) == 0
-    early.close()
-    accepted.close()
+@pytest.fixture
+def listening() -> Iterator[Any]:
+    with gevent.socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
+        yield listener
 
 
-@needs_linux
-def test_a_port_that_is_closed_with_a_queue_resets_it() -> None:
+@contextmanager
+def queued(listening: Any) -> Iterator[socket.socket]:
+    """A client's connection that the kernel has made and no process has accepted."""
+    with socket.create_connection(listening.getsockname(), timeout=10) as client:
+        client.sendall(b"a purchase")
+        yield client
+
+
+def test_port_that_closes_serves_its_queue(listening: Any) -> None:
+    address, pool = listening.getsockname(), Pool(9)
+
+    def handle(listener: Any, client: Any, _: object) -> None:
+        assert listener.getsockname() == address  # as gunicorn asks
+        client.sendall(client.recv(100).upper())
+        client.close()
+
+    worker = Worker.__new__(Worker)
+    worker.handle = handle
+    port = worker.server_class(listening, spawn=pool)
+    port.start()
+    with queued(listening) as first, queued(listening) as second:
+        port.close()
+        assert pool.join(timeout=10)
+        assert [first.recv(100), second.recv(100)] == [b"A PURCHASE"] * 2
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address, timeout=10)
+
+
+def test_port_that_is_full_closes_without_waiting(listening: Any) -> None:
+    over, pool = Event(), Pool(1)
+
+    def handle(client: Any, _: object) -> None:
+        over.wait()
+        client.close()
+
+    port = Port(listening, handle, spawn=pool)
+    port.start()
+    with queued(listening), queued(listening) as too_many:
+        port.close()
+        with pytest.raises(ConnectionResetError):
+            too_many.recv(100)
+    over.set()
+    assert pool.join(timeout=10)
+
+
+def test_port_of_gevent_resets_its_queue(listening: Any) -> None:
     """What the worker prevents."""
-    with socket.create_server(("127.0.0.1", 0)) as port:
-        early = socket.create_connection(port.getsockname(), timeout=10)
-        early.sendall(b"a purchase")
-    with early, pytest.raises(ConnectionResetError):
-        early.recv(100)
-
-
-@needs_linux
-def test_it_is_seen_whether_the_master_has_closed_the_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as port, socket.create_server(("", 0)) as other:
-        waits = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-        with subprocess.Popen(waits, stdin=subprocess.PIPE, pass_fds=[port.fileno()]) as master:
-            assert is_open_in(master.pid, port)
-            assert not is_open_in(master.pid, other)
-            master.communicate()
-        assert not is_open_in(master.pid, port)
-        assert is_open_in(os.getpid(), port)
+    port = StreamServer(listening, lambda *_: None)
+    port.start()
+    with queued(listening) as client:
+        port.close()
+        with pytest.raises(ConnectionResetError):
+            client.recv(100)

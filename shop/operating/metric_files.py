@@ -204,8 +204,7 @@ def begin(kind: str) -> None:
     shared = folder()
     if shared is None:
         return
-    # Not above: gunicorn's master imports this module, and must not make metrics, whose values
-    # would be those of all its workers.
+    # Not above: gunicorn's settings import this module, before gevent has patched the library.
     from shop.operating.metrics import PROCESS_STARTED
 
     forget(FORGOTTEN)
