@@ -129,9 +129,9 @@ def test_production_logs_json_and_the_demo_lines(monkeypatch: pytest.MonkeyPatch
 
 def test_gunicorns_own_lines_are_json_too() -> None:
     variables = {**os.environ, "SHOP_DEMO": "0", "LOG_FORMAT": "json", "SHOP_PORT": "0"}
-    # An application that cannot be found ends it once it has said so.
-    words = ("-m", "gunicorn", "-c", "gunicorn.conf.py", "nowhere:application")
-    result = run(sys.executable, *words, env=variables)
+    # A folder that is not there ends it once it has said that it starts.
+    words = ("-m", "gunicorn", "-c", "gunicorn.conf.py", "--pid", "/nowhere/pid")
+    result = run(sys.executable, *words, "wsgiref.simple_server:demo_app", env=variables)
     lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
     assert result.returncode != 0
     assert result.stdout == ""
