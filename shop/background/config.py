@@ -69,8 +69,7 @@ beat_schedule: dict[str, dict[str, Any]] = {
 }
 # At an hour and not after a time: a beat that is restarted more often would never get there.
 beat_schedule["shop.clean_up"]["schedule"] = crontab(hour=3, minute=30)
-beat_scheduler = "shop.background.beat:OneBeat"
-beat_max_loop_interval = 5  # seconds until a standby beat notices that the active one is gone
+beat_scheduler = "shop.background.beat:Beat"
 
 # --- When a worker dies or stops ----------------------------------------------------------------
 # Every task is idempotent, so a task whose worker died is run again. `acks_late` alone still

@@ -1,4 +1,4 @@
-"""Celery on both brokers: work done, returned and repeated; a single beat; dead messages."""
+"""Celery on both brokers: work done, returned and repeated; sweeps; dead messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from socket import SHUT_RDWR
 
 import pytest
 from celery import Celery
-from celery.beat import PersistentScheduler, SchedulingError
+from celery.beat import SchedulingError
 from django.db import connection
 from kombu import Queue
 from redis import Redis
@@ -22,9 +22,7 @@ from development.needs import needs
 from development.processes import Worker
 from development.servers import RabbitMQ, free_port
 from inventory.hooks import hooks
-from inventory.redis import client as redis
 from inventory.tests.helpers import counted, outsider
-from locking.redis_lock import RedisLock
 from shop.background import beat, config, follow_up, sending, tasks
 from shop.background.config import QUEUES
 from shop.celery import app
@@ -164,68 +162,11 @@ def test_tasks_without_a_worker_do_not_pile_up(queue_of, tmp_path, monkeypatch):
     for _ in range(4):
         assert sending.ask_for(tasks.follow_up)
     assert queue_of("followup") == 3
-    scheduler = beat.OneBeat(app, schedule_filename=str(tmp_path / "schedule"))
+    scheduler = beat.Beat(app, schedule_filename=str(tmp_path / "schedule"))
     for name in ("shop.follow_up", "shop.send_mails"):
         for _ in range(8):
             scheduler.apply_entry(scheduler.schedule[name], producer=scheduler.producer)
     assert (queue_of("followup"), queue_of("mail")) == (5, 5)
-
-
-# --- One beat --------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def beats(tmp_path, monkeypatch):
-    redis().delete(*redis().keys("*celery beat*") or ["nothing"])
-    monkeypatch.setattr(beat, "LEASE", 0.3)
-    sent: list[beat.OneBeat] = []
-
-    def send(self: beat.OneBeat) -> float:
-        sent.append(self)
-        return 0.0
-
-    monkeypatch.setattr(PersistentScheduler, "tick", send)
-
-    def make(name: str) -> beat.OneBeat:
-        return beat.OneBeat(app, schedule_filename=str(tmp_path / name))
-
-    return make, sent
-
-
-def test_a_second_beat_stands_by_until_the_first_is_gone(beats):
-    make, sent = beats
-    first, second = make("first"), make("second")
-    for _ in range(3):
-        assert first.tick() == 0.0
-        assert second.tick() == beat.STAND_BY
-    assert sent == [first] * 3
-    first.close()
-    assert second.tick() == 0.0
-    assert first.tick() == beat.STAND_BY
-    second.close()
-
-
-def test_a_beat_whose_lock_is_lost_stands_by(beats):
-    make, sent = beats
-    first, second = make("first"), make("second")
-    first.tick()
-    first._lock.force_release("a test")
-    second.tick()
-    wait_for(lambda: first.tick() == beat.STAND_BY)
-    assert sent[1] is second
-    second.close()
-    first.close()
-
-
-def test_a_beat_continues_while_redis_is_unreachable(beats, caplog):
-    make, sent = beats
-    only = make("only")
-    only._lock = RedisLock(Redis(port=free_port()), "celery beat", lease=beat.LEASE)
-    only.tick()
-    only.tick()
-    assert len(sent) == 2
-    assert caplog.text.count("without the lock") == 1
-    only.close()
 
 
 @pytest.mark.long
@@ -239,7 +180,7 @@ def test_a_beat_that_retries_sends_again_after_its_connection_to_rabbitmq_was_lo
         other.conf.update(
             broker_read_url=url, broker_write_url=url, task_queues=[queue], task_routes={}
         )
-        scheduler = beat.OneBeat(other, schedule_filename=str(tmp_path / "schedule"))
+        scheduler = beat.Beat(other, schedule_filename=str(tmp_path / "schedule"))
         sweep = scheduler.schedule["shop.follow_up"]
 
         def send(*, retry: bool) -> None:
