@@ -1,43 +1,238 @@
 """The lane: a shorter way through gunicorn for the small calls of an API.
 
-gunicorn reads and answers a request for whatever application may follow, in Python. A call below
-the lane's prefix is read by `serving/calls.py` and answered with one send.
+gunicorn parses a request in Python, for whatever application may follow, and sends the head and the
+body of an answer apart. That takes longer than a small call's own work. So a call of the lane is
+read by one regular expression, and its answer is sent at once.
+
+**What takes the lane** is a GET or POST below the lane's prefix whose head matches `HEAD`, with a
+body whose length is given; in all up to 4 KiB. Such a head has one meaning only. Everything else is
+gunicorn's from its first byte: pages, large, split or chunked requests, and whatever is not in the
+usual form or not valid. So nothing is refused here, and tests compare what both read from the same
+streams. What follows a call stays in gunicorn's buffer for the next read.
+
+**Deadlines.** gunicorn waits `keepalive` seconds for a request, from the last answer to the last
+byte, so a client that sends a byte now and then holds a connection for that long. Here a head has
+`read_timeout` seconds to arrive, and a body again; the longer `keepalive` limits idle connections
+and answers that are not read. Each connection costs a greenlet and a file, so what one client can
+hold is bounded by these times and by the worker's `worker_connections`.
 """
 
 from __future__ import annotations
 
-import os
+import re
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from functools import lru_cache
-from itertools import chain
+from io import BytesIO
 from typing import Any
 
-import gevent
 from gunicorn import http, util
 from gunicorn.http import wsgi
-from gunicorn.workers.ggevent import GeventWorker
+from gunicorn.http.errors import InvalidHeader
+from gunicorn.http.message import HeaderPolicy
+from gunicorn.http.unreader import SocketUnreader
 
-from serving.calls import Call, Headers, Parser
+MAX_SIZE = 4096
+"""Bytes, with headers; below gunicorn's own limits. A usual call has a few hundred."""
 
-UNLIMITED = nullcontext()
+MAX_HEADERS = 100
+"""gunicorn's own limit."""
 
-KEYS = {"CONTENT-TYPE": "CONTENT_TYPE", "CONTENT-LENGTH": "CONTENT_LENGTH"}
-
-SETTINGS = (
-    *("limit_request_line", "limit_request_fields", "limit_request_field_size"),
-    *("proxy_protocol", "accesslog"),
+HEAD = re.compile(
+    rb"(GET|POST) ((/[\w/.-]+)(?:\?([\w=&,.-]*))?) HTTP/1\.1\r\n"  # nothing in it is quoted
+    rb"((?:[A-Za-z0-9-]+:[\t -~]*\r\n)+)\r\n"  # printable ASCII, no folded lines
 )
-"""gunicorn's settings that `serving/calls.py` does not follow. If one is changed, gunicorn reads
-the calls too."""
+"""The head of a call."""
+
+UNUSUAL = {"EXPECT", "TRANSFER-ENCODING", "UPGRADE", "HTTP2-SETTINGS"}
+"""Headers with which a call is gunicorn's."""
+
+Headers = list[tuple[str, str]]
 
 
-def allows_lane(cfg: Any) -> bool:
-    """Return whether calls may take the lane under these settings of gunicorn."""
-    settings = [cfg.settings[name] for name in SETTINGS]
-    usual = all(each.get() == each.default for each in settings)
-    return usual and not cfg.is_ssl and not os.environ.get("SCRIPT_NAME")
+class Call:
+    """A call that takes the lane, with what gunicorn asks of a request.
+
+    Attributes:
+        fields: its headers; their names are in capitals.
+        end: where it ends, in what was received: its head and its body.
+        body: its body, once it is whole.
+    """
+
+    version = (1, 1)
+    trailers = ()
+    proxy_protocol_info: dict[str, Any] | None = None
+    must_close = False
+    scheme = "http"
+    body: BytesIO
+
+    def __init__(self, head: re.Match[bytes], fields: dict[str, str]) -> None:
+        method, uri, path, query, _ = head.groups(b"")
+        self.method, self.uri = method.decode(), uri.decode()
+        self.path, self.query = path.decode(), query.decode()
+        self.fields = fields
+        self.start = head.end()
+        self.end = self.start + int(fields.get("CONTENT-LENGTH", "0"))
+
+    @property
+    def headers(self) -> Headers:
+        """The headers in gunicorn's form."""
+        return list(self.fields.items())
+
+    def should_close(self) -> bool:
+        """Whether the connection ends after the answer."""
+        return self.must_close or self.fields.get("CONNECTION", "").lower() == "close"
+
+
+def read_call(
+    data: bytes, beginnings: tuple[bytes, ...], secure_headers: dict[str, str]
+) -> Call | None:
+    """Return the call that these bytes begin with, or None if gunicorn must read them.
+
+    Args:
+        data: what was received: the call's whole head, and anything behind it.
+        beginnings: of calls: method and path.
+        secure_headers: of gunicorn's settings: names and values of the headers by which this peer
+            says that the client used HTTPS.
+    """
+    if not data.startswith(beginnings) or not (head := HEAD.match(data, 0, MAX_SIZE)):
+        return None
+    fields: dict[str, str] = {}
+    for line in head[5].decode().removesuffix("\r\n").split("\r\n"):
+        name, _, value = line.partition(":")
+        name = name.upper()
+        if name in fields or name in UNUSUAL:
+            return None
+        fields[name] = value.strip(" \t")
+    if "HOST" not in fields or len(fields) > MAX_HEADERS:
+        return None
+    if not fields.get("CONTENT-LENGTH", "0").isdecimal():
+        return None
+    call = Call(head, fields)
+    says_https = {fields[name] == value for name, value in secure_headers.items() if name in fields}
+    if len(says_https) > 1 or call.end > MAX_SIZE:
+        return None
+    call.scheme = "https" if True in says_https else "http"
+    return call
+
+
+class TimedUnreader(SocketUnreader):
+    """gunicorn's receive buffer of a connection, with a deadline for reads.
+
+    Args:
+        sock: the connection.
+        idle: seconds that the connection may be idle between requests; also the socket's time-out,
+            which applies while an answer is sent.
+    """
+
+    def __init__(self, sock: Any, idle: float) -> None:
+        super().__init__(sock)
+        self.idle = idle
+        self.deadline: float | None = None
+        self._late = False
+        sock.settimeout(idle)
+
+    def allow(self, seconds: float) -> None:
+        """Set the deadline of the following reads."""
+        self.deadline, self._late = time.monotonic() + seconds, False
+
+    def chunk(self, size_hint: int | None = None) -> bytes:
+        """Receive a piece.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
+        self.sock.settimeout(self.idle if self.deadline is None else self._left(self.deadline))
+        try:
+            data: bytes = super().chunk(size_hint)
+        finally:
+            self.sock.settimeout(self.idle)
+        return data
+
+    def _left(self, deadline: float) -> float:
+        seconds = deadline - time.monotonic()
+        if seconds > 0:
+            return seconds
+        if self._late:
+            raise TimeoutError
+        # One more read, for what arrived while this process was busy or paused.
+        self._late = True
+        return 0.001
+
+
+class Parser(http.RequestParser):
+    """A connection's requests, each of which must arrive within a time limit.
+
+    Args:
+        cfg: gunicorn's settings.
+        source: the connection.
+        peer: the client's address.
+        seconds: the time limit of a head, and again of a body. For the first head it starts with
+            the connection, for later ones with their first byte. Until then the connection is
+            idle, for which gunicorn has a limit of its own (`keepalive`).
+        prefix: of the paths that take the lane; empty: none does.
+    """
+
+    mesg: Any
+
+    def __init__(self, cfg: Any, source: Any, peer: Any, *, seconds: float, prefix: str) -> None:
+        super().__init__(cfg, source, peer)
+        self.seconds = seconds
+        self.beginnings = _beginnings(prefix)
+        self.unreader = TimedUnreader(source, cfg.keepalive or seconds)
+        self.unreader.allow(seconds)
+        policy = HeaderPolicy()
+        policy.cfg, policy.peer_addr = cfg, peer
+        self.secure_headers, _ = policy._peer_trusted_for_forwarded()
+
+    def __next__(self) -> Any:
+        """Return the next request.
+
+        Raises:
+            StopIteration: the connection ends, perhaps because a request took too long.
+        """
+        try:
+            return self._read_request()
+        except TimeoutError:
+            raise StopIteration from None
+
+    def _read_request(self) -> Any:
+        if self.mesg is not None:
+            if self.mesg.should_close():
+                raise StopIteration
+            # A call was taken out of the buffer with its body.
+            if type(self.mesg) is not Call and not self.finish_body():
+                raise StopIteration
+            self.unreader.deadline = None
+        data = self.unreader.take_buffered() or self.unreader.chunk()
+        call = read_call(data, self.beginnings, self.secure_headers)
+        if call is not None and len(data) < call.end:
+            self.unreader.allow(self.seconds)
+            while len(data) < call.end and (more := self.unreader.chunk()):
+                data += more
+        if call is None or len(data) < call.end:
+            return self._read_as_gunicorn(data)
+        call.body = BytesIO(data[call.start : call.end])
+        if len(data) > call.end:
+            self.unreader.unread(data[call.end :])
+        self.mesg = call
+        return call
+
+    def _read_as_gunicorn(self, data: bytes) -> Any:
+        self.unreader.unread(data)
+        self.unreader.allow(self.seconds)
+        request = super().__next__()
+        # RFC 9112 demands it, and gunicorn does not.
+        if request.version >= (1, 1) and all(name != "HOST" for name, _ in request.headers):
+            raise InvalidHeader("HOST", req=request)
+        self.unreader.allow(self.seconds)
+        return request
+
+
+@lru_cache(maxsize=1)
+def _beginnings(prefix: str) -> tuple[bytes, ...]:
+    """Return what a request that takes the lane begins with; nothing does without a prefix."""
+    return tuple(f"{method} {prefix}".encode() for method in ("POST", "GET") if prefix)
 
 
 class Response:
@@ -79,121 +274,5 @@ def _date(second: int) -> str:
     return str(util.http_date(second))
 
 
-_gunicorns_parser = http.get_parser
-
-
 def _never_written(data: bytes) -> None:
     raise NotImplementedError("a call's answer is returned, not written")
-
-
-class LaneWorker(GeventWorker):
-    """gunicorn's gevent worker with a lane for an API's calls.
-
-    A server hook such as `post_fork` sets the attributes.
-
-    Attributes:
-        lane: prefix of the paths that take the lane, such as `/api/`; empty: none does.
-        read_timeout: seconds for a request's head to arrive, and again for its body.
-    """
-
-    lane = ""
-    read_timeout = 10.0
-
-    def init_process(self) -> None:
-        """Prepare what all calls share."""
-        if self.cfg.protocol == "http":
-            http.get_parser = self._get_parser
-        self._environ = {**wsgi.base_environ(self.cfg), "wsgi.multithread": True, "SCRIPT_NAME": ""}
-        if not allows_lane(self.cfg):
-            self.lane = ""
-        super().init_process()
-
-    def _get_parser(self, cfg: Any, source: Any, peer: Any, http2_connection: bool = False) -> Any:
-        if http2_connection:
-            return _gunicorns_parser(cfg, source, peer, http2_connection)
-        # The peer of a Unix socket has no address that the application could be given.
-        prefix = self.lane if isinstance(peer, tuple) else ""
-        return Parser(cfg, source, peer, seconds=self.read_timeout, prefix=prefix)
-
-    def timeout_ctx(self) -> AbstractContextManager[Any]:
-        """Add no limit: the parser's reads have their own."""
-        return UNLIMITED if self.cfg.protocol == "http" else super().timeout_ctx()
-
-    def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> None:
-        """Answer a request.
-
-        Raises:
-            StopIteration: the connection ends.
-        """
-        try:
-            if not isinstance(req, Call):
-                super().handle_request(listener_name, req, sock, addr)
-                return
-            self.nr += 1
-            if self.nr >= self.max_requests:
-                self.alive = False
-            req.must_close = not self.alive or not self.cfg.keepalive
-            self._answer(req, self._environ_of(req, listener_name, sock, addr), sock)
-        except TimeoutError:  # the client does not read its answer
-            raise StopIteration from None
-        except (gevent.GreenletExit, SystemExit):  # the worker ends
-            return
-        if req.should_close():
-            raise StopIteration
-
-    def _environ_of(self, call: Call, server: Any, sock: Any, addr: Any) -> dict[str, Any]:
-        environ = {
-            **self._environ,
-            "wsgi.url_scheme": call.scheme,
-            "wsgi.input": call.body,
-            "gunicorn.socket": sock,
-            "REQUEST_METHOD": call.method,
-            "RAW_URI": call.uri,
-            "PATH_INFO": call.path,
-            "QUERY_STRING": call.query,
-            "SERVER_PROTOCOL": "HTTP/1.1",
-            "SERVER_NAME": server[0],
-            "SERVER_PORT": str(server[1]),
-            "REMOTE_ADDR": addr[0],
-            "REMOTE_PORT": str(addr[1]),
-        }
-        for name, value in call.fields.items():
-            environ[KEYS.get(name) or "HTTP_" + name.replace("-", "_")] = value
-        return environ
-
-    def _answer(self, call: Call, environ: dict[str, Any], sock: Any) -> None:
-        response = Response()
-        parts = self.wsgi(environ, response.start)
-        try:
-            rest = iter(parts)
-            body = next(rest, b"")
-            packet = response.packet(body, close=call.should_close())
-            if packet is None:
-                self._stream(call, response, chain((body,), rest), sock)
-            else:
-                # Nearly always all of it; gevent's `sendall` takes four calls to find that out.
-                sent = sock.send(packet)
-                if sent < len(packet):
-                    sock.sendall(packet[sent:])
-        finally:
-            if hasattr(parts, "close"):
-                parts.close()
-
-    def _stream(self, call: Call, pending: Response, parts: Iterable[bytes], sock: Any) -> None:
-        """Send an answer as gunicorn does."""
-        response = wsgi.Response(call, sock, self.cfg)
-        try:
-            response.start_response(pending.status, pending.headers)
-            for part in parts:
-                response.write(part)
-            response.close()
-        except OSError:  # the connection, which is closed
-            raise
-        except Exception:
-            if not response.headers_sent:
-                raise
-            # An error page would be read as a part of the answer.
-            self.log.exception("failed while answering %s %s", call.method, call.uri)
-            call.must_close = True
-        else:
-            call.must_close = response.should_close()

@@ -39,6 +39,6 @@ def test_purchase_enters_the_files_that_the_architecture_names():
     page = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.partition("\n## One purchase\n")[2].partition("\n7. ")[0]
     named = set(re.findall(r"`([a-z_]+/[\w/]+\.py)`", section))
-    before_the_view = {"serving/calls.py", "shop/shares.py"}  # the walk has no gunicorn
+    before_the_view = {"serving/lane.py", "shop/shares.py"}  # the walk has no gunicorn
     assert len(named) >= 5
     assert named - before_the_view <= set(Caller().purchase().calls)

@@ -19,8 +19,8 @@ from gunicorn.config import Config
 from gunicorn.http import RequestParser, wsgi
 from gunicorn.http.errors import InvalidHeader
 
-from serving.calls import Call, Parser
-from serving.lane import LaneWorker
+from serving.lane import Call, Parser
+from serving.worker import Worker
 
 BUY = (
     b"POST /api/v1/sales/1/orders HTTP/1.1\r\nHost: shop\r\nAuthorization: Bearer 1.2:a\r\n"
@@ -221,9 +221,9 @@ class Peer:
         """Do nothing: all is here."""
 
 
-def worker(application: Any = None) -> LaneWorker:
+def worker(application: Any = None) -> Worker:
     """Make a worker that has no process of its own."""
-    made = LaneWorker.__new__(LaneWorker)
+    made = Worker.__new__(Worker)
     made.cfg, made.wsgi, made.alive = CONFIG, application, True
     made.nr, made.max_requests = 0, 10**9
     made._environ = {**wsgi.base_environ(CONFIG), "wsgi.multithread": True, "SCRIPT_NAME": ""}

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from gunicorn.config import Config
 
-from serving.calls import MAX_SIZE, Call
-from serving.deadlines import TimedUnreader
-from serving.lane import allows_lane
+from serving.lane import MAX_SIZE, Call, TimedUnreader
 from serving.tests import streams
 from serving.tests.streams import BUY, CHUNKED, LINES, LOOK, OLD, PAGE, STARTS, Peer, differs
+from serving.worker import allows_lane
 
 CASES = 4_000
 """The command in `serving/tests/streams.py` tries more, and CI's nightly run a million."""
