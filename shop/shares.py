@@ -1,8 +1,10 @@
 """What each kind of request has to itself, so that none of them lets another one wait.
 
-Purchases, changes of orders, readers and operators borrow from parts of the pool of connections of
-their own (`inventory/postgresql/shares.py`). A request that gets no connection in time is answered
-503 before anything was written. In a gevent worker readers also wait for their turns.
+A crowd could use up two things: the database connections of its process, and the process's time.
+Purchases, changes of orders, readers and operators each borrow from a part of the connections of
+their own (`Share` in `inventory/postgresql/base.py`); a request that gets none in time is answered
+503 before anything was written. And in a gevent worker, which runs one request at a time, readers
+wait for their turns while purchases are under way (`serving/turns.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from inventory.postgresql.shares import Share
+from inventory.postgresql.base import Share, borrowing_from
 
 PURCHASES = Share("purchases", 6 / 16)
 """A batch needs one connection, a cart another one."""
@@ -53,3 +55,28 @@ def of_page(environ: dict[str, Any]) -> Share:
         if _ORDERS_FORMS.match(path):
             return ORDERS
     return READERS
+
+
+class Serving:
+    """A context manager around a request: lets it use its share, once it is its turn.
+
+    A class, because a generator would take several times as long, for every purchase.
+    """
+
+    __slots__ = ("_share", "_waits")
+
+    def __init__(self, share: Share, *, waits: bool | None = None) -> None:
+        self._share = share
+        self._waits = share is READERS if waits is None else waits
+
+    def __enter__(self) -> None:
+        borrowing_from.set(self._share)
+        if turns and self._share is PURCHASES:
+            turns.urgent += 1
+        elif turns and self._waits:
+            turns.wait()
+
+    def __exit__(self, *error: object) -> None:
+        borrowing_from.set(None)
+        if turns and self._share is PURCHASES:
+            turns.urgent -= 1

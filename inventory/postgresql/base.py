@@ -1,6 +1,11 @@
 """The database engine: Django's, with a check that a connection lives, a bound on the wait for a
-commit, and shares of its pool (`inventory.postgresql.shares`). It also notes whether the current
-request may have changed anything yet.
+commit, and shares of its pool. It also notes whether the current request may have changed anything
+yet.
+
+Shares are there so that one kind of request cannot use up all connections. A request that belongs
+to one borrows from a pool of the share's own, which is a part of the size of Django's pool, so the
+others always find theirs free. A request that belongs to none, such as a task or a command, borrows
+from Django's pool, which is only opened then.
 
 When a PostgreSQL server dies or ends a session, it closes the socket, but the pool keeps the
 connection until a request fails on it: up to `max_size` failed requests per process. Django's
@@ -25,10 +30,12 @@ statement failed, other than by its data, a constraint or a condition of its own
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -42,7 +49,6 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
 from inventory import metrics
-from inventory.postgresql.shares import Share, borrowing_from
 
 OPTION = "commit_within"
 """In a database's OPTIONS: seconds to wait for the answer to a commit; 0: as long as it takes."""
@@ -63,6 +69,50 @@ class _Driver:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(psycopg, name)
+
+
+PSYCOPGS_MIN_SIZE = 4
+"""Connections that a pool keeps where the settings do not say how many."""
+
+PSYCOPGS_TIMEOUT = 30.0
+"""Seconds that a request waits for a connection where the settings do not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of the pool.
+
+    Attributes:
+        name: of the share; unique.
+        part: of the pool's connections, between 0 and 1.
+        patience: how many times the pool's time-out a request waits for a connection.
+    """
+
+    name: str
+    part: float
+    patience: float = 1.0
+
+    def options(self, pool: Any) -> dict[str, Any]:
+        """Return the share's options, from those of the whole pool in Django's settings.
+
+        At least one connection, so a pool should have at least one for each of the shares.
+        """
+        options = dict(pool) if isinstance(pool, dict) else {}
+        least = options.get("min_size", PSYCOPGS_MIN_SIZE)
+        most = max(1, math.floor((options.get("max_size") or least) * self.part))
+        return {
+            **options,
+            "min_size": min(math.ceil(least * self.part), most),
+            "max_size": most,
+            "timeout": options.get("timeout", PSYCOPGS_TIMEOUT) * self.patience,
+        }
+
+
+borrowing_from: ContextVar[Share | None] = ContextVar("share", default=None)
+"""The share from which this thread borrows its connections; None: from the whole pool.
+
+It is not set while the thread has a connection: it would wait for another one with the first in its
+hands."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

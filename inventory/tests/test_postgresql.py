@@ -24,8 +24,14 @@ from psycopg_pool import PoolTimeout
 from inventory import services
 from inventory.models import Item, Reservation
 from inventory.outcomes import Busy, Granted, OutcomeUnknown, Purchase
-from inventory.postgresql.base import OPTION, DatabaseWrapper, is_usable, lend_connections
-from inventory.postgresql.shares import Share, borrowing_from
+from inventory.postgresql.base import (
+    OPTION,
+    DatabaseWrapper,
+    Share,
+    borrowing_from,
+    is_usable,
+    lend_connections,
+)
 from inventory.selling.commit import ConditionFailed, execute_and_commit
 from inventory.tests.helpers import (
     END_ALL,

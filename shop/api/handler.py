@@ -27,11 +27,9 @@ from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.functional import cached_property
 
 from inventory.postgresql.base import lend_connections
-from inventory.postgresql.shares import Share, borrowing_from
-from shop import shares
 from shop.api.problems import Reply, problem
 from shop.operating import added_middleware, headers, logs, metrics
-from shop.shares import OPERATORS, PURCHASES, READERS
+from shop.shares import OPERATORS, READERS, Serving, of_page
 
 API = "/api/v1/"
 """Where the API's paths begin."""
@@ -130,7 +128,7 @@ class ApiHandler:
         return of_response + [each for each in self._headers if each[0] not in response.headers]
 
     def _page(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        share = shares.of_page(environ)
+        share = of_page(environ)
         waits = share in {READERS, OPERATORS} and environ["PATH_INFO"] not in PROBES
         with Serving(share, waits=waits):
             return self._pages(environ, start_response)
@@ -208,28 +206,3 @@ def _security_headers() -> list[tuple[str, str]]:
     SecurityMiddleware(lambda _: response)(request)
     del response.headers["Content-Type"]
     return [*response.headers.items(), *headers.ALL_CALLS.items()]
-
-
-class Serving:
-    """A context manager around a request: lets it use its share, once it is its turn.
-
-    A class, because a generator would take several times as long, for every purchase.
-    """
-
-    __slots__ = ("_share", "_waits")
-
-    def __init__(self, share: Share, *, waits: bool | None = None) -> None:
-        self._share = share
-        self._waits = share is READERS if waits is None else waits
-
-    def __enter__(self) -> None:
-        borrowing_from.set(self._share)
-        if shares.turns and self._share is PURCHASES:
-            shares.turns.urgent += 1
-        elif shares.turns and self._waits:
-            shares.turns.wait()
-
-    def __exit__(self, *error: object) -> None:
-        borrowing_from.set(None)
-        if shares.turns and self._share is PURCHASES:
-            shares.turns.urgent -= 1

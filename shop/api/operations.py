@@ -18,8 +18,7 @@ import msgspec
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from inventory.postgresql.base import may_have_effects
-from inventory.postgresql.shares import Share
+from inventory.postgresql.base import Share, may_have_effects
 from shop.accounts import tokens
 from shop.api.problems import Reply, problem
 from shop.api.schemas import Request

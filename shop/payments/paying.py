@@ -12,8 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
-from inventory.postgresql.base import lend_connections, may_have_effects
-from inventory.postgresql.shares import borrowing_from
+from inventory.postgresql.base import borrowing_from, lend_connections, may_have_effects
 from shop.orders.models import Order
 from shop.orders.transitions import ORDER_LOCK, Step, WrongState, refresh, take
 from shop.payments import settlement
