@@ -21,7 +21,7 @@ import urllib3
 from celery import Celery
 
 from development.needs import Need
-from development.servers import Server, ServerFailed
+from development.servers import Command, ServerFailed
 from shop import environment
 from shop.background.config import QUEUES
 
@@ -52,43 +52,20 @@ def greets(port: int) -> bool:
         return False
 
 
-class Module(Server):
+class Module(Command):
     """A module of this project that runs as a program.
 
     Args:
-        name: of the process.
         words: the module and its arguments.
-        variables: of its environment, beside those of this process.
-        home, port: as of every server.
+        name, variables, home, port: as of every command.
     """
 
     need = Need("this project's packages", "make .venv", lambda: True)
     folder = environment.PROJECT
 
-    def __init__(
-        self,
-        name: str,
-        words: Sequence[str] = (),
-        variables: Mapping[str, str] | None = None,
-        home: Path | None = None,
-        port: int = 0,
-    ) -> None:
-        self.name = name
-        super().__init__(home, port)
-        self.words, self.variables = list(words), dict(variables or {})
-
     def command(self) -> list[str]:
         """Return the interpreter with the module."""
         return [sys.executable, "-m", *self.words]
-
-    def environment(self) -> Mapping[str, str]:
-        """Return its variables."""
-        return self.variables
-
-    @property
-    def endpoint(self) -> str:
-        """Its address."""
-        return f"http://{HOST}:{self.port}"
 
 
 class Page(Module):

@@ -28,7 +28,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -64,6 +64,7 @@ class Server:
     Attributes:
         user: system user that it runs as; None: this one.
         folder: in which it runs; None: that of its files.
+        inherited: the variables that it gets besides its own; None: those of this process.
         on_terminal: whether it writes where this process does, and not into its log.
         stop_signal: asks it to end.
         stop_seconds: after these it is killed.
@@ -73,6 +74,7 @@ class Server:
     need: ClassVar[Need]
     user: str | None = None
     folder: Path | None = None
+    inherited: Mapping[str, str] | None = None
     on_terminal = False
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     stop_seconds: ClassVar[int] = 15
@@ -110,6 +112,7 @@ class Server:
 
     def begin(self) -> None:
         """Start, and wait for nothing."""
+        inherited = os.environ if self.inherited is None else self.inherited
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command(),
@@ -117,7 +120,7 @@ class Server:
                 stdout=None if self.on_terminal else log,
                 stderr=None if self.on_terminal else subprocess.STDOUT,
                 cwd=self.folder or self.home,
-                env={**os.environ, **self.environment()},
+                env={**inherited, **self.environment()},
                 user=self.user,
                 group=self.user,
                 extra_groups=[] if self.user else None,
@@ -206,6 +209,42 @@ class Server:
         """Stop the server and delete its data."""
         self.stop()
         shutil.rmtree(self.home, ignore_errors=True)
+
+
+class Command(Server):
+    """Any other program. It is ready when it takes connections.
+
+    Args:
+        name: of the process.
+        words: the program and its arguments.
+        variables: of its environment, besides those that it inherits.
+        home, port: as of every server.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        words: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+        home: Path | None = None,
+        port: int = 0,
+    ) -> None:
+        self.name = name
+        super().__init__(home, port)
+        self.words, self.variables = list(words), dict(variables or {})
+
+    def command(self) -> list[str]:
+        """Return its words."""
+        return self.words
+
+    def environment(self) -> Mapping[str, str]:
+        """Return its variables."""
+        return self.variables
+
+    @property
+    def endpoint(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
 
 
 class RedisLike(Server):

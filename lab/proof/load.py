@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,6 +12,7 @@ from typing import Any
 
 from development.embedded import ServerUrls
 from development.ports import next_free, release
+from development.processes import Module
 from lab import environment
 from lab.stack.stack import Stack
 from loadtest.roles import format_sales
@@ -24,9 +23,6 @@ MASTER_PORT = 5557
 
 LONGEST = 600
 """Seconds that a load may run that ends by itself, whatever happens."""
-
-STOPPING = 15
-"""Seconds that a process may take to end."""
 
 ENDS_BY_ITSELF = ("--until-done", "--run-time", f"{LONGEST}s")
 
@@ -55,11 +51,10 @@ class LocustProcess:
         records: bool = True,
         name: str = "locust",
     ) -> None:
-        self._log = folder / f"{name}.log"
         self._totals = folder / f"{name}-totals.json"
         self._port = next_free(MASTER_PORT) if plan.processes > 1 else 0
-        command = [
-            *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--headless"),
+        words = [
+            *("locust", "-f", "loadtest/locustfile.py", "--headless"),
             *("--host", url, "--sale", plan.sale, "--beside", format_sales(plan.beside)),
             *("--mix", plan.mix, "--seed", str(plan.seed)),
             *("--users", str(plan.buyers), "--spawn-rate", str(plan.spawn_rate)),
@@ -71,12 +66,11 @@ class LocustProcess:
         ]
         if plan.processes > 1:
             port = str(self._port)
-            command += ["--processes", str(plan.processes)]
-            command += ["--master-port", port, "--master-bind-port", port]
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                command, cwd=environment.PROJECT, stdout=log, stderr=subprocess.STDOUT
-            )
+            words += ["--processes", str(plan.processes)]
+            words += ["--master-port", port, "--master-bind-port", port]
+        self._locust = Module(name, words, home=folder)
+        self._locust.log = folder / f"{name}.log"
+        self._locust.begin()
 
     def running(self) -> bool:
         """Whether the load is still running.
@@ -84,22 +78,15 @@ class LocustProcess:
         Raises:
             LoadFailed: it ended for another reason than being done.
         """
-        code = self._process.poll()
-        if code is None:
+        if self._locust.is_running:
             return True
-        if code:
+        if self._locust.process is not None and (code := self._locust.process.returncode):
             raise LoadFailed(f"Locust ended with {code}:\n{self._last_words()}")
         return False
 
     def stop(self) -> None:
         """End it, if it still runs."""
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout=STOPPING)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        self._locust.stop()
         release(self._port)
 
     def totals(self) -> dict[str, Any]:
@@ -111,7 +98,7 @@ class LocustProcess:
         return found
 
     def _last_words(self) -> str:
-        with self._log.open(errors="replace") as log:
+        with self._locust.log.open(errors="replace") as log:
             return "".join(deque(log, maxlen=15))
 
 

@@ -4,11 +4,9 @@ import os
 import re
 import shlex
 import smtplib
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ import yaml
 
 from development.embedded import private_servers
 from development.ports import next_free
-from development.servers import postgres_programs
+from development.servers import Command, postgres_programs
 from lab import environment
 from lab.tests.whole_shop import production as production_of
 from shop import environment as shop_environment
@@ -77,25 +75,9 @@ def health_check(service: str) -> list[str]:
 
 
 @contextmanager
-def running(arguments: list[str], variables: dict[str, str], log: Path) -> Iterator[None]:
-    """Run a command in the project inside the block."""
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(
-            arguments, cwd=environment.PROJECT, env=variables, stdout=output, stderr=output
-        ) as process,
-    ):
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-@contextmanager
 def healthy(
-    service: str, variables: dict[str, str], folder: Path, here: dict[str, str], *more: str
-) -> Iterator[None]:
+    service: str, variables: dict[str, str], here: dict[str, str], *more: str
+) -> Iterator[Command]:
     """Run a service inside the block, once its own health check passes.
 
     Args:
@@ -110,9 +92,14 @@ def healthy(
 
     check = translated(health_check(service))
     assert run(*check, env=variables).returncode != 0
-    with running([*translated(command(service)), *more], variables, folder / "log"):
+    running = Command(service, [*translated(command(service)), *more])
+    running.folder, running.inherited = environment.PROJECT, variables
+    try:
+        running.begin()
         wait_for(lambda: run(*check, env=variables).returncode == 0)
-        yield
+        yield running
+    finally:
+        running.remove()
 
 
 def status_of(url: str, header: str) -> int:
@@ -128,26 +115,24 @@ def test_the_migrate_service_creates_the_tables(production):
     assert "inventory_item" in succeed(psql, production["DATABASE_URL"], "-Atc", r"\dt")
 
 
-def test_the_web_service_redirects_to_https_and_refuses_unknown_hosts(production, tmp_path):
+def test_the_web_service_redirects_to_https_and_refuses_unknown_hosts(production):
     variables = {**production, "SHOP_PORT": str(next_free(18000))}
     # As in the image's build; the page that refuses a host name has a stylesheet.
     dockerfile = (environment.PROJECT / "Dockerfile").read_text().replace("\\\n", "")
     [collect] = re.findall(r"/venv/bin/(django-admin collectstatic .*)", dockerfile)
     succeed(*shlex.split(collect), env={"PATH": variables["PATH"]}, seconds=300)
-    with healthy("web", variables, tmp_path, {}):
+    with healthy("web", variables, {}):
         url = f"http://127.0.0.1:{variables['SHOP_PORT']}/healthz"
         assert status_of(url, "Host: shop.example") == 301
         assert status_of(url, "Host: else.example") == 400
 
 
-def test_pages_service_serves_pages_and_no_calls(production, tmp_path):
+def test_pages_service_serves_pages_and_no_calls(production):
     variables = {**production, "SHOP_PORT": str(next_free(18100))}
     statuses = {}
     for service in ("web", "pages"):
         more = {"SHOP_SERVES": SERVICES[service]["environment"]["SHOP_SERVES"], "SHOP_HTTPS": "0"}
-        folder = tmp_path / service
-        folder.mkdir()
-        with healthy(service, {**variables, **more}, folder, {}):
+        with healthy(service, {**variables, **more}, {}):
             url = f"http://127.0.0.1:{variables['SHOP_PORT']}"
             for path in ("/admin/login/", "/api/v1/orders/1"):
                 statuses[service, path] = status_of(url + path, "Host: shop.example")
@@ -162,7 +147,7 @@ def test_pages_service_serves_pages_and_no_calls(production, tmp_path):
 def test_the_payment_provider_serves_and_takes_no_orders_to_misbehave(production, tmp_path):
     port = str(next_free(18790))
     variables = {**production, "PSP_DATABASE": str(tmp_path / "books")}
-    with healthy("psp", variables, tmp_path, {"0.0.0.0": "127.0.0.1", "9000": port}):
+    with healthy("psp", variables, {"0.0.0.0": "127.0.0.1", "9000": port}):
         url, key = f"http://127.0.0.1:{port}/v1", f"Authorization: Bearer {production['PSP_KEY']}"
         assert status_of(f"{url}/ledger", key) == 200
         assert status_of(f"{url}/behaviour", key) == 404
@@ -172,7 +157,7 @@ def test_the_mail_service_keeps_what_it_takes(production, tmp_path):
     port, mail = str(next_free(18025)), tmp_path / "mail"
     here = {"0.0.0.0": "127.0.0.1", "8025": port, "/var/lib/shop/mail": str(mail)}
     with (
-        healthy("mail", production, tmp_path, here),
+        healthy("mail", production, here),
         smtplib.SMTP("127.0.0.1", int(port)) as server,
     ):
         server.sendmail("shop@localhost", "buyer@localhost", "Subject: Thanks\n\nThanks.")
@@ -183,7 +168,7 @@ def test_the_mail_service_keeps_what_it_takes(production, tmp_path):
 def test_the_exporter_serves_and_is_published_nowhere(production, tmp_path):
     variables = {**production, "METRICS_FOLDER": str(tmp_path)}
     here = {"0.0.0.0": "127.0.0.1", "9101": str(next_free(19101))}
-    with healthy("exporter", variables, tmp_path, here):
+    with healthy("exporter", variables, here):
         pass
     service = SERVICES["exporter"]
     assert "ports" not in service
@@ -200,21 +185,21 @@ def test_the_celery_services_touch_the_file_their_health_check_looks_at(
     there = SERVICES[service]["environment"]["ALIVE_FILE"]
     here = str(tmp_path / "alive")
     variables = {**production, "ALIVE_FILE": here}
-    with healthy(service, variables, tmp_path, {there: here}, "-n", f"{service}@compose-test"):
+    with healthy(service, variables, {there: here}, "-n", f"{service}@compose-test"):
         pass
 
 
 def test_the_beat_service_writes_the_schedule_its_health_check_looks_at(production, tmp_path):
-    with healthy("beat", production, tmp_path, {"/tmp": str(tmp_path)}):
+    with healthy("beat", production, {"/tmp": str(tmp_path)}):
         pass
 
 
-def test_the_locust_service_has_its_processes_and_its_page_in_one_container(production, tmp_path):
+def test_the_locust_service_has_its_processes_and_its_page_in_one_container(production):
     page, bus = str(next_free(18089)), str(next_free(15557))
     more = ["--web-host", "127.0.0.1", "--web-port", page]
     more += ["--master-port", bus, "--master-bind-port", bus]
-    with healthy("locust", production, tmp_path, {"8089": page}, *more):
-        wait_for(lambda: "2 workers connected" in (tmp_path / "log").read_text())
+    with healthy("locust", production, {"8089": page}, *more) as locust:
+        wait_for(lambda: "2 workers connected" in locust.log.read_text())
 
 
 def test_some_worker_listens_to_every_queue():

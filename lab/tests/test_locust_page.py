@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +9,10 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Page, expect
 
+from development import processes
 from development.embedded import private_servers
 from development.leftovers import private_folder
 from development.ports import next_free, release
-from development.processes import serves
-from lab import environment
 from lab.stack.stack import WITHOUT_LOAD, Stack
 from lab.tests.whole_shop import manage
 from loadtest.checker.snapshot import Terms, read
@@ -45,19 +42,15 @@ def shop() -> Iterator[Stack]:
 def locust(shop: Stack, folder: str, *arguments: str) -> Iterator[str]:
     """Start Locust with its page; yield the page's address."""
     port, rpc = next_free(8089), next_free(5557)
-    command = [
-        *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--host", shop.url),
+    words = [
+        *("locust", "-f", "loadtest/locustfile.py", "--host", shop.url),
         *("--web-host", "127.0.0.1", "--web-port", str(port), "--runs", folder),
         *("--master-port", str(rpc), "--master-bind-port", str(rpc)),
         *("--users", str(USERS), "--spawn-rate", str(USERS), *arguments),
     ]
-    with subprocess.Popen(command, cwd=environment.PROJECT) as process:
-        try:
-            wait_for(lambda: serves(f"http://127.0.0.1:{port}/"))
-            yield f"http://127.0.0.1:{port}/"
-        finally:
-            process.terminate()
-            release(port, rpc)
+    with processes.Page("locust", words, "/", port=port) as running:
+        yield f"{running.endpoint}/"
+    release(port, rpc)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +16,10 @@ import pytest
 
 from development.embedded import ServerUrls, private_servers
 from development.ports import next_free
-from development.processes import serves
+from development.processes import Web
 from lab import environment
 from lab.tests.whole_shop import ask, buy, production
-from shop.tests.processes import run, succeed, wait_for
+from shop.tests.processes import run, succeed
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -68,22 +67,15 @@ def test_it_migrates_starts_in_production_and_sells(shop: Shop) -> None:
     shop.run("manage.py", "shell", "-c", user)
     made = shop.run("manage.py", "create_sale", "--stock", "3", "--limit", "2", "--json")
     sale = json.loads(made)["sale"]
-    web = subprocess.Popen(
-        [sys.executable, "-m", "gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"],
-        cwd=shop.folder,
-        env=shop.environment,
-    )
-    try:
-        wait_for(lambda: serves(f"http://127.0.0.1:{shop.port}/readyz"), 60)
+    web = Web(port=shop.port, path="/readyz")
+    web.folder, web.inherited = shop.folder, shop.environment
+    with web:
         login = {"username": "ann", "password": "pw"}
         token = ask(shop.port, "POST", "/api/v1/tokens", login).body["token"]
         key = str(uuid4())
         first, again = (buy(shop.port, sale, token, key) for _ in "12")
         assert (first.status, first.body["quantity"]) == (201, 1)
         assert (again.status, again.body) == (200, first.body)
-    finally:
-        web.terminate()
-        web.wait(30)
     books = json.loads(shop.run("manage.py", "audit", "--json"))
     assert books["balanced"]
     assert [(book["available"], book["held"]) for book in books["items"]] == [(2, 1)]

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import struct
-import subprocess
 import sys
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from development.servers import Command, free_port
 from loadtest import shops
 from loadtest.checker.snapshot import Status, Step
-from loadtest.faults.fault import free_port, wait_until
 from loadtest.rush import rush_shop
 from loadtest.rush.__main__ import main
 from loadtest.shop import Declined, Level, Outcome, Refused, Response, Sold, Unknown
@@ -147,12 +144,6 @@ def test_only_the_adapters_name_paths_headers_fields_and_statuses_of_a_shop() ->
     assert [path for path, text in texts.items() if OURS.search(text) or said.search(text)] == []
 
 
-def listens(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True
-    return False
-
-
 @pytest.mark.parametrize(
     ("variables", "code", "word"),
     [({}, 1, "BROKEN in 2 of 6 rounds"), ({"CURED": "1"}, 0, "HOLDS")],
@@ -161,20 +152,15 @@ def test_the_race_of_the_example_for_your_shop_is_red_and_its_cure_green(
     variables: dict[str, str], code: int, word: str, capsys: pytest.CaptureFixture[str]
 ):
     port = free_port()
-    command = [sys.executable, str(shop.__file__), str(port)]
-    environment = os.environ | variables
-    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as server:
-        try:
-            wait_until("it listens", lambda: listens(port) or server.poll() is not None)
-            shop_and_host = [
-                "--shop",
-                "loadtest.shops.flask_example.adapter:Adapter",
-                "--host",
-                f"http://127.0.0.1:{port}",
-            ]
-            assert main([*shop_and_host, "--stock", "5", "--buyers", "40", "--rounds", "2"]) == code
-        finally:
-            server.kill()
+    words = [sys.executable, str(shop.__file__), str(port)]
+    with Command("shop", words, variables, port=port) as server:
+        shop_and_host = [
+            "--shop",
+            "loadtest.shops.flask_example.adapter:Adapter",
+            "--host",
+            server.endpoint,
+        ]
+        assert main([*shop_and_host, "--stock", "5", "--buyers", "40", "--rounds", "2"]) == code
     assert word in capsys.readouterr().out
 
 

@@ -9,12 +9,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import urllib3
 
+from development.processes import Page
 from loadtest.checker import FAIL, PASS, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.faults.fault import free_port, wait_until
@@ -249,18 +250,13 @@ def address() -> Iterator[str]:
 @contextmanager
 def page(*arguments: str) -> Iterator[str]:
     """Run Locust with its page during the block; yield the page's address."""
-    port = str(free_port())
-    found = f"http://127.0.0.1:{port}"
-    command = [
-        *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py"),
-        *("--web-host", "127.0.0.1", "--web-port", port, *arguments),
+    port = free_port()
+    words = [
+        *("locust", "-f", "loadtest/locustfile.py"),
+        *("--web-host", "127.0.0.1", "--web-port", str(port), *arguments),
     ]
-    with subprocess.Popen(command, cwd=ROOT) as process:
-        try:
-            wait_until("Locust serves its page", lambda: serves(found))
-            yield found
-        finally:
-            process.terminate()
+    with Page("locust", words, "/", port=port) as running:
+        yield running.endpoint
 
 
 def test_the_form_of_another_shop_has_only_the_choices_of_a_rush() -> None:
@@ -268,12 +264,6 @@ def test_the_form_of_another_shop_has_only_the_choices_of_a_rush() -> None:
         shown = urllib3.request("GET", url, timeout=30).data.decode()
     options = shown.partition('"extra_options": ')[2]
     assert list(json.JSONDecoder().raw_decode(options)[0]) == ["stock", "rounds"]
-
-
-def serves(address: str) -> bool:
-    with suppress(urllib3.exceptions.HTTPError):
-        return urllib3.request("GET", address, retries=False, timeout=5).status == 200
-    return False
 
 
 def post(address: str, path: str, host: str = "", **headers: str) -> int:

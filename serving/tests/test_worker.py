@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
@@ -24,6 +23,7 @@ from gevent.event import Event
 from gevent.pool import Pool
 from gevent.server import StreamServer
 
+from development.servers import Command, free_port
 from serving.worker import Port, Worker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,22 +87,19 @@ def show(port: int, path: str = "/") -> dict[str, Any]:
 
 
 @contextmanager
-def served(folder: Path, config: str = CONFIG) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """Serve the project with this configuration; yield the port and gunicorn's process."""
+def served(folder: Path, config: str = CONFIG) -> Iterator[tuple[int, Command]]:
+    """Serve the project with this configuration; yield the port and gunicorn."""
     (folder / "project.py").write_text(PROJECT)
     (folder / "gunicorn.conf.py").write_text(config)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "gunicorn", "project", "-b", f"127.0.0.1:{port}"]
+    port = free_port()
+    words = [sys.executable, "-m", "gunicorn", "project", "-b", f"127.0.0.1:{port}"]
+    gunicorn = Command("gunicorn", [*words, "--no-control-socket"], {"PORT": str(port)}, port=port)
     # Nothing of this repository's own environment: the project has its own settings.
-    given = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
-    given["PORT"] = str(port)
-    with subprocess.Popen([*command, "--no-control-socket"], cwd=folder, env=given) as server:
-        try:
-            wait_for(lambda: show(port))
-            yield port, server
-        finally:
-            server.terminate()
+    python = {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+    gunicorn.folder, gunicorn.inherited = folder, {"PATH": os.environ["PATH"], **python}
+    with gunicorn:
+        wait_for(lambda: show(port))
+        yield port, gunicorn
 
 
 # A body is `Body` from gunicorn, `BytesIO` from the lane, which needs a prefix.
@@ -126,7 +123,8 @@ def test_a_port_refuses_until_the_application_is_loaded(tmp_path: Path) -> None:
 def test_a_reload_leaves_the_port_open_for_the_new_worker(tmp_path: Path) -> None:
     with served(tmp_path) as (port, server):
         before = show(port)["worker"]
-        server.send_signal(signal.SIGHUP)
+        assert server.process is not None
+        server.process.send_signal(signal.SIGHUP)
         wait_for(lambda: show(port).get("worker", before) != before)
         wait_for(lambda: not psutil.pid_exists(before))
         assert show(port)["worker"] != before

@@ -11,8 +11,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -25,6 +23,8 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 import urllib3
+
+from development.servers import Command, free_port
 
 KEY, SECRET = "sk_test_12345", "whsec_test"
 CARDS = {
@@ -189,20 +189,16 @@ def _error(kind: str, code: str, message: str) -> bytes:
 @contextmanager
 def running(folder: Path) -> Iterator[FakeStripe]:
     """Run localstripe and the proxy."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     # It keeps its store under HOME, and listens on all addresses unless it is told otherwise.
     program = (
         "import sys, logging; from aiohttp import web; from localstripe.server import app; "
         "web.run_app(app, host='127.0.0.1', port=int(sys.argv[1]), print=None)"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, str(port)],
-        cwd=folder,
-        env={"HOME": str(folder), "PATH": ""},
-        stderr=subprocess.DEVNULL,
-    )
-    fake = FakeStripe(f"http://127.0.0.1:{port}")
+    words = (sys.executable, "-c", program, str(port))
+    localstripe = Command("localstripe", words, home=folder, port=port)
+    localstripe.inherited = {"HOME": str(folder), "PATH": ""}
+    fake = FakeStripe(localstripe.endpoint)
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
@@ -229,21 +225,8 @@ def running(folder: Path) -> Iterator[FakeStripe]:
     thread.start()
     fake.url = f"http://127.0.0.1:{server.server_port}"
     try:
-        _wait_until_it_answers(fake)
-        yield fake
+        with localstripe:
+            yield fake
     finally:
         server.shutdown()
         server.server_close()
-        process.kill()
-        process.wait()
-
-
-def _wait_until_it_answers(fake: FakeStripe) -> None:
-    for _ in range(300):
-        try:
-            fake.intents()
-        except urllib3.exceptions.HTTPError:
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError("localstripe does not start")

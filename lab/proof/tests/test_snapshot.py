@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import smtplib
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -18,7 +16,7 @@ from django.core.mail import EmailMessage, get_connection
 from django.db import connection, transaction
 
 from development.ports import next_free, release
-from development.processes import greets
+from development.processes import Greeter
 from lab import environment
 from lab.proof import snapshot
 from loadtest.checker import snapshot as rows
@@ -31,7 +29,6 @@ from shop.mails import sending
 from shop.mails.rendering import Kind
 from shop.orders.models import Order
 from shop.tests.catalogue import a_sale, an_order, mail
-from shop.tests.processes import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -121,15 +118,13 @@ def port(tmp_path: Path, settings: Any) -> Iterator[int]:
     settings.MAIL_FOLDER = folder
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", port
-    command = ["-m", "lab.mail_server", "--port", str(port), "--folder", str(folder)]
-    process = subprocess.Popen([sys.executable, *command], cwd=environment.PROJECT)
-    try:
-        wait_for(lambda: greets(port))
+    words = ("lab.mail_server", "--port", str(port), "--folder", str(folder))
+    with Greeter("mail", words, port=port) as server:
         release(port)
         yield port
-    finally:
-        process.terminate()
-        assert process.wait(timeout=10) == 0
+        assert server.process is not None
+        server.process.terminate()
+        assert server.process.wait(timeout=10) == 0
 
 
 def an_order_of(name: str) -> Order:
