@@ -34,10 +34,12 @@ SHOP = ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi")
 def serves(url: str, below: int = 201) -> bool:
     """Whether `url` answers 200, or with another status below the given one."""
     try:
-        # An idle connection would delay the end of the server.
-        answer = urllib3.request(
-            "GET", url, headers={"Connection": "close"}, timeout=5, retries=False
-        )
+        # An idle connection would delay the end of the server. Some servers end a connection that
+        # is not to be kept and do not say so in their answer, so it is kept out of the common pool.
+        with urllib3.PoolManager() as own:
+            answer = own.request(
+                "GET", url, headers={"Connection": "close"}, timeout=5, retries=False
+            )
         return 200 <= answer.status < below
     except urllib3.exceptions.HTTPError:
         return False

@@ -113,7 +113,8 @@ def composed(name: str) -> Iterator[ComposedShop]:
         nowhere = partial(Target, database="", database_folder="", redis="", broker="")
         figures = "/api/v1/demo/sales/{}/figures"
         target = nowhere(web=url, shop=0, compose=str(project.settings), figures_path=figures)
-        yield ComposedShop(url, target=target, log=folder / "containers.log", project=project)
+        log = folder / "containers.log"
+        yield ComposedShop(url, target=target, log=log, stays=False, project=project)
 
 
 def _wait_until_whole(project: Project) -> None:

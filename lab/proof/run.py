@@ -158,6 +158,11 @@ class LocalSales(Sales):
             raise StackError(str(error)) from error
         self._ids = {role: int(sale) for role, sale in self.plan.sales.items()}
 
+    @property
+    def books_command(self) -> str:
+        """A command that shows the main sale's stock after the run; empty if it is gone by then."""
+        return self.shop.look(self.plan.sale) if self.testbed.stays else ""
+
     def items(self) -> list[Item]:
         """Read the stock of all sales; nothing if nobody says."""
         return self.testbed.items(list(self._ids.values()))
@@ -325,7 +330,7 @@ def _write(sales: LocalSales, result: Result, report_to: Path | None) -> dict[st
         facts=facts,
         reason=result.reason,
         buyers=plan.buyers,
-        look=sales.shop.look(plan.sale),
+        look=sales.books_command,
         remarks=remarks,
     )
     outcome, headline = result.outcome, result.headline(plan.buyers)

@@ -42,12 +42,14 @@ class Testbed:
         stack: its processes, if they were started for the proof.
         target: what faults act on; None: nothing may be broken here.
         log: of its web processes; None if it is not on this machine.
+        stays: whether its database can be asked after the run.
     """
 
     url: str
     stack: Stack | None = None
     target: Target | None = None
     log: Path | None = None
+    stays: bool = True
 
     def items(self, sales: Sequence[int]) -> list[Item]:
         """Read the stock of sales from the database; empty if it does not answer."""

@@ -41,6 +41,7 @@ def test_proof_in_containers_passes_and_leaves_nothing(tmp_path: Path) -> None:
     assert all(fault["after_loss"] < fault["seconds"] for fault in result["faults"]), result
     assert (result["counts"]["oversold"], result["counts"]["lost"]) == (0, 0)
     assert containers("flash-sale-proof-") == ""
+    assert "See the books" not in done.stdout  # its database is gone, too
 
 
 def containers(project: str) -> str:

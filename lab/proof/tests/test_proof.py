@@ -235,6 +235,16 @@ def test_each_step_has_its_own_time_and_the_same_step_does_not_begin_anew():
             repeat_the_last()
 
 
+@pytest.mark.parametrize(("stays", "command"), [(True, "psql"), (False, "")])
+def test_books_command_is_named_only_where_the_books_stay(
+    stays: bool, command: str, tmp_path: Path
+) -> None:
+    shop = testbed.Testbed("http://127.0.0.1:1", stays=stays)
+    sales = LocalSales(shop, RunFiles(tmp_path), Show())
+    sales.plan = RunPlan(buyers=1, seed=1, sale="7")
+    assert sales.books_command.partition(" ")[0] == command
+
+
 class NeverHealed(Fault):
     """A fault whose heal waits for something that does not come."""
 
