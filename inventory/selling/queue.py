@@ -608,6 +608,8 @@ def reserve_in_order(purchases: Sequence[Purchase], on_granted: OnGranted) -> li
         attempts.until_done(
             lambda: batch.sell(tickets, token if attempts.fenced else None, locked=attempts.locked)
         )
+    if attempts.in_doubt:
+        _refuse_none(tickets)
     outcomes: list[Outcome] = []
     for ticket in tickets:
         answer = ticket.answer

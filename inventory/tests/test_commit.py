@@ -29,7 +29,12 @@ from inventory.outcomes import (
     line_keys,
 )
 from inventory.selling import batch, commit, guard
-from inventory.selling.commit import Attempts, CommitUnknown, ConditionFailed
+from inventory.selling.commit import (
+    Attempts,
+    CommitUnknown,
+    ConditionFailed,
+    execute_and_commit,
+)
 from inventory.tests.helpers import (
     at_once,
     book,
@@ -163,6 +168,23 @@ def test_a_decline_after_a_lost_commit_is_unknown(lines, stock, monkeypatch):
     with pytest.raises(OutcomeUnknown):
         services.reserve_many(purchases, open_or_decline)
     assert len(opened) == 2
+
+
+def test_winner_refused_after_a_lost_commit_is_unknown(stock, monkeypatch):
+    """The unit is gone when the winner is tried again, and may come back before the message."""
+    item = stock(1)
+    lost: list[object] = []
+
+    def lose_the_first(statements, *, locked=True):
+        if lost:
+            return execute_and_commit(statements, locked=locked)
+        lost.append(statements)
+        at_once([partial(services.write_off, item, 1)])
+        raise CommitUnknown("the connection was cut", locked=False)
+
+    monkeypatch.setattr(batch, "execute_and_commit", lose_the_first)
+    with pytest.raises(OutcomeUnknown):
+        services.reserve_in_order([new_purchase(item)], open_nothing)
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def _payable(order: Order) -> bool:
     Raises:
         WrongState: it has ended otherwise.
     """
-    if settlement.payable(order.pk):
+    if settlement.is_payable(order.pk):
         return True
     order.refresh_from_db()
     if order.status == Status.AWAITING_PAYMENT:
@@ -120,7 +120,7 @@ def accept_nothing(order: Order) -> None:
         WrongState: it is not awaiting payment, or has expired.
     """
     with transaction.atomic():
-        if not settlement.confirm(order):
+        if not settlement.confirm_reservations(order):
             raise WrongState(Status.EXPIRED)
         take(Step.PAY, [order.pk])
 
@@ -131,7 +131,7 @@ def advance(payment: Payment, return_url: str = "") -> None:
     It gets the result of an earlier attempt, if there was one. If the buyer has something to do
     first, it only records that, and what was authorised is captured later.
     """
-    wanted = settlement.payable(payment.order_id)
+    wanted = settlement.is_payable(payment.order_id)
     if not wanted:
         settlement.stop_waiting(payment)
     try:
@@ -164,13 +164,13 @@ def advance(payment: Payment, return_url: str = "") -> None:
 def record(intent: Intent) -> None:
     """Record the provider's state of a payment."""
     with transaction.atomic():
-        settlement.record(intent)
+        settlement.record_payment(intent)
 
 
 def record_failure(payment: Payment) -> None:
     """Record that the provider refused a payment."""
     with transaction.atomic():
-        settlement.declined(payment)
+        settlement.mark_payment_failed(payment)
 
 
 def prepare_to_ask() -> None:

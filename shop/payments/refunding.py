@@ -30,7 +30,7 @@ from shop.payments.provider import (
     provider,
     to_provider,
 )
-from shop.payments.settlement import finish, record_refund
+from shop.payments.settlement import close_payment, record_refund
 from shop.payments.verification import is_of_refund
 
 Status = Order.Status
@@ -57,7 +57,7 @@ class Returning(GivingBack):
         kept = now.fee_amount - self._fees_back(now.fee_amount, whole=True)
         Order.objects.filter(pk=order.pk).update(fee_amount=kept)
         _record_refund(order, None, "return", keep=max(kept - now.conceded, 0))
-        finish(Order.objects.get(pk=order.pk))
+        close_payment(Order.objects.get(pk=order.pk))
 
     def keep_rest(self, order: Order, part: Part, worth: int, released: Sequence[Released]) -> None:
         """Refund the part."""
@@ -156,13 +156,13 @@ def pay_out(refund: Refund) -> None:
         answer = _ask(refund)
     except PaymentDeclined:
         with transaction.atomic():
-            settlement.bounced(refund)
+            settlement.mark_refund_failed(refund)
         return
     if not is_of_refund(answer, refund):
         raise PaymentUnknown(f"{answer.id} is not what was asked for {refund}")
     Refund.objects.filter(pk=refund.pk, number="").update(number=answer.id)
     with transaction.atomic():
-        settlement.refunded(answer)
+        settlement.record_refund_outcome(answer)
 
 
 def _ask(refund: Refund) -> ProviderRefund:

@@ -46,12 +46,12 @@ class NotYet(Exception):
     """The event's record does not exist here yet; the provider must send it again."""
 
 
-def record(intent: Intent) -> None:
+def record_payment(intent: Intent) -> None:
     """Record the provider's state of a payment."""
     if intent.status == "captured":
-        captured(intent)
+        record_capture(intent)
     elif intent.status in {"failed", "cancelled"}:
-        failed(intent)
+        record_failure(intent)
     elif intent.status in {"requires_capture", "processing"}:
         payment = _payment(intent)
         if payment is not None and is_of_payment(intent, payment):
@@ -92,7 +92,7 @@ def latest_deadline(order: Order) -> datetime:
     return min(database_time(), latest_start) + more
 
 
-def captured(intent: Intent) -> None:
+def record_capture(intent: Intent) -> None:
     """Record a capture. Runs in the transaction that marks the event as processed."""
     payment = _payment(intent)
     if payment is None or not is_of_payment(intent, payment):
@@ -100,10 +100,10 @@ def captured(intent: Intent) -> None:
     # Including payments recorded as failed: captured money is never overlooked.
     missed = Payment.objects.filter(pk=payment.pk).exclude(state=Payment.State.CAPTURED)
     if missed.update(state=Payment.State.CAPTURED, settled=Now()):
-        accept(payment)
+        accept_payment(payment)
 
 
-def failed(intent: Intent) -> None:
+def record_failure(intent: Intent) -> None:
     """Record that a payment failed or was cancelled; nothing was taken.
 
     A bank can refuse a debit days after it was reported as taken. The order may have been handed
@@ -113,7 +113,7 @@ def failed(intent: Intent) -> None:
     if payment is None or not is_of_payment(intent, payment):
         return
     if payment.state != Payment.State.CAPTURED:
-        declined(payment)
+        mark_payment_failed(payment)
         return
     text = (
         f"payment {payment.pk} of order {payment.order_id}, "
@@ -124,14 +124,14 @@ def failed(intent: Intent) -> None:
         note(payment.order_id, Kind.PAYMENT_REVERSED, amount=payment.amount)
 
 
-def declined(payment: Payment) -> None:
+def mark_payment_failed(payment: Payment) -> None:
     """Record that the provider refused a payment; nothing was taken."""
     pending = Payment.objects.filter(pk=payment.pk, state=Payment.State.PENDING)
     if pending.update(state=Payment.State.FAILED, settled=Now()):
         note(payment.order_id, Kind.PAYMENT_FAILED, amount=payment.amount)
 
 
-def refunded(refund: ProviderRefund) -> None:
+def record_refund_outcome(refund: ProviderRefund) -> None:
     """Record that a refund succeeded or failed, also if it had another outcome before."""
     tries = Refund.objects.select_related("payment__order").filter(payment__intent=refund.intent)
     ours = next((each for each in tries if each.number == refund.id), None)
@@ -146,14 +146,14 @@ def refunded(refund: ProviderRefund) -> None:
     if not is_of_refund(refund, ours):
         return
     if refund.status == "succeeded":
-        arrived(ours)
+        mark_refund_succeeded(ours)
         _report_success_after_failure(ours)
     elif refund.status == "failed":
-        bounced(ours)
+        mark_refund_failed(ours)
         _reopen_refund(ours)
 
 
-def disputed(dispute: Dispute) -> None:
+def record_dispute(dispute: Dispute) -> None:
     """Record what became of a dispute: whether the buyer's bank takes the money back."""
     payment = Payment.objects.select_related("order").filter(intent=dispute.intent).first()
     if payment is None:
@@ -205,14 +205,14 @@ def _payment(intent: Intent) -> Payment | None:
     return None
 
 
-def accept(payment: Payment) -> None:
+def accept_payment(payment: Payment) -> None:
     """Mark the order of a captured payment as paid; refund the money if that is impossible.
 
     An order that expired while the provider was processing reclaims its units if they are still
     available. One whose buyer had something to do does not: the buyer was told until when.
     """
     order = Order.objects.get(pk=payment.order_id)
-    if confirm(order, late=True):
+    if confirm_reservations(order, late=True):
         take(Step.PAY, [order.pk])
     elif payment.action is not None or not _take_again(order.pk):
         key = key_of(order, f"payment-{payment.pk}-too-late")
@@ -226,7 +226,7 @@ def accept(payment: Payment) -> None:
         record_refund(payment, excess, Reason.TOO_MUCH, key)
 
 
-def payable(order: int) -> bool:
+def is_payable(order: int) -> bool:
     """Whether an order may be paid: it awaits payment, and no hold is past its deadline."""
     due = Reservation.objects.filter(
         orderline__order=OuterRef("pk"), state=Reservation.State.HELD, deadline__lte=Now()
@@ -236,7 +236,7 @@ def payable(order: int) -> bool:
     return waiting.exclude(Exists(due)).exists()
 
 
-def confirm(order: Order, *, late: bool = False) -> bool:
+def confirm_reservations(order: Order, *, late: bool = False) -> bool:
     """Confirm the remaining reservations of an order: all or none."""
     with transaction.atomic():
         lines = order.lines.exclude(reservation__state=Reservation.State.RELEASED).order_by("pk")
@@ -264,7 +264,7 @@ def record_refund(payment: Payment, amount: int, reason: Reason, key: str) -> Re
     )
 
 
-def arrived(refund: Refund) -> None:
+def mark_refund_succeeded(refund: Refund) -> None:
     """Record that a refund has arrived. A repeated event counts once."""
     # Lock the order first, so that the second of two concurrent refunds sees the first.
     order = Order.objects.select_for_update(no_key=True).get(pk=refund.payment.order_id)
@@ -272,7 +272,7 @@ def arrived(refund: Refund) -> None:
         return
     count_refund(refund)
     note(order.pk, Kind.MONEY_BACK, amount=refund.amount)
-    finish(order)
+    close_payment(order)
 
 
 def count_refund(refund: Refund) -> None:
@@ -283,8 +283,8 @@ def count_refund(refund: Refund) -> None:
         issue_credit_note(order, refund.amount, refund.key)
 
 
-def finish(order: Order) -> None:
-    """Take the last step of a returned order once no refund is pending."""
+def close_payment(order: Order) -> None:
+    """Take the last step of a returned order once no refund is pending: its payment is over."""
     on_its_way = Refund.objects.filter(payment__order=order).exclude(state=Refund.State.DONE)
     if order.status == Status.REFUND_PENDING and not on_its_way.exists():
         take(Step.REFUND, [order.pk])
@@ -315,7 +315,7 @@ def _reopen_refund(refund: Refund) -> None:
         take(Step.REOPEN_REFUND, [order.pk])
 
 
-def bounced(refund: Refund) -> None:
+def mark_refund_failed(refund: Refund) -> None:
     """Record that a pending refund failed and needs an operator."""
     order = Order.objects.select_for_update(no_key=True).get(pk=refund.payment.order_id)
     if _settle(refund, Refund.State.FAILED):

@@ -69,11 +69,11 @@ def _apply(event: Event) -> None:
 def _effect(event: Event) -> None:
     about = event.about
     if isinstance(about, Intent):
-        settlement.record(about)
+        settlement.record_payment(about)
     elif isinstance(about, ProviderRefund):
-        settlement.refunded(about)
+        settlement.record_refund_outcome(about)
     elif about is not None:
-        settlement.disputed(about)
+        settlement.record_dispute(about)
 
 
 def _capture(intent: Intent) -> None:

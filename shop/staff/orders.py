@@ -27,7 +27,7 @@ from shop.orders.transitions import ORDER_LOCK, Act, Step, WrongState, acting, l
 from shop.payments.keys import key_of
 from shop.payments.models import Discrepancy, Payment, Refund
 from shop.payments.refunding import pay_out_all
-from shop.payments.settlement import count_refund, finish, record_refund, wanted_to_the_end
+from shop.payments.settlement import close_payment, count_refund, record_refund, wanted_to_the_end
 from shop.refusals import Refusal
 
 Kind = OrderEvent.Kind
@@ -117,7 +117,7 @@ def record_refund_by_hand(order: Order, act: Act, amount: int, number: str, key:
         if not settled.update(state=Refund.State.DONE, number=number, settled=Now()):
             raise Refusal("number_reused")  # it was asked for again just now
         count_refund(failed)
-        finish(Order.objects.get(pk=order.pk))
+        close_payment(Order.objects.get(pk=order.pk))
 
 
 def record_lost_dispute(order: Order, act: Act, amount: int, number: str, key: UUID) -> None:

@@ -49,7 +49,7 @@ def deliver(fake_provider: FakeProvider, times: int = 1) -> None:
     for _ in range(times):
         for refund in given:
             with transaction.atomic():  # as the webhook does
-                settlement.refunded(refund)
+                settlement.record_refund_outcome(refund)
         for intent in taken:
             paying.record(intent)
 

@@ -94,7 +94,9 @@ def test_money_that_came_too_late_is_given_back_without_a_credit_note(fake_provi
         not_before=order.created,
     )
     with transaction.atomic():
-        settlement.arrived(record_refund(payment, 5, Refund.Reason.TOO_LATE, "too-late"))
+        settlement.mark_refund_succeeded(
+            record_refund(payment, 5, Refund.Reason.TOO_LATE, "too-late")
+        )
     assert documents_of(order) == [(INVOICE, 99_900)]
 
 

@@ -314,14 +314,14 @@ def test_repair_goes_on_after_an_unknown_payment(overlooked):
 
 
 def test_repair_that_fails_is_reported(overlooked, monkeypatch, capsys):
-    bad, record = overlooked[0], settlement.captured
+    bad, record = overlooked[0], settlement.record_capture
 
     def fail_for_one(intent: Any) -> None:
         if intent.order == bad.pk:
             raise ZeroDivisionError("here")
         record(intent)
 
-    monkeypatch.setattr(settlement, "captured", fail_for_one)
+    monkeypatch.setattr(settlement, "record_capture", fail_for_one)
     monkeypatch.setattr(recovery, "settle", lambda limit: 1 / 0)
     Payment.objects.filter(order=bad).update(not_before="2020-01-01T00:00Z")
     OutboxMessage.objects.update(dead="2020-01-01T00:00Z", attempts=20, done=None)

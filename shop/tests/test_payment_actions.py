@@ -57,7 +57,7 @@ def buyer_pays(provider: FakeProvider, order: Order) -> None:
 def hear(intent: Intent) -> None:
     """Apply an event about a payment, as the webhook does."""
     with transaction.atomic():
-        settlement.record(intent)
+        settlement.record_payment(intent)
     payment = Payment.objects.filter(intent=intent.id, state="pending").first()
     if intent.status == "requires_capture" and payment:
         paying.advance(payment)

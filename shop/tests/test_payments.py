@@ -119,7 +119,7 @@ def test_a_refund_whose_event_precedes_its_answer_is_given_once(sale, fake_provi
 
 
 def test_late_news_of_a_refund_that_was_asked_for_again_change_nothing(sale, fake_provider):
-    mine, hear = paid(sale), transaction.atomic(settlement.refunded)
+    mine, hear = paid(sale), transaction.atomic(settlement.record_refund_outcome)
     fake_provider.slow = True
     payments.refund(mine)
     [first] = fake_provider.on_the_way.values()

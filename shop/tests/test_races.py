@@ -266,7 +266,7 @@ def test_without_the_guards_of_the_transition_a_cancelled_order_is_paid(fake_pro
     fake_provider.slow = True
     payments.pay(order)
     orders.cancel(again(order))
-    monkeypatch.setattr("shop.payments.settlement.confirm", unguarded_confirm)
+    monkeypatch.setattr("shop.payments.settlement.confirm_reservations", unguarded_confirm)
     monkeypatch.setattr("shop.payments.settlement.take", unguarded_step)
     with books_not_enforced():
         deliver(fake_provider)

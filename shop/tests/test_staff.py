@@ -199,7 +199,7 @@ def discrepancy(sale: Any) -> Discrepancy:
     """Return a dispute that the provider has reported."""
     order = paid(sale)
     with transaction.atomic():
-        settlement.disputed(Dispute("dp_8", order.payments.get().intent, PRICE, "open"))
+        settlement.record_dispute(Dispute("dp_8", order.payments.get().intent, PRICE, "open"))
     return Discrepancy.objects.get()
 
 
@@ -383,7 +383,7 @@ def test_refund_by_hand_is_not_counted_again_by_its_webhook(fake_provider):
     order.refresh_from_db()
     assert (order.status, order.refunded, order.conceded) == (Status.FULFILLED, 500, 500)
     with transaction.atomic():
-        settlement.refunded(made)  # its webhook comes late
+        settlement.record_refund_outcome(made)  # its webhook comes late
     with pytest.raises(Refusal, match="number_reused"):
         staff.record_refund_by_hand(order, ACT, 500, made.id, uuid4())
     assert examine().balanced
@@ -393,7 +393,7 @@ def test_lost_dispute_closes_what_the_provider_reported(fake_provider):
     order = handed_over(a_sale(price=PRICE))
     [intent] = fake_provider.intents
     with transaction.atomic():
-        settlement.disputed(Dispute("dp_7", intent, PRICE, "lost"))
+        settlement.record_dispute(Dispute("dp_7", intent, PRICE, "lost"))
     operator = an_operator("record_refund")
     text = operator.get(page_of(CASES["dispute"], order)).text
     assert 'value="dp_7"' in text

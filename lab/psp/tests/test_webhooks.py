@@ -31,11 +31,12 @@ shop = HttpProvider()
 def done(monkeypatch, transactional_db):
     """Each effect leaves a row in its transaction; return a function that counts them."""
 
-    def leave_a_row(name):
-        return lambda news: outbox.emit(name, {"about": news.id})
+    def leave_a_row(status):
+        return lambda news: outbox.emit(status, {"about": news.id})
 
-    for name in ("captured", "failed", "refunded"):
-        monkeypatch.setattr(settlement, name, leave_a_row(name))
+    monkeypatch.setattr(settlement, "record_capture", leave_a_row("captured"))
+    monkeypatch.setattr(settlement, "record_failure", leave_a_row("failed"))
+    monkeypatch.setattr(settlement, "record_refund_outcome", leave_a_row("refunded"))
 
     def counted() -> Counter[tuple[str, str]]:
         rows = OutboxMessage.objects.values_list("topic", "payload__about")
@@ -100,7 +101,7 @@ def test_an_event_of_an_unknown_payment_is_sent_again_and_leaves_nothing(
     psp, address, done, monkeypatch
 ):
     psp.behave(webhook_url=address)
-    act, told = settlement.captured, []
+    act, told = settlement.record_capture, []
 
     def unknown_at_first(news):
         told.append(news.id)
@@ -108,7 +109,7 @@ def test_an_event_of_an_unknown_payment_is_sent_again_and_leaves_nothing(
         if len(told) < 3:
             raise NotYet(news.id)
 
-    monkeypatch.setattr(settlement, "captured", unknown_at_first)
+    monkeypatch.setattr(settlement, "record_capture", unknown_at_first)
     intent = captured(211)
     wait_for(psp.quiet)
     assert told == [intent] * 3
