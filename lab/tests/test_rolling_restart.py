@@ -8,7 +8,6 @@ all three addresses all the time, as it does with containers for two seconds aft
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -22,11 +21,13 @@ from uuid import uuid4
 import pytest
 
 from development.embedded import private_servers
+from development.needs import needs
 from development.ports import next_free, release
+from development.processes import Web
+from development.servers import Command
 from lab import environment
 from lab.tests.needs import NGINX
 from lab.tests.whole_shop import Answer, Client, manage, new_buyers, new_sale
-from locking.tests.needs import needs
 from shop.tests.processes import succeed, wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600), needs(NGINX)]
@@ -64,45 +65,24 @@ class Shop:
     """
 
     def __init__(self, folder: Path, variables: Mapping[str, str], opened: ExitStack) -> None:
-        self.folder, self.variables, self.opened = folder, variables, opened
+        self.variables, self.opened = variables, opened
         self.port, *self.ports = [next_free(19100) for _ in range(4)]
         opened.callback(release, self.port, *self.ports)
-        self.replicas: dict[int, subprocess.Popen[bytes]] = {}
-        self._run(nginx_of_compose(folder, self.port, self.ports), {})
-
-    def _run(self, command: list[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        with (self.folder / "log").open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                cwd=environment.PROJECT,
-                env={**os.environ, **variables},
-                stdout=log,
-                stderr=log,
-            )
-        self.opened.callback(process.wait, 60)
-        self.opened.callback(process.terminate)
-        return process
+        self.replicas: dict[int, Web] = {}
+        nginx = nginx_of_compose(folder, self.port, self.ports)
+        self.nginx = opened.enter_context(Command("nginx", nginx, port=self.port))
 
     def start(self, port: int) -> None:
         """Start a replica; return when it answers."""
-        gunicorn = [sys.executable, "-m", "gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"]
-        more = {"SHOP_PORT": str(port), "WEB_CONCURRENCY": "2"}
-        self.replicas[port] = self._run(gunicorn, {**self.variables, **more})
-        wait_for(lambda: answers(port))
+        web = Web({**self.variables, "WEB_CONCURRENCY": "2"}, port=port, path="/readyz")
+        self.replicas[port] = self.opened.enter_context(web)
 
     def stop(self, port: int) -> None:
         """Stop a replica as an orchestrator does; return when it has ended."""
-        self.replicas[port].terminate()
-        assert self.replicas.pop(port).wait(60) == 0
-
-
-def answers(port: int) -> bool:
-    """Whether a web server answers at a port."""
-    try:
-        with closing(Client(port)) as client:
-            return client.ask("GET", "/readyz", Connection="close").status == 200
-    except OSError:
-        return False
+        process = self.replicas.pop(port).process
+        assert process is not None
+        process.terminate()
+        assert process.wait(60) == 0
 
 
 @pytest.fixture
@@ -180,6 +160,6 @@ def test_a_rolling_restart_fails_no_request(shop: Shop) -> None:
             traffic.wait_for_more()
     # 200: nginx has sent a purchase again, whose replica died with it in hand.
     right = {("buy", 201), ("buy", 200), ("read", 200), ("cancel", 200), ("page", 200)}
-    assert set(traffic.answers) <= right, (traffic.answers, (shop.folder / "log").read_text())
+    assert set(traffic.answers) <= right, (traffic.answers, shop.nginx.log.read_text())
     audited = {**os.environ, **shop.variables}
     succeed(sys.executable, "manage.py", "audit", env=audited)
