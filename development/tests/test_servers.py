@@ -13,6 +13,7 @@ from django.conf import settings
 from development import leftovers
 from development.embedded import EmbeddedServers, private_servers
 from development.leftovers import private_folder
+from development.servers import Command, ServerFailed
 from shop.environment import PROJECT
 
 USER = """
@@ -145,3 +146,26 @@ with private_servers() as servers:
     with private_folder():
         assert leftovers.find(folder) == []
         assert not folder.exists()
+
+
+def test_command_gets_its_own_variables_and_those_that_it_inherits() -> None:
+    """Not those of this process: a project that is not ours would read our settings."""
+    program = "import os; print(*(f'{name}={text}' for name, text in os.environ.items()))"
+    command = Command("printer", [sys.executable, "-c", program], {"OWN": "1"})
+    command.inherited = {"GIVEN": "2"}
+    try:
+        command.begin()
+        assert command.process is not None
+        assert command.process.wait(60) == 0
+        printed = command.log.read_text().split()
+    finally:
+        command.remove()
+    assert {"OWN=1", "GIVEN=2"} <= set(printed)
+    assert [each for each in printed if each.startswith("PATH=")] == []
+
+
+def test_server_that_ends_at_its_start_is_named_with_its_last_lines() -> None:
+    command = Command("broken", [sys.executable, "-c", "raise SystemExit('no room')"])
+    with pytest.raises(ServerFailed, match=r"(?s)broken did not start.*no room"), command:
+        pass
+    assert not command.home.exists()
