@@ -17,12 +17,12 @@ from django.test.client import ClientHandler
 
 from shop.accounts import tokens
 from shop.accounts.models import User
-from shop.api.handler import ApiHandler
+from shop.api.handler import ApiHandler, Serving
 from shop.api.problems import Reply
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
 from shop.payments.provider import provider
-from shop.shares import Serving, of_page
+from shop.shares import of_page
 from shop.tests import openapi
 from shop.tests.provider import FakeProvider
 

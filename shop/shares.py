@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from inventory.postgresql.base import Share, borrowing_from
+from inventory.postgresql.base import Share
 
 PURCHASES = Share("purchases", 6 / 16)
 """A batch needs one connection, a cart another one."""
@@ -55,28 +55,3 @@ def of_page(environ: dict[str, Any]) -> Share:
         if _ORDERS_FORMS.match(path):
             return ORDERS
     return READERS
-
-
-class Serving:
-    """A context manager around a request: lets it use its share, once it is its turn.
-
-    A class, because a generator would take several times as long, for every purchase.
-    """
-
-    __slots__ = ("_share", "_waits")
-
-    def __init__(self, share: Share, *, waits: bool | None = None) -> None:
-        self._share = share
-        self._waits = share is READERS if waits is None else waits
-
-    def __enter__(self) -> None:
-        borrowing_from.set(self._share)
-        if turns and self._share is PURCHASES:
-            turns.urgent += 1
-        elif turns and self._waits:
-            turns.wait()
-
-    def __exit__(self, *error: object) -> None:
-        borrowing_from.set(None)
-        if turns and self._share is PURCHASES:
-            turns.urgent -= 1

@@ -35,6 +35,12 @@ def test_each_request_is_walked_with_the_demos_payment_provider(psp):
     assert "shop/payments/webhooks.py" in walks["webhook"]
 
 
+def test_purchase_enters_few_files():
+    walk = Caller().purchase()
+    assert len(walk.calls) <= 16, "a reader opens each of them"
+    assert walk.moves <= 45
+
+
 def test_purchase_enters_the_files_that_the_architecture_names():
     page = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.partition("\n## One purchase\n")[2].partition("\n7. ")[0]

@@ -26,10 +26,11 @@ from django.middleware.security import SecurityMiddleware
 from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.functional import cached_property
 
-from inventory.postgresql.base import lend_connections
+from inventory.postgresql.base import Share, borrowing_from, lend_connections
+from shop import shares
 from shop.api.problems import Reply, problem
 from shop.operating import added_middleware, headers, logs, metrics
-from shop.shares import OPERATORS, READERS, Serving, of_page
+from shop.shares import OPERATORS, PURCHASES, READERS, of_page
 
 API = "/api/v1/"
 """Where the API's paths begin."""
@@ -206,3 +207,28 @@ def _security_headers() -> list[tuple[str, str]]:
     SecurityMiddleware(lambda _: response)(request)
     del response.headers["Content-Type"]
     return [*response.headers.items(), *headers.ALL_CALLS.items()]
+
+
+class Serving:
+    """A context manager around a request: lets it use its share, once it is its turn.
+
+    A class, because a generator would take several times as long, for every purchase.
+    """
+
+    __slots__ = ("_share", "_waits")
+
+    def __init__(self, share: Share, *, waits: bool | None = None) -> None:
+        self._share = share
+        self._waits = share is READERS if waits is None else waits
+
+    def __enter__(self) -> None:
+        borrowing_from.set(self._share)
+        if shares.turns and self._share is PURCHASES:
+            shares.turns.urgent += 1
+        elif shares.turns and self._waits:
+            shares.turns.wait()
+
+    def __exit__(self, *error: object) -> None:
+        borrowing_from.set(None)
+        if shares.turns and self._share is PURCHASES:
+            shares.turns.urgent -= 1

@@ -270,7 +270,9 @@ def order_document(order: Order | Opened) -> schemas.Order:
     lines: Iterable[OpenedLine | OrderLine] = (
         order.lines if isinstance(order, Opened) else order.lines.all()
     )
-    progress = payments.progress(order) if isinstance(order, Order) else payments.NONE
+    progress = payments.NONE
+    if isinstance(order, Order) and order.status == Order.Status.AWAITING_PAYMENT:
+        progress = payments.progress(order)
     action: schemas.Action | UnsetType = UNSET
     if progress.action is not None:
         action = convert(progress.action, schemas.Action)

@@ -16,12 +16,11 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Exists, F, Min, OuterRef, Q, Sum
+from django.db.models import Exists, F, Max, Min, OuterRef, Q, Sum
 from django.db.models.functions import Coalesce, Now
 
 from inventory import services
 from inventory.models import Reservation
-from shop.catalogue.sales import database_time
 from shop.money import plain
 from shop.orders.invoices import issue_credit_note
 from shop.orders.models import Order, OrderEvent, OrderLine
@@ -86,10 +85,12 @@ def stop_waiting(payment: Payment) -> None:
 
 def latest_deadline(order: Order) -> datetime:
     """Return until when an order's units are held for a payment that begins now."""
-    terms = order.lines.aggregate(hold=Min("sale__hold"), more=Min("sale__action_hold"))
-    latest_start: datetime = order.created + terms["hold"]
+    terms = order.lines.aggregate(
+        now=Max(Now()), hold=Min("sale__hold"), more=Min("sale__action_hold")
+    )
+    start: datetime = min(terms["now"], order.created + terms["hold"])
     more: timedelta = terms["more"]
-    return min(database_time(), latest_start) + more
+    return start + more
 
 
 def record_capture(intent: Intent) -> None:

@@ -29,14 +29,14 @@ from inventory.tests.helpers import (
 )
 from locking.tests.helpers import eventually
 from shop import shares
-from shop.api.handler import ApiHandler
+from shop.api.handler import ApiHandler, Serving
 from shop.catalogue.models import Sale
 from shop.conftest import Buyer
 from shop.operating import outage
 from shop.orders.models import Order
 from shop.orders.transitions import ORDER_LOCK
 from shop.payments.models import Payment
-from shop.shares import OPERATORS, ORDERS, PURCHASES, READERS, SHARES, Serving, of_page
+from shop.shares import OPERATORS, ORDERS, PURCHASES, READERS, SHARES, of_page
 from shop.tests.openapi import refused
 from shop.tests.provider import FakeProvider
 
