@@ -105,7 +105,8 @@ def _conclude(folder: RunFolder, run: Wanted) -> int:
     """Write the verdict, which is *unknown*, with a reason, if the run cannot be judged."""
     verdict = Verdict(reason=run.reason)
     if not verdict.reason:
-        verdict = judge_run(folder, run.plan.not_judged, enough=run.plan.enough)
+        plan = run.plan
+        verdict = judge_run(folder, plan.not_judged, enough=plan.enough, books=plan.books)
     write_verdict(folder, _story(run, verdict), verdict, folder.report)
     print(msgspec.json.encode(verdict, enc_hook=str).decode())
     return 0

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from loadtest.checker.snapshot import Terms
+from loadtest.checker.snapshot import Row, Terms
 from loadtest.framing import Response
 from loadtest.history import Receipt, Shown
 from loadtest.purchases import Ask, Cart, Part, Purchase, Sale
@@ -216,6 +216,18 @@ class FullShop(Protocol):
     full_levels: frozenset[Level]
     beside: Sequence[str]
     makes_buyers: str
+
+    @property
+    def operates(self) -> bool:
+        """Whether a load test may open its sales, change them and restock them."""
+
+    @property
+    def has_books(self) -> bool:
+        """Whether the load test can read its books."""
+
+    @property
+    def lifecycle(self) -> Sequence[Row]:
+        """The statuses of its orders, and the steps between them."""
 
     @property
     def requests(self) -> Requests:

@@ -9,8 +9,8 @@ A call leaves two lines, paired by `call`; what a first line does not say is at 
 The event of the second line is what the client may conclude, by the shop's adapter: `ok` is a
 promise, `fail` a definite refusal, `info` neither, *unknown*. So is a call without a second line,
 which was cut short. Times are nanoseconds of the machine's monotonic clock, which all its processes
-share. In an open loop a first line may also say when the buyer meant to ask (`due`), which can be
-earlier than when they did.
+share; a history of another machine has a `Clock` next to it. In an open loop a first line may also
+say when the buyer meant to ask (`due`), which can be earlier than when they did.
 
 Where a call is about a part of an order, `quantity` is the part's units (0: all of it), `key` its
 own and `sale` its line's; the lines of a cart share `cart`, the cart's key. Where an answer shows
@@ -169,6 +169,42 @@ _DECODER = msgspec.json.Decoder(Line)
 _ENCODER = msgspec.json.Encoder()
 
 
+class Clock(Struct, frozen=True):
+    """What to add to a machine's monotonic clock to get that of the judging machine, in ns.
+
+    It is known only to be from `low` to `high`: a message took a part of the time between the two.
+    A call then began at the earliest and ended at the latest moment that this allows.
+    """
+
+    low: int
+    high: int
+
+    @property
+    def is_same(self) -> bool:
+        """Whether it is the same clock: those of two machines differ by more than a message."""
+        return self.low <= 0 <= self.high
+
+
+_SAME = Clock(0, 0)
+_CLOCK = msgspec.json.Decoder(Clock)
+
+
+def set_clock(history: Path, clock: Clock) -> None:
+    """Say by which clock a history was written."""
+    history.with_suffix(".clock").write_bytes(_ENCODER.encode(clock))
+
+
+def _clock_of(history: Path) -> Clock:
+    path = history.with_suffix(".clock")
+    if not path.exists():
+        return _SAME
+    try:
+        clock = _CLOCK.decode(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise HistoryError(f"{path}: {error}") from error
+    return _SAME if clock.is_same else clock
+
+
 class Recorder:
     """Writes one history file; one a process, shared by its greenlets or threads.
 
@@ -253,6 +289,7 @@ class Recorder:
 def events(*paths: str | Path) -> Iterator[Line]:
     """Merge history files into one stream of lines sorted by time, holding one line a file.
 
+    Lines of another machine may be out of order by as much as its clock is not known.
     A torn last line is what a killed recorder leaves, and is passed over. Raises `HistoryError`
     for any other line that is not a history line, and for a file that is not sorted by time.
     """
@@ -280,11 +317,15 @@ def operations(*paths: str | Path) -> Iterator[Operation]:
 
 
 def _events_of(path: Path) -> Iterator[Line]:
-    last = -1
+    last, clock = -1, _clock_of(path)
     for number, line in json_lines.read(path, _DECODER, HistoryError):
         if line.time < last:
             raise HistoryError(f"{path}:{number}: earlier than the line before it")
         last = line.time
+        if isinstance(line, Operation):
+            line.start += clock.low
+        else:
+            line.time += clock.high
         yield line
 
 

@@ -52,6 +52,7 @@ HIDDEN = {
     "history": "Folder for the history of every call; empty for none",
     "totals": "File for the counts of all buyers together; empty for none",
     "runs": "Folder in which the page keeps the last runs and their reports",
+    "tokens": "File with the tokens of a deployed shop's accounts, one a line, on each machine",
     "shops": "Folder of the shops that are installed on this machine",
     "hosting": "Command that runs the shop of a name, until its input ends",
     "target": "File that says what faults act on (loadtest/faults)",

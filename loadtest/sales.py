@@ -13,7 +13,7 @@ from typing import Any
 
 from loadtest.checker import Verdict, snapshot
 from loadtest.checker.snapshot import Header, Item, Terms
-from loadtest.files import RunFiles
+from loadtest.files import RunFiles, take_tokens
 from loadtest.full_shop import FullShop, ShopRefused
 from loadtest.judging import judge_run
 from loadtest.rest import Figures, at_rest
@@ -138,7 +138,7 @@ class Sales(ShopUnderTest[RunPlan]):
     def ask_again(self) -> bool:
         """Repeat some purchases under their old keys."""
         self.show.step(ASKING_AGAIN)
-        ask_again(self.files, self.shop, self.plan.seed)
+        ask_again(self.files, self.shop, self.plan.seed, take_tokens(self.files.path))
         return True
 
     def read(self) -> None:
@@ -164,7 +164,8 @@ class Sales(ShopUnderTest[RunPlan]):
         self.show.step(JUDGING)
         if self.reason:
             return Verdict(reason=self.reason)
-        return judge_run(self.files, self.plan.not_judged, enough=self.plan.enough)
+        plan = self.plan
+        return judge_run(self.files, plan.not_judged, enough=plan.enough, books=plan.books)
 
     def left(self, role: str) -> int | None:
         """Return the units available in a sale; None if that is not known."""

@@ -28,18 +28,19 @@ from locust.runners import MasterRunner, WorkerRunner
 
 from loadtest.address import RunImpossible
 from loadtest.checker import EXIT_CODES, UNKNOWN
+from loadtest.collecting import Collector, Sender
 from loadtest.faults.process import NONE, offered
 from loadtest.finished import Finished, Tally
-from loadtest.full_shop import ShopRefused
+from loadtest.full_shop import FullShop, ShopRefused
 from loadtest.open_files import file_shortage, raise_file_limit
 from loadtest.options import CUSTOM, FRESH, PRESETS, add_options, plan_of
-from loadtest.roles import format_sales, parse_sales
+from loadtest.roles import DRAWN, MAIN, TIMED, format_sales, parse_sales
 from loadtest.scenarios import parse_weights
 from loadtest.shops import OURS, load_full
-from loadtest.steps import open_sales
+from loadtest.steps import RunPlan, open_sales
 from loadtest.ui.page import Page
 from loadtest.ui.rush_run import RushRun
-from loadtest.users import Users, find_sale
+from loadtest.users import Users, find_sale, read_tokens
 
 # One user in this many is a visitor, up to the most of them per load-generating process. Pages are
 # judged after faults as the API is, whatever the mix.
@@ -86,6 +87,29 @@ def goes_on(options: Namespace) -> bool:
     return bool(getattr(options, "endless", False)) or int(options.rounds) == 0
 
 
+NO_LEDGER = "the payment provider's ledger is not read here"
+
+
+def check_deployed(plan: RunPlan, accounts: int, rounds: int) -> None:
+    """Raise `RunImpossible` for what the load test would have to change in a deployed shop."""
+    if not plan.sale:
+        raise RunImpossible("a deployed shop's sale is made by its operators: name it with --sale")
+    missing = [role for role in plan.wanted if role != MAIN and role not in plan.beside]
+    if missing:
+        named = ",".join(f"{role}=ID" for role in missing)
+        raise RunImpossible(f"the mix {plan.mix} needs further sales: name them, --beside {named}")
+    if plan.restocks or TIMED in plan.sales or DRAWN in plan.sales:
+        raise RunImpossible(
+            f"the mix {plan.mix} changes or restocks sales, which no load test does in a deployed "
+            "shop: take another one"
+        )
+    if not rounds or plan.buyers * rounds > accounts:
+        raise RunImpossible(
+            f"{accounts} accounts are too few for {plan.buyers} users who play "
+            f"{rounds or 'endless'} buyers each (--rounds)"
+        )
+
+
 logger = logging.getLogger(__name__)
 
 # Seconds between two writes of the history to disk, and two checks for the end of the run.
@@ -128,6 +152,8 @@ class Session:
         self.run: Users | RushRun | None = None
         self.tallies: dict[str, Tally] = {}
         self.page: Page | None = None
+        self._sender: Sender | None = None
+        self._collector: Collector | None = None
         # The name of the current or the last run: a worker's late report may be of one before.
         self._run_name = ""
 
@@ -167,9 +193,15 @@ class Session:
             if problem := file_shortage(-(-(options.num_users or 0) // workers), allowed):
                 logger.error(problem)
         environment.dispatcher_class = functools.partial(Dispatcher, options)
+        if isinstance(environment.runner, WorkerRunner):
+            self._sender = Sender(environment.runner)
+        elif isinstance(environment.runner, MasterRunner):
+            self._collector = Collector(environment.runner)
         gevent.spawn(self._watch)
         if environment.web_ui is not None or self._judges_itself:
-            self.page = Page(environment, self.tallies)
+            self.page = Page(environment, self.tallies, self._shop)
+            if self._collector is not None:
+                self.page.collected = self._collector.histories
 
     def start(self, **_: Any) -> None:
         """Choose sale, seed and history, and prepare for the users."""
@@ -211,14 +243,18 @@ class Session:
     def stop(self, **_: Any) -> None:
         """Close the history, and have the run judged if it was started from the page."""
         self.close()
+        if self._collector is not None and self._collects:
+            self._collector.wait(self._options.workers)
         if self.page is not None:
             self.page.end(getattr(self._options, "workers", 1))
 
     def close(self, **_: Any) -> None:
         """Close the history; calls after this are not recorded."""
-        if self.run is not None:
-            self.run.close()
-            self.run = None
+        ended, self.run = self.run, None
+        if ended is not None:
+            ended.close()
+            if self._sender is not None:
+                self._sender.end()
 
     def conclude(self, **_: Any) -> None:
         """Without a page, tell the verdict and end with an exit code that says it."""
@@ -260,8 +296,18 @@ class Session:
     def _judges_itself(self) -> bool:
         """Whether a run without a page opens its own sale and keeps its history to itself."""
         options, runner = self._options, self._environment.runner
-        alone = options.sale == FRESH and not options.history
+        alone = (options.sale == FRESH or options.tokens) and not options.history
         return bool(options.headless and alone and not isinstance(runner, WorkerRunner))
+
+    @property
+    def _collects(self) -> bool:
+        """Whether workers send their histories: those of a run that this master has judged."""
+        options = self._options
+        return bool(getattr(options, "recording", "")) and not options.history
+
+    def _shop(self) -> FullShop:
+        options, host = self._options, self._environment.host or ""
+        return load_full(host, deployed=bool(options.tokens), owned=options.i_own_this_host)
 
     @property
     def _options(self) -> Namespace:
@@ -281,18 +327,23 @@ class Session:
         parse_weights(options.weights)
         options.seed = int(options.seed or 0) or random.SystemRandom().randrange(1, 2**31)
         logger.info("The seed of this run is %d", options.seed)
-        shop = load_full(self._environment.host or "")
+        shop = self._shop()
         options.endless = getattr(options, "fault", NONE) != NONE
         plan = replace(plan_of(options), beside=parse_sales(options.beside))
         plan = replace(plan, gathers=GATHERING + plan.buyers / (options.spawn_rate or 1))
         if options.sale != FRESH:
             limit = find_sale(shop, options.sale).limit
             plan = replace(plan, sale=options.sale, limit=limit)
+        if not shop.operates:
+            check_deployed(plan, len(read_tokens(options.tokens)), int(options.rounds))
+            plan = replace(plan, left_open=dict.fromkeys(("P11", "P14"), NO_LEDGER))
         options.recording = options.history
         if self.page is not None:
-            begun = self.page.begin(plan)
+            begun = self.page.follow(plan, shop)
             plan = begun.plan
             options.recording = options.history or str(begun.files.path)
+            if self._collector is not None:
+                self._collector.begin(options.run_name, begun.files.path)
         elif not plan.sale:
             plan = open_sales(shop, plan, plan.gathers_in)
         options.opened, options.others = plan.sale, format_sales(plan.beside)
@@ -314,18 +365,25 @@ class Session:
         if isinstance(runner, MasterRunner):
             return None
         plan = replace(plan_of(options), sale=options.opened, beside=parse_sales(options.others))
-        return Users(
-            load_full(self._environment.host or ""),
+        sender = self._sender if self._collects else None
+        users = Users(
+            self._shop(),
             plan,
             weights=parse_weights(options.weights),
             worker=getattr(runner, "worker_index", 0),
             # In a fault run, buyers keep arriving until the run is stopped.
             rounds=0 if goes_on(options) else int(options.rounds),
-            history=options.recording,
+            history=sender.folder() if sender is not None else options.recording,
             report=self._report,
             workers=options.workers,
             run=options.run_name,
+            tokens=read_tokens(options.tokens) if options.tokens else None,
         )
+        if sender is not None:
+            # The master has a history of its own of this process, which it knows the path of.
+            sender.begin(options.run_name, Path(users.tally.history))
+            users.tally.history = ""
+        return users
 
     def _report(self, call: Finished) -> None:
         self._environment.events.request.fire(
@@ -344,6 +402,8 @@ class Session:
             gevent.sleep(TICK)
             if self.run is not None:
                 self.run.flush()
+                if self._sender is not None:
+                    self._sender.send()
             runner, options = self._environment.runner, self._options
             if runner is None or isinstance(runner, WorkerRunner):
                 continue

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from http import HTTPStatus
 from itertools import count
 from pathlib import Path
@@ -44,21 +45,31 @@ NEXT_USER, NEXT_TURN = 0.6180339887498949, 0.4142135623730951
 
 
 class Tokens:
-    """Buyers' tokens, asked for in portions as users need them."""
+    """Buyers' tokens: those of a file, or asked for in portions as users need them.
 
-    def __init__(self, shop: FullShop) -> None:
-        self._shop = shop
+    Args:
+        shop: whose buyers they are.
+        given: of accounts that are there already; None: the shop makes buyers.
+    """
+
+    def __init__(self, shop: FullShop, given: Sequence[str] | None = None) -> None:
+        self._shop, self._makes_buyers = shop, given is None
         self._lock = threading.Lock()
-        self._left: deque[str] = deque()
+        self._left = deque(given or ())
 
     def take(self) -> str:
-        """A token that no other buyer has. Raises `RunImpossible` if the shop gives none."""
+        """A token that no other buyer has. Raises `RunImpossible` if there is none."""
         with self._lock:
             if not self._left:
                 self._left.extend(self._fetch())
             return self._left.popleft()
 
     def _fetch(self) -> list[str]:
+        if not self._makes_buyers:
+            raise RunImpossible(
+                "every account of the file with tokens has been used: buyers of this mix take "
+                "others along, so name more accounts than users"
+            )
         # Buyers whose tokens got lost do no harm, so that this may be asked again.
         wanted = self._shop.requests.buyers(TOKENS_AT_ONCE)
         answer = _ask_again(self._shop, wanted, timeout=60.0, was_there=True)
@@ -126,11 +137,13 @@ class Users:
         history: str,
         report: Report,
         run: str,
+        tokens: Sequence[str] | None = None,
     ) -> None:
         """`worker` is this process's number among the `workers`, which share the plan's buyers.
 
         `rounds` are the buyers that each user plays; 0: without end. `history` is a folder; empty:
-        nothing is recorded. `run` is the run's name.
+        nothing is recorded. `run` is the run's name. `tokens` are those of all accounts of the run;
+        None: the shop makes its buyers.
         """
         self.sale = find_sale(shop, plan.sale)
         others = {role: find_sale(shop, each) for role, each in plan.beside.items()}
@@ -143,7 +156,7 @@ class Users:
         self._users = count()
         self._users_begun = 0
         self._address = shop.address
-        self._tokens = Tokens(shop)
+        self._tokens = Tokens(shop, tokens and share_of(tokens, worker, workers))
         self._tokens_of: dict[str, str] = {}
         self._name = f"{os.getpid()}.{next(_runs)}"
         self._recorder = Recorder(Path(history) / f"{self._name}.jsonl") if history else None
@@ -224,9 +237,35 @@ class Users:
         return token
 
 
+def share_of(tokens: Sequence[str], worker: int, workers: int) -> Sequence[str]:
+    """Return the tokens of one process, none of which another one has. Raises `RunImpossible`."""
+    if not 0 <= worker < workers:
+        raise RunImpossible(
+            f"this is load-generating process {worker + 1} of {workers}: one has left and came "
+            "again. Start all of them anew, so that no two act for the same account."
+        )
+    return tokens[worker::workers]
+
+
+def read_tokens(path: str) -> list[str]:
+    """Read the tokens of accounts, one a line. Raises `RunImpossible`."""
+    try:
+        found = Path(path).read_text().split()
+    except (OSError, ValueError) as error:
+        raise RunImpossible(f"the tokens of the shop's accounts cannot be read: {error}") from error
+    if len(set(found)) < len(found):
+        raise RunImpossible(f"{path} names an account twice")
+    return found
+
+
+def look_at(shop: FullShop, sale: str) -> Answer:
+    """Ask the shop about the sale."""
+    return _ask_again(shop, shop.requests.look(sale))
+
+
 def find_sale(shop: FullShop, sale: str) -> Sale:
     """Ask the shop about the sale. Raises `RunImpossible` if there is none to be loaded."""
-    answer = _ask_again(shop, shop.requests.look(sale))
+    answer = look_at(shop, sale)
     answered = time.monotonic()
     if answer.status != 200:
         missing = answer.status == HTTPStatus.NOT_FOUND
@@ -253,7 +292,7 @@ def _ask_again(
     while True:
         connection = Connection(*shop.address, timeout=timeout)
         try:
-            reply = connection.request(request, {"Content-Type": "application/json"})
+            reply = connection.request(request, shop.requests.headers("", body=True))
         finally:
             connection.close()
         answer = shop.nothing(reply) if isinstance(reply, str) else shop.understand(reply)

@@ -7,13 +7,14 @@ Reads files only, so that it can judge any shop with the same API.
 """
 
 from loadtest.checker.judge import ENOUGH, Broken, judge, judge_so_far
-from loadtest.checker.properties import PROPERTIES, Need, not_judged
+from loadtest.checker.properties import BY_ANSWERS, PROPERTIES, Need, not_judged
 from loadtest.checker.snapshot import SnapshotError
 from loadtest.checker.verdict import EXIT_CODES, FAIL, PASS, UNKNOWN, Finding, Rate, Verdict
 from loadtest.fault_log import FaultLogError
 from loadtest.history import HistoryError
 
 __all__ = [
+    "BY_ANSWERS",
     "ENOUGH",
     "EXIT_CODES",
     "FAIL",

@@ -29,6 +29,7 @@ def judge(
     not_judged: Mapping[str, str] = MappingProxyType({}),
     enough: Mapping[str, int] = ENOUGH,
     allows_errors: bool = False,
+    books: bool = True,
     database: Path | None = None,
 ) -> Verdict:
     """Judge one run.
@@ -38,8 +39,9 @@ def judge(
     decision of the caller, while one that is asked for and cannot be judged is unknown, and so is
     then the whole. `enough` is what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`,
     `captured`); under faults at least one unknown answer too. `allows_errors` says that a server
-    error is one more unknown answer, and the buyer asked again. `database` is a new SQLite file for
-    all tables that the properties' queries read.
+    error is one more unknown answer, and the buyer asked again. Without `books`, the final snapshot
+    has only what buyers were shown of their own orders, and is judged as such. `database` is a new
+    SQLite file for all tables that the properties' queries read.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
     `OSError` for those that cannot be read, `ValueError` for a property that does not exist.
@@ -51,7 +53,10 @@ def judge(
         evidence.load(files)
         if database is not None:
             evidence.save(database)
-        findings = [PROPERTIES[identity].judge(evidence) for identity in wanted]
+        known = [PROPERTIES[identity] for identity in wanted]
+        findings = [
+            each.judge(evidence) if books else each.judge_answers(evidence) for each in known
+        ]
         return Verdict(
             findings,
             _counts(evidence),

@@ -16,14 +16,23 @@ OURS = "flash_sale"
 """This project's own shop, which is loaded as a whole and not by rushes only."""
 
 
-def load_full(host: str) -> FullShop:
+DEPLOYED = f"{__name__}.{OURS}.deployed:Adapter"
+"""The same shop where it is in production, without calls for load tests."""
+
+
+def load_full(host: str, *, deployed: bool = False, owned: bool = False) -> FullShop:
     """Return the adapter with all levels, for a shop at this address.
+
+    Args:
+        host: the address.
+        deployed: whether the shop is in production.
+        owned: whoever asks owns the host, so that it may be another machine.
 
     Raises:
         RunImpossible: the host may not be loaded.
     """
-    address_of(host)
-    return cast(FullShop, load(OURS, host))
+    address_of(host, owned=owned)
+    return cast(FullShop, load(DEPLOYED if deployed else OURS, host))
 
 
 _ASKED: dict[Level, type] = {

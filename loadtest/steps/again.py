@@ -17,7 +17,7 @@ from zlib import crc32
 
 from loadtest.client import Connection
 from loadtest.crowd import Crowd
-from loadtest.files import RunFiles, take_tokens
+from loadtest.files import RunFiles
 from loadtest.full_shop import FullShop
 from loadtest.history import AGAIN, OK, Operation, Recorder, combine, operations
 from loadtest.purchases import Cart, Line, Purchase, Sale
@@ -57,15 +57,15 @@ class Asked:
         return "cart" if self.is_cart else combine(self.outcomes)
 
 
-def ask_again(files: RunFiles, shop: FullShop, seed: int) -> None:
+def ask_again(files: RunFiles, shop: FullShop, seed: int, tokens: Mapping[str, str]) -> None:
     """Ask for a sample of the keys of a run once more, each in its buyer's name.
 
     Args:
-        files: of the run; the buyers' tokens are deleted, and a history is added.
+        files: of the run; a history is added.
         shop: that is asked.
         seed: repeats the choice.
+        tokens: of the run's buyers, as far as they were kept.
     """
-    tokens = take_tokens(files.path)
     chosen = [(key, each) for key, each in sample(files.histories(), seed) if each.buyer in tokens]
     recorder = Recorder(files.again)
     ask = partial(_ask, tokens=tokens, shop=shop, recorder=recorder)

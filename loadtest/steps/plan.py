@@ -65,6 +65,8 @@ class RunPlan:
         endless: whether each user plays buyers without end.
         gathers: seconds until all users have started; 0: as long as those of `prove` take.
         operated: whether somebody may pause, restock and break the shop meanwhile by hand.
+        books: whether the shop's books can be read.
+        left_open: further properties that the run says nothing about, and why not.
     """
 
     buyers: int
@@ -89,6 +91,8 @@ class RunPlan:
     endless: bool = False
     gathers: float = 0.0
     operated: bool = False
+    books: bool = True
+    left_open: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lasts(self) -> bool:
@@ -141,12 +145,14 @@ class RunPlan:
             Need.MAILS: self.mails,
         }
         reasons = not_judged(self.levels, [need for need, there in has.items() if there])
-        return reasons | (dict.fromkeys(OPERATED, BY_HAND) if self.operated else {})
+        reasons |= dict.fromkeys(OPERATED, BY_HAND) if self.operated else {}
+        return reasons | dict(self.left_open)
 
     @property
     def enough(self) -> dict[str, int]:
         """What the run must have seen, so that its verdict means something."""
-        return ENOUGH | {"captured": 1} if self.mix in WITH_PAYMENTS else ENOUGH
+        paid = self.mix in WITH_PAYMENTS and "P11" not in self.left_open
+        return ENOUGH | {"captured": 1} if paid else ENOUGH
 
     @property
     def title(self) -> str:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN, Verdict, judge
+from loadtest.checker import BY_ANSWERS, FAIL, PASS, PROPERTIES, UNKNOWN, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.evidence import ALLOWED
 from loadtest.checker.verdict import Problem, overall
@@ -174,6 +174,36 @@ def test_a_shop_that_fails_on_its_own_has_proved_nothing() -> None:
     # Under faults it may.
     world.call(world.end + 1, world.end + 2, "order", 500, "internal_error")
     assert judged(world, faults=FAULT, properties=["P13"]).verdict == PASS
+
+
+def one_unit_too_many(world: World) -> None:
+    world.change(world.item, total=3)
+
+
+def no_order_left(world: World) -> None:
+    world.rows.remove(world.order)
+
+
+def two_orders_of_a_key(world: World) -> None:
+    order = world.order
+    asked = next(call.values for call, _ in world.calls("order") if call.values["key"] == order.key)
+    again = {name: asked[name] for name in ("key", "buyer", "quantity")}
+    world.later("order", 200, order="o99", **again)
+
+
+@pytest.mark.parametrize(
+    ("damage", "identity"),
+    [(one_unit_too_many, "P1"), (no_order_left, "P3"), (two_orders_of_a_key, "P5")],
+)
+def test_answers_alone_show_what_is_broken(damage: Callable[[World], None], identity: str) -> None:
+    world = sold_out_run(7)
+    # Buyers are shown their own orders, and neither movements nor events.
+    world.rows = [r for r in world.rows if isinstance(r, s.Item | s.Sale | s.Reservation | s.Order)]
+    shown = [each for each in BY_ANSWERS if each != "P18"]
+    verdict = judged(world, properties=shown, books=False)
+    assert verdict.verdict == PASS, verdict.to_json()
+    damage(world)
+    assert [each.id for each in judged(world, properties=shown, books=False).broken] == [identity]
 
 
 @pytest.mark.parametrize(("more", "verdict"), [(1, PASS), (0, FAIL)])

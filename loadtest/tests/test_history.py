@@ -23,6 +23,7 @@ from loadtest.history import (
     INFO,
     NEVER,
     OK,
+    Clock,
     HistoryError,
     Operation,
     Recorder,
@@ -30,6 +31,7 @@ from loadtest.history import (
     combine,
     events,
     operations,
+    set_clock,
 )
 from loadtest.shops.flash_sale.answers import classify
 from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
@@ -169,6 +171,23 @@ def test_files_are_merged_by_time_and_paired_across(tmp_path: Path) -> None:
     times = [line.time for line in events(*paths)]
     assert times == sorted(times)
     assert [each.call for each in operations(*paths)] == [f"c#{turn}" for turn in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("clock", "start", "end"),
+    [(Clock(-30, -20), 70, 180), (Clock(40, 45), 140, 245), (Clock(-5, 5), 100, 200)],
+)
+def test_a_call_of_another_machine_lasts_as_long_as_it_may_have(
+    clock: Clock, start: int, end: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"event":"invoke","time":100,"call":"a","op":"look","client":"c","buyer":"b"}\n'
+        '{"event":"ok","time":200,"call":"a","status":200,"code":"","order":null}\n'
+    )
+    set_clock(path, clock)
+    (call,) = operations(path)
+    assert (call.start, call.end) == (start, end)
 
 
 def good_lines(tmp_path: Path) -> list[bytes]:

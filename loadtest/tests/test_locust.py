@@ -317,3 +317,39 @@ def test_the_page_shows_a_run_while_it_is_prepared(address: str) -> None:
         finally:
             answers.set()
         wait_until("the shop's silence ends the start", lambda: state(address) == "stopped")
+
+
+def test_a_shop_without_books_is_judged_by_its_buyers_orders(tmp_path: Path) -> None:
+    shop, tokens = FakeShop(stock=10, opens_in=4.0, bug="duplicate"), tmp_path / "tokens"
+    tokens.write_text("\n".join(f"b{number}" for number in range(1, 41)))
+    with serving(shop) as url:
+        done = locust(
+            tmp_path,
+            *("--host", url, "--sale", "1", "--tokens", str(tokens), "--users", "40"),
+            *("--runs", str(tmp_path / "runs"), "--seed", "7"),
+        )
+    assert done.returncode == 1, done.stderr
+    verdict = json.loads((tmp_path / "runs" / "0001" / "verdict.json").read_text())
+    assert {each["id"] for each in verdict["properties"] if each["verdict"] == FAIL} == {"P5"}
+    assert verdict["not_judged"]["P7"] == "the shop's books cannot be read here"
+    assert verdict["counts"]["held"] == 10
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (("--users", "41"), "40 accounts are too few for 41 users"),
+        (("--users", "4", "--mix", "carts"), "needs further sales: name them, --beside cart_a=ID"),
+        (("--users", "4", "--sale", "new"), "name it with --sale"),
+        (("--users", "4", "--tokens", "nowhere"), "cannot be read"),
+    ],
+)
+def test_a_load_that_a_deployed_shop_cannot_have_does_not_start(
+    wanted: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("\n".join(f"b{number}" for number in range(40)))
+    with serving(FakeShop()) as url:
+        done = locust(tmp_path, "--host", url, "--sale", "1", "--tokens", str(tokens), *wanted)
+    assert done.returncode == 2
+    assert said in done.stderr

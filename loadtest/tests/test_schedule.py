@@ -182,7 +182,7 @@ def test_the_same_key_is_asked_in_its_buyers_name_and_recorded(tmp_path: Path) -
     # The third buyer's token is not known.
     leave_tokens(files.path / "a.jsonl", {"buyer 0": "b1", "buyer 1": "b2"})
     with serving(shop) as url:
-        ask_again(files, OurShop(url), seed=1)
+        ask_again(files, OurShop(url), 1, take_tokens(files.path))
     found = {each.key: each for each in operations(files.again)}
     assert set(found) == {"key 0", "key 1"}
     repeated = found["key 0"]
@@ -204,5 +204,5 @@ def test_tokens_are_for_this_user_only_and_read_once(tmp_path: Path) -> None:
 
 def test_nobody_is_asked_where_no_tokens_are(tmp_path: Path) -> None:
     files = asked(SOLD_OUT).write(tmp_path)
-    ask_again(files, OurShop("http://127.0.0.1:1"), seed=1)
+    ask_again(files, OurShop("http://127.0.0.1:1"), 1, {})
     assert list(operations(files.again)) == []

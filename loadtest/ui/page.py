@@ -21,7 +21,7 @@ from loadtest.files import Runs
 from loadtest.finished import Tally
 from loadtest.full_shop import FullShop, ShopRefused
 from loadtest.report.terminal import verdict_last
-from loadtest.shops import OURS, load_full
+from loadtest.shops import OURS
 from loadtest.steps import RunPlan
 from loadtest.ui.other_shops import offered
 from loadtest.ui.pages import install
@@ -48,6 +48,7 @@ class Referee:
         run: the current or last run.
         starts: whether a run is being prepared.
         problem: why the last run could not start; empty if it did.
+        collected: names the histories that workers have sent.
     """
 
     def __init__(self, runs: Runs, tallies: Callable[[], list[Tally]]) -> None:
@@ -55,6 +56,7 @@ class Referee:
         self.problem = ""
         self.starts = False
         self.run: PageRun | RushRun | None = None
+        self.collected: Callable[[], list[str]] = list
         self._tallies = tallies
 
     @property
@@ -95,7 +97,7 @@ class Referee:
             self.run.end_load(processes)
 
     def _histories(self) -> list[str]:
-        return [each.history for each in self._tallies() if each.history]
+        return [*(each.history for each in self._tallies() if each.history), *self.collected()]
 
 
 class Page(Referee):
@@ -107,8 +109,10 @@ class Page(Referee):
         rushes: whether the command line chose another shop.
     """
 
-    def __init__(self, environment: Any, tallies: dict[str, Tally]) -> None:
-        """`tallies` are the session's, by process."""
+    def __init__(
+        self, environment: Any, tallies: dict[str, Tally], shop: Callable[[], FullShop]
+    ) -> None:
+        """`tallies` are the session's, by process; `shop` loads the adapter."""
         self.strategies: list[str] = []
         self._last_words: list[str] = []
         self._environment: Environment = environment
@@ -123,6 +127,7 @@ class Page(Referee):
             base = (options.web_base_path or "").rstrip("/")
             install(environment.web_ui, self, base)
             if not self.rushes:
+                self._shop = shop
                 gevent.spawn(self._learn_strategies)
 
     def conclude(self) -> str:
@@ -140,10 +145,6 @@ class Page(Referee):
         """Print the verdict, after everything that Locust prints; the closing line is the last."""
         for line in self._last_words:
             print(line, flush=True)
-
-    def begin(self, plan: RunPlan) -> PageRun:
-        """Start a run and follow it from now on."""
-        return self.follow(plan, load_full(self._environment.host or ""))
 
     def begin_rush(self, options: Namespace) -> RushRun:
         """Follow a rush from now on. Raises `RunImpossible`."""
@@ -181,7 +182,7 @@ class Page(Referee):
         """Poll until the shop answers: it may be starting at the same time."""
         while not self.strategies:
             try:
-                found = load_full(self._environment.host or "").strategies()
+                found = self._shop().strategies()
                 self.strategies.extend(each["name"] for each in found)
             except (ShopRefused, RunImpossible):
                 gevent.sleep(RETRY)

@@ -22,6 +22,7 @@ from loadtest.report import Story
 from loadtest.run import Faults, Load, ShopUnderTest, Show, run
 from loadtest.sales import ASKING_AGAIN, FOLLOWING_UP, JUDGING, READING, Sales
 from loadtest.steps import RunPlan
+from loadtest.without_books import WithoutBooks
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ class PageRun(Show):
         recorded: Callable[[], list[str]] = list,
     ) -> None:
         self.files, self.phase = files, RUNNING
-        self.sales = Sales(shop, files, self)
+        self.sales = (Sales if shop.has_books else WithoutBooks)(shop, files, self)
         self.sales.plan, self.sales.pause = plan, LOOK
         self.verdict: dict[str, Any] | None = None
         self.broken: list[Broken] = []
@@ -191,8 +192,8 @@ class PageRun(Show):
         missing = self._processes - len(self.files.elsewhere)
         if missing > 0:
             self.sales.reason = self.sales.reason or (
-                f"the history of {missing} of {self._processes} load-generating processes is not "
-                "on this machine"
+                f"the history of {missing} of {self._processes} load-generating processes did not "
+                "arrive"
             )
         look = self.sales.shop.look(self.plan.sale)
         return judge_apart(self.files, self.plan, self.sales.reason, look)

@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -327,3 +328,16 @@ def test_signing_out_ends_the_session_for_copies_of_its_cookie_too(eve):
     assert copy.get("/orders/").status_code == 200
     assert browser.post("/sign-out/").headers["Location"] == "/"
     assert copy.get("/orders/").status_code == 302
+
+
+def test_accounts_for_a_load_test_have_tokens_until_they_are_deactivated() -> None:
+    printed = StringIO()
+    call_command("load_test_accounts", "--count=3", stdout=printed)
+    buyers = [tokens.verify(token) for token in printed.getvalue().split()]
+    made = User.objects.filter(pk__in=buyers)
+    assert made.count() == 3
+    assert not any(user.has_usable_password() or user.email for user in made)
+    other = a_buyer()
+    call_command("load_test_accounts", "--deactivate", stdout=printed)
+    assert not made.filter(is_active=True).exists()
+    assert User.objects.get(pk=other.pk).is_active

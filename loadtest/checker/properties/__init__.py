@@ -24,7 +24,7 @@ from loadtest.checker.properties.stock import Bounds, Conservation, Fencing, NoO
 from loadtest.checker.properties.truth import TrueAnswers
 from loadtest.shop import Level
 
-__all__ = ["PROPERTIES", "Need", "Property", "not_judged"]
+__all__ = ["BY_ANSWERS", "PROPERTIES", "Need", "Property", "not_judged"]
 
 PROPERTIES: dict[str, Property] = {
     each.id: each
@@ -54,6 +54,11 @@ PROPERTIES: dict[str, Property] = {
         FairDraw(),
     )
 }
+
+
+BY_ANSWERS = ("P1", "P3", "P5", "P8", "P13", "P18", "P20")
+"""Properties of which what buyers are answered shows something, also where the shop's books cannot
+be read."""
 
 
 def not_judged(levels: Collection[Level], has: Collection[Need]) -> dict[str, str]:

@@ -36,6 +36,7 @@ class NoLostOrder(Property):
             SELECT key, order_id AS "order" FROM purchase WHERE outcome = 'ok' AND NOT EXISTS (
                 SELECT 1 FROM "order" AS o WHERE o.snapshot = 0 AND o.key = purchase.key)
             """,
+            by_answers=True,
         ),
         Check(
             "key {key} asked for {quantity} of sale {sale}, order {order} is for {found} of sale "
@@ -47,6 +48,7 @@ class NoLostOrder(Property):
             WHERE outcome = 'ok'
                 AND (o.quantity <> purchase.quantity OR o.sale IS NOT purchase.sale)
             """,
+            by_answers=True,
         ),
         Check(
             "order {order}: {asked} different parts of {quantity} were answered ok ({op}), and "
@@ -213,6 +215,7 @@ class NoDuplicate(Property):
             GROUP BY o.snapshot, o.buyer, sale.id
             HAVING sum(r.quantity - r.returned) > sale."limit"
             """,
+            by_answers=True,
         ),
     )
 
@@ -254,6 +257,7 @@ class Privacy(Property):
             {_STRANGERS} AND (outcome = 'ok'
                 OR (outcome = 'fail' AND status NOT IN {_BEFORE_IT} AND code <> 'busy'))
             """,
+            by_answers=True,
         ),
         Check(
             "{buyer} was shown a link ({op}) to order {order}, which is {owner}'s",
@@ -262,6 +266,7 @@ class Privacy(Property):
             FROM link JOIN owner ON owner.order_id = link.order_id
             WHERE link.buyer <> owner.buyer
             """,
+            by_answers=True,
         ),
     )
 

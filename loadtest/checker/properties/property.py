@@ -6,6 +6,7 @@ import re
 from abc import ABC
 from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
+from itertools import chain
 from typing import ClassVar, NamedTuple
 
 from loadtest.checker.evidence import Evidence
@@ -42,11 +43,14 @@ class Check(NamedTuple):
             tells when it happened; `calls` are rows of the history, with commas between them.
         certain: whether no later call or snapshot may take it back, so that it is judged while the
             run goes on. A call without an answer is unknown then.
+        by_answers: whether it holds as well of a snapshot that has only what buyers were shown of
+            their own orders, because the shop's books cannot be read.
     """
 
     says: str
     query: str
     certain: bool = False
+    by_answers: bool = False
 
     def problems(self, evidence: Evidence) -> Iterator[Problem]:
         """What breaks the property in this way."""
@@ -89,6 +93,17 @@ class Property(ABC):
             return self.unknown("no final snapshot")
         why = self.missing(evidence)
         return self.unknown(why) if why else self._judge(evidence)
+
+    def judge_answers(self, evidence: Evidence) -> Finding:
+        """Judge what buyers were answered, where the shop's books cannot be read."""
+        if not evidence.is_final:
+            return self.unknown("nobody asked again when all was at rest")
+        figures = next(evidence.facts(self.counts))
+        if self.nothing and not next(iter(figures.values())):
+            return self.unknown(self.nothing)
+        checks = [each for each in self.checks if each.certain or each.by_answers]
+        problems = chain.from_iterable(each.problems(evidence) for each in checks)
+        return self.judged(evidence, problems, f"{self.good.format(**figures)}, by answers alone")
 
     def missing(self, evidence: Evidence) -> str:
         """Say what the evidence lacks for a verdict; empty if nothing."""

@@ -255,6 +255,10 @@ class NotVacuous(Property):
     fails = "a pass over an empty shop"
     planted = "nobody refused"
 
+    def judge_answers(self, evidence: Evidence) -> Finding:
+        """Judge as ever: all of it is what buyers were answered."""
+        return self.judge(evidence)
+
     def _judge(self, evidence: Evidence) -> Finding:
         seen = {
             "ok": evidence.value("SELECT count(*) FROM purchase WHERE outcome = 'ok'"),

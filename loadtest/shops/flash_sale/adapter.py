@@ -36,6 +36,7 @@ from loadtest.shops.flash_sale.answers import (
     understand,
 )
 from loadtest.shops.flash_sale.demo import DemoShop
+from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
 
 LIMIT = 1
 """Units per buyer."""
@@ -56,6 +57,8 @@ class Adapter(DemoShop):
     # Orders expire by the follow-up's workers, which need not run when a shop is rushed.
     levels = LEVELS - {Level.EXPIRY}
     full_levels = LEVELS
+    operates = has_books = True
+    lifecycle = LIFECYCLE
     requests, invalid, makes_buyers = requests, invalid, requests.MAKES_BUYERS
     classify, nothing = staticmethod(classify), staticmethod(nothing)
     understand = staticmethod(understand)
@@ -63,7 +66,8 @@ class Adapter(DemoShop):
     look = staticmethod(look_of)
 
     def __init__(self, url: str) -> None:
-        super().__init__(address_of(url))
+        # Whether it may be loaded was decided by whoever loads the adapter.
+        super().__init__(address_of(url, owned=True))
 
     def open(self, units: int) -> str:
         """Open a fresh sale."""

@@ -18,8 +18,12 @@ MAKES_BUYERS = "has it SHOP_DEMO=1?"
 
 
 def headers(token: str, *, key: str = "", cookie: str = "", body: bool = False) -> dict[str, str]:
-    """Return the headers of a request in a buyer's name, under an idempotency key."""
-    found = {"Authorization": f"Bearer {token}"}
+    """Return the headers of a request in a buyer's name, under an idempotency key.
+
+    They say what the proxy says that terminates TLS before a shop in production, which redirects
+    other requests; a demo does not look at it.
+    """
+    found = {"Authorization": f"Bearer {token}", "X-Forwarded-Proto": "https"}
     if cookie:
         found["Cookie"] = cookie
     if body:
