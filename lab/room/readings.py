@@ -27,7 +27,7 @@ from locking import LockUnavailable
 from shop.operating import metric_files
 
 LATE = 1.0
-"""Seconds without an answer after which a server counts as away."""
+"""Seconds without an answer to a question after which a server counts as away."""
 
 AWAY: tuple[type[Exception], ...] = (
     Error,
@@ -71,6 +71,7 @@ class Source:
     _value: dict[str, Any] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
     _answered: float | None = None
+    _asked: float | None = None
     _failed: bool = False
     _end: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -88,19 +89,22 @@ class Source:
 
     def step(self) -> None:
         """Read once."""
+        self._asked = time.monotonic()
         try:
             self._value = self.read()
+            self._answered, self._failed = time.monotonic(), False
         except AWAY:
             self._failed = True
-            return
-        self._answered, self._failed = time.monotonic(), False
+        finally:
+            self._asked = None
 
     def now(self) -> Reading:
         """Return the last answer, and whether the server still answers."""
-        answered = self._answered
-        silent = time.monotonic() - (self._started if answered is None else answered)
-        up = answered is not None and silent < LATE + self.pause() and not self._failed
-        return Reading(up, self._value, silent)
+        answered, asked, now = self._answered, self._asked, time.monotonic()
+        silent = now - (self._started if answered is None else answered)
+        # Nobody is late who was not asked: on a busy machine this thread may have to wait.
+        late = asked is not None and now - asked >= LATE
+        return Reading(answered is not None and not late and not self._failed, self._value, silent)
 
     def _run(self) -> None:
         try:

@@ -58,6 +58,7 @@ class Rush:
         self._url, self._runs, self._room, self._faults = url, Runs(folder), room, faults
         self._add = room.timeline.add
         self._closing = threading.Event()
+        self._handovers = 0
         self.task = Task("the last rush is still going on, or being judged")
 
     def send_away(self) -> None:
@@ -101,13 +102,13 @@ class Rush:
         try:
             granted = self._room.totals().get("grants", 0)
             files = self._runs.new()
-            left = partial(self._show_card, files, sale, granted)
+            left = partial(self._show_first_card, files, sale, granted)
             show = RushShow(files, left, self._closing)
             sales = LocalSales(running(self._url), files, show)
             faults = FaultsByHand(self._faults, files)
             by_hand = replace(plan, operated=True)
             verdict = run(by_hand, sales, RushLoad(sales, self.task), faults, show)
-            self._show_card(files, sale, granted, verdict.verdict)
+            self._show_card(files, sale, verdict.verdict)
         except Abandoned:
             pass
         except (LoadFailed, StackError, HistoryError, OSError, Error) as error:
@@ -117,20 +118,24 @@ class Rush:
             self._room.show("rush", None)
             connection.close()
 
-    def _show_card(self, files: RunFolder, sale: int, granted: int, verdict: str = JUDGING) -> None:
-        """Show the card when the buyers have finished, and again with the verdict."""
-        if verdict == JUDGING:
-            self._add("rush_over", sale=sale)
-        card = self._card(files, sale, granted)
+    def _show_first_card(self, files: RunFolder, sale: int, granted: int) -> None:
+        """Show the card when the buyers have finished."""
+        # Counted here only: the lock is also granted to the questions that are repeated afterwards.
+        self._handovers = self._room.totals().get("grants", 0) - granted
+        self._add("rush_over", sale=sale)
+        self._show_card(files, sale, JUDGING)
+
+    def _show_card(self, files: RunFolder, sale: int, verdict: str) -> None:
+        card = self._card(files, sale)
         self._room.show("card", {**card, "verdict": verdict, "run": files.number})
 
-    def _card(self, files: RunFolder, sale: int, granted: int) -> dict[str, Any]:
+    def _card(self, files: RunFolder, sale: int) -> dict[str, Any]:
         """Return the card, as soon as the database answers: a fault may keep it away."""
         give_up = time.monotonic() + PATIENCE
         while True:
             try:
-                handovers = self._room.totals().get("grants", 0) - granted
-                return result_card(operations(*files.histories()), sale, handovers=handovers)
+                calls = operations(*files.histories())
+                return result_card(calls, sale, handovers=self._handovers)
             except Error:
                 connection.close()
                 if self.task.end.wait(1.0) or time.monotonic() > give_up:

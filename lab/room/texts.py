@@ -122,7 +122,7 @@ TEXTS: dict[str, dict[str, Promise | str]] = {
         "heals": _("healing"),
     },
     "card": {
-        "buyers": _("Buyers"),
+        "buyers": _("wanted one"),
         "got": _("got one"),
         "sold_out": _("sold out"),
         "refused": _("refused"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -162,8 +163,9 @@ def test_fault_is_a_band_on_every_chart_once_it_acts(open_page, a_room_with_faul
     expect(page.locator("[data-chart=rates]")).to_have_attribute("data-bands", "redis-killed")
 
 
-def test_no_button_moves_during_a_rush_and_a_fault(open_page, a_room_with_faults):
-    page = open_page("/room/", viewport={"width": 1280, "height": 800})
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080)])
+def test_no_button_moves_during_a_rush_and_a_fault(open_page, a_room_with_faults, width, height):
+    page = open_page("/room/", viewport={"width": width, "height": height})
     room = a_room_with_faults.room
     expect(figure(page, "available")).to_have_text("10")
     before = places(page)
@@ -181,6 +183,23 @@ def test_no_button_moves_during_a_rush_and_a_fault(open_page, a_room_with_faults
         "token …234567 refused: …234999 came later"
     )
     assert places(page) == before
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080)])
+def test_no_button_moves_when_the_verdict_arrives(open_page, a_room_with_faults, width, height):
+    page = open_page("/room/", viewport={"width": width, "height": height})
+    counts = ("buyers", "got", "sold_out", "refused", "no_answer", "units", "taken", "oversold")
+    card: dict[str, Any] = dict.fromkeys((*counts, "handovers"), 1100)
+    card |= {"sale": 3, "run": 1, "problems": [], "query": "SELECT 7;", "verdict": "judging"}
+    a_room_with_faults.room.show("card", card)
+    expect(page.locator("[data-result=verdict] dd")).to_have_text("being judged")
+    before = places(page)
+    assert "Check it yourself" in before
+    a_room_with_faults.room.show("card", {**card, "verdict": "pass"})
+    expect(page.locator("[data-result=verdict] dd")).to_have_text("holds")
+    expect(page.get_by_role("link", name="The report")).to_be_visible()
+    assert places(page) == before
+    assert box(page, "[data-card-links]")["bottom"] <= box(page, "[data-card]")["bottom"]
 
 
 def test_card_shows_what_became_of_the_buyers(open_page, a_room_with_faults):

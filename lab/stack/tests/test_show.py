@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from development.leftovers import private_folder
+from lab.room.tests.test_browser import places
 from lab.stack.tests.test_demo import RunningDemo
 from shop.tests.test_browser import chromium_started
 
@@ -55,6 +56,15 @@ def result(page: Page, name: str) -> int:
     return int(page.locator(f"[data-result={name}] dd").inner_text().replace(",", ""))
 
 
+def places_by_size(page: Page) -> list[dict[str, list[float]]]:
+    """Return where each button is on a notebook and on a projector; the page keeps the former."""
+    found = []
+    for width, height in ((1920, 1080), (1280, 800)):
+        page.set_viewport_size({"width": width, "height": height})
+        found.append(places(page))
+    return found
+
+
 def start_a_rush(page: Page, *, buyers: int, arrivals: int, stock: int) -> None:
     """Start a rush, and wait until its sale sells."""
     for name, value in (("buyers", buyers), ("arrivals", arrivals), ("stock", stock)):
@@ -83,11 +93,13 @@ def test_show_step_2_a_rush_sells_all_and_no_more(page, demo):
 def test_show_step_3_redis_stays_away_until_it_is_healed_and_an_old_token_is_refused(page, demo):
     open_step(page, demo, 3)
     start_a_rush(page, buyers=4000, arrivals=20, stock=4000)
+    before = places_by_size(page)
     page.get_by_role("button", name="kill Redis", exact=True).click()
     expect(page.locator("[data-lamp=redis]")).to_have_attribute("data-up", "false")
     expect(page.locator("[data-measured]")).to_contain_text("Redis does not answer since")
     expect(page.locator("[data-measured]")).to_contain_text("batches without the lock:")
     expect(page.locator("[data-chart=stock]")).to_have_attribute("data-bands", "redis-killed")
+    assert places_by_size(page) == before
     page.locator("[data-heal]").click()
     expect(page.locator("[data-lamp=redis]")).to_have_attribute("data-up", "true")
     log = page.get_by_role("log")
@@ -97,6 +109,7 @@ def test_show_step_3_redis_stays_away_until_it_is_healed_and_an_old_token_is_ref
     page.get_by_role("button", name="pause the lock's holder beyond its lease").click()
     expect(page.locator("[data-scene]")).to_contain_text("paused, token …")
     expect(page.locator("[data-scene]")).to_contain_text(re.compile("token ….* refused"))
+    assert places_by_size(page) == before
     page.get_by_role("button", name="kill the Celery worker").click()
     expect(log).to_contain_text("Celery is gone")
     expect(page.locator("[data-lamp=celery]")).to_have_attribute("data-up", "false")

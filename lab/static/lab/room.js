@@ -153,7 +153,7 @@ function showCard({ card }) {
   if (!card) return;
   find("check-query").textContent = card.query;
   find("check-audit").textContent = `python3 manage.py audit --sale ${card.sale}`;
-  find("card-report").hidden = card.verdict === "judging";
+  find("card-report").toggleAttribute("data-waits", card.verdict === "judging"); // it keeps its place
   find("card-report").href = fileAddress(`reports/rush/${card.run}`);
   find("card-history").href = fileAddress(`rushes/${card.run}`);
 }
