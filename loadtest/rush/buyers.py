@@ -18,7 +18,7 @@ from loadtest.history import CONNECTION_REFUSED, INFO, OK, Operation, Recorder
 from loadtest.history import FAIL as REFUSED
 from loadtest.release import Reply, send, together
 from loadtest.report.headline import counted
-from loadtest.rush.plan import Observer, Plan
+from loadtest.rush.plan import FEW, Observer, Plan
 from loadtest.shop import (
     SOLD_OUT,
     Accepted,
@@ -253,8 +253,10 @@ class Buyers:
     def _may_hold(self, orders: Mapping[str, int]) -> int:
         """Return how many units the buyers' carts may hold that are in no order.
 
-        Whoever was refused at the last step holds nothing.
+        Whoever was refused at the last step holds nothing where units are few. Where there are
+        plenty, the refusal is about something else, such as the voucher, and the cart stays.
         """
+        few = self.plan.scene in FEW
         if self.plan.scene is Level.EXPIRY and self.hold is not None and not self.hold.orders:
             return 0  # the carts have expired
         ordered: Counter[str] = Counter()
@@ -263,7 +265,9 @@ class Buyers:
         return sum(
             max(0, self._added[number] - ordered[f"b{number}"])
             for number, outcome in enumerate(self.last)
-            if not isinstance(outcome, Refused) or number in self._turned_away
+            if number in self._turned_away
+            or not isinstance(outcome, Refused)
+            or not (few or outcome.reason == SOLD_OUT)
         )
 
     def _prepare(self) -> None:
@@ -591,7 +595,10 @@ class Buyers:
         if isinstance(outcome, Unknown):
             self.unknown[_described(reply, outcome)] += 1
         if isinstance(outcome, Sold):
-            self._sold.setdefault(outcome.order, asked._replace(units=outcome.units))
+            # A repeated answer need not say the units again.
+            first = self._sold.setdefault(outcome.order, asked)
+            units = max(first.units, outcome.units)
+            self._sold[outcome.order] = first._replace(units=units)
             self._open.pop(key, None)
         elif isinstance(outcome, Unknown) and key not in {each.key for each in self._sold.values()}:
             self._open[key] = asked

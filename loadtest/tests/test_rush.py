@@ -448,6 +448,21 @@ def test_rush_allows_units_in_carts_of_no_order(has_figure: bool, tmp_path: Path
     assert result.verdict == "pass", result.judged
 
 
+class RefusesTheVoucher(AtCart):
+    """Every second buyer is refused at the last step for the voucher, and the cart stays."""
+
+    def buy(self, sale: str, buyer: str) -> Request:
+        odd = int(buyer.partition("/")[2]) % 2
+        return self.redeem(sale, buyer, "") if odd else super().buy(sale, buyer)
+
+
+def test_rush_allows_units_in_carts_whose_voucher_was_refused(tmp_path: Path) -> None:
+    with in_thread(Server(0, tmp_path, guarded=True, reserve=Reserve.CART)) as server:
+        shop = RefusesTheVoucher(server.url)
+        result = rush(shop, server.url, levels=(Level.VOUCHERS,))
+    assert result.verdict == "pass", result.judged
+
+
 class WithoutFigure(TurnsAwayWhoHasACart):
     def books(self, sale: str) -> Books:
         return replace(super().books(sale), available=None)
