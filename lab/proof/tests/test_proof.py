@@ -235,7 +235,7 @@ def test_each_step_has_its_own_time_and_the_same_step_does_not_begin_anew():
             repeat_the_last()
 
 
-@pytest.mark.parametrize(("stays", "command"), [(True, "psql"), (False, "")])
+@pytest.mark.parametrize(("stays", "command"), [(True, "python3"), (False, "")])
 def test_books_command_is_named_only_where_the_books_stay(
     stays: bool, command: str, tmp_path: Path
 ) -> None:

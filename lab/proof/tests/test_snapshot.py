@@ -207,11 +207,11 @@ def test_without_a_folder_of_mails_there_is_nothing_to_judge(settings: Any, tmp_
         snapshot.delivery_lines([a_sale().pk])
 
 
-def test_the_line_of_psql_shows_the_stock_and_what_holds_it() -> None:
+def test_the_line_of_the_database_shell_shows_the_stock_and_what_holds_it() -> None:
     sale = a_sale(stock=9, limit=5)
     an_order(sale, User.objects.create(username="b"), quantity=3)
-    _, command, query = look_of(str(sale.pk)).split('"', 3)[1:]
-    assert command == " -c "
+    command, query, _ = look_of(str(sale.pk)).split('"')
+    assert command == "python3 manage.py dbshell -- -c "
     with connection.cursor() as cursor:
-        cursor.execute(query.rstrip('"'))
+        cursor.execute(query)
         assert cursor.fetchall() == [(9, 6, 3, 0)]

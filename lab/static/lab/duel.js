@@ -20,7 +20,7 @@ function showEnd(side, { strategy, outcome, orders, oversold, sold_out_ms: soldO
   const beyond = format(texts.verdict.oversold_by, { units: number.format(oversold) });
   const ends = {
     pass: ["good", texts.verdict.pass],
-    fail: ["bad", oversold ? `${texts.verdict.fail}. ${beyond}` : texts.verdict.fail],
+    fail: ["bad", oversold ? `${texts.verdict.fail} · ${beyond}` : texts.verdict.fail],
   };
   const [is, text] = ends[outcome] ?? ["", texts.verdict.not_judged];
   say(verdict, text);

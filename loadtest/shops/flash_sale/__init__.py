@@ -15,7 +15,7 @@ def look_of(sale: str) -> str:
         "WHERE r.item_id = i.id AND r.state = '{}')"
     )
     return (
-        'psql "$DATABASE_URL" -c "SELECT i.total, i.available, '
+        'python3 manage.py dbshell -- -c "SELECT i.total, i.available, '
         f"{of_state.format('held')} AS held, {of_state.format('confirmed')} AS confirmed "
         f'FROM inventory_item i JOIN shop_sale s ON s.item_id = i.id WHERE s.id = {sale}"'
     )
