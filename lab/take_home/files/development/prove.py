@@ -12,9 +12,6 @@ import json
 import os
 import secrets
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
@@ -35,12 +32,8 @@ from loadtest.shop import (
     Unknown,
 )
 
-from development import StackError
 from development.embedded import private_servers
 from development.ports import next_free
-
-READY = 120.0
-"""Seconds for the shop to start."""
 
 REFUSED = frozenset({400, 401, 403, 404, 409, 410, 422, 429})
 """After these the shop has done nothing."""
@@ -133,35 +126,14 @@ def main() -> int:
         django.setup()
         from django.core.management import call_command
 
-        from development.management.commands.run import end, start
+        from development.processes import Web
 
         call_command("migrate", verbosity=0, interactive=False)
-        web = start("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi")
-        try:
-            wait_until_ready(url)
+        with Web(port=port, path="/readyz"):
             size = (options.stock, options.buyers, options.rounds)
             result = rush_shop(Adapter(), *size, host=url, repeat="make prove")
-        finally:
-            web.terminate()
-            end(web)
     print(*lines(result), sep="\n")
     return int(result.exit_code)
-
-
-def wait_until_ready(url: str) -> None:
-    """Wait until the shop and its servers answer.
-
-    Raises:
-        StackError: they do not within `READY` seconds.
-    """
-    end = time.monotonic() + READY
-    while time.monotonic() < end:
-        try:
-            with urllib.request.urlopen(f"{url}/readyz", timeout=5):
-                return
-        except (OSError, urllib.error.URLError):
-            time.sleep(0.2)
-    raise StackError(f"the shop does not answer at {url}")
 
 
 if __name__ == "__main__":
