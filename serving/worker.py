@@ -9,8 +9,11 @@ not be loaded before gevent has patched the standard library, so the class patch
 **A server that stops takes what has reached it.** The kernel completes connections before a process
 accepts them. When the last process that listens closes the port, the kernel resets those that
 wait, and a proxy must not repeat a POST that it has sent on one. So a worker first accepts all of
-them, then closes. Connections that the kernel completes between these two statements are lost;
-docs/upgrading.md says how many that were.
+them, then closes. What the kernel completes in the microseconds between these two statements is
+still lost.
+
+gunicorn has no setting for what reads its requests, so the worker replaces
+`gunicorn.http.get_parser` in its own process.
 """
 
 from __future__ import annotations
