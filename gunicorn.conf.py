@@ -83,8 +83,10 @@ def child_exit(server: object, worker: Any) -> None:
     metric_files.end(worker.pid, "web")
 
 
-def post_worker_init(worker: object) -> None:
+def post_worker_init(worker: Any) -> None:
     """In a new worker, when it is about to serve."""
+    from shop.operating import telemetry  # not above: gevent has not patched the library by then
+
     if is_gevent(worker):
         from serving.desk import Desk, Full
         from serving.turns import Turns
@@ -96,6 +98,9 @@ def post_worker_init(worker: object) -> None:
     from shop.background.notify import notifier
 
     metric_files.begin("web")
+    # Here and not in shop/wsgi.py, which the master loads: its thread would not outlive the fork.
+    telemetry.trace("web")
+    worker.wsgi = telemetry.traced(worker.wsgi)
     notifier.begin()
     # What is there now stays. Without this, the collector looks through all of it in the middle of
     # a sale, for some 50 ms, and whoever waits is among the slowest.

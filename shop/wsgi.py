@@ -19,5 +19,4 @@ from shop.operating import telemetry  # noqa: E402
 
 import_module(settings.ROOT_URLCONF)  # else the first request loads all views, and all others wait
 telemetry.report_errors()
-telemetry.trace("web")
-application = telemetry.traced(ApiHandler(_pages))
+application = ApiHandler(_pages)

@@ -274,10 +274,16 @@ def test_without_tracing_nothing_is_stored_and_nothing_is_wrapped(ann, sale):
 
 
 def started(**variables: str) -> subprocess.CompletedProcess[str]:
-    """Start the web application and ask it for a page; say which modules were imported."""
+    """Start the web application and ask it for a page; say which modules were imported.
+
+    Tracing starts as `gunicorn.conf.py` starts it, in each worker.
+    """
     code = """
 import sys
 from shop.wsgi import application
+from shop.operating import telemetry
+telemetry.trace("web")
+application = telemetry.traced(application)
 from django.test import RequestFactory
 request = RequestFactory().get("/favicon.ico", HTTP_HOST="127.0.0.1")
 list(application(request.environ, lambda *_: None))
