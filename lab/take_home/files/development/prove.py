@@ -12,11 +12,13 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
 import django
+from django.db import connections
 from loadtest.rush.run import rush_shop
 from loadtest.rush.verdict import lines
 from loadtest.shop import (
@@ -39,6 +41,15 @@ REFUSED = frozenset({400, 401, 403, 404, 409, 410, 422, 429})
 """After these the shop has done nothing."""
 
 
+@contextmanager
+def lent() -> Iterator[None]:
+    """Return the database connection to its pool: the rush calls from threads that soon end."""
+    try:
+        yield
+    finally:
+        connections.close_all()
+
+
 @dataclass(frozen=True)
 class Buyer:
     """A buyer's token, and the idempotency key of their one purchase."""
@@ -50,15 +61,17 @@ class Buyer:
 class Adapter:
     """The shop as a rush sees it: its API, and its books through the ORM."""
 
-    name, version = "the shop", "this"
+    name, version = "this", "shop"
     levels = frozenset({Level.STOCK, Level.REPEATS, Level.CANCEL})
 
+    @lent()
     def open(self, units: int) -> str:
         """Open a fresh sale."""
         from shop.catalogue.sales import open_sale
 
         return str(open_sale(stock=units, price=100, limit=1).pk)
 
+    @lent()
     def buyers(self, sale: str, count: int) -> Sequence[Buyer]:
         """Make accounts that nobody can sign in to, each with a token."""
         from shop.accounts.models import User
@@ -95,6 +108,7 @@ class Adapter:
             return Refused(SOLD_OUT if code == SOLD_OUT else code)
         return Unknown(code)
 
+    @lent()
     def books(self, sale: str) -> Books:
         """Read the item, and the orders that hold stock."""
         from shop.catalogue.models import Sale
