@@ -236,6 +236,7 @@ connect({
     scene.show(frame, sale);
     showVerdict(frame);
     showLamps({ ...up, ...programsUp(frame.programs), room: true });
+    find("lamps").dataset.at = frame.at;
     showChoice(frame);
     showState(frame);
     showFault(frame);
