@@ -52,6 +52,9 @@ FRESH = 3
 FULL = re.compile("too many clients|connection slots are reserved")
 """PostgreSQL's words for having no connection left."""
 
+STARTS = 5.0
+"""Seconds after its start in which a program may be called up or away."""
+
 PROGRAMS = {"celery": "shop worker", "mail": "mail_server"}
 """What stands in the command lines of the programs that nobody can ask."""
 
@@ -60,7 +63,8 @@ class Answer(NamedTuple):
     """What a server answered to a question that was asked and answered at two times.
 
     Attributes:
-        up: None if it turns new clients away: who has a connection is answered.
+        up: None if it turns new clients away, but answers those who have a connection, or if it
+            has just been started.
     """
 
     asked: float
@@ -124,7 +128,7 @@ def probes(demo: RunningDemo, asked: list[psycopg.Connection[Any]]) -> dict[str,
             return None if FULL.search(str(error)) else False
         return True
 
-    def runs(words: str) -> bool:
+    def runs(words: str) -> bool | None:
         for process in leftovers.find(demo.folder):
             with suppress(psutil.Error):
                 # A worker's children have its command line, and end later than it.
@@ -132,6 +136,8 @@ def probes(demo: RunningDemo, asked: list[psycopg.Connection[Any]]) -> dict[str,
                 if words in " ".join(process.cmdline()) and not (
                     parent and words in " ".join(parent.cmdline())
                 ):
+                    if time.time() - process.create_time() < STARTS:
+                        return None
                     return process.status() != psutil.STATUS_ZOMBIE
         return False
 
