@@ -22,7 +22,9 @@ raise_open_files()  # in the master, before it forks: the workers inherit it
 bind = environment.authority(environment.text("SHOP_BIND"), environment.number("SHOP_PORT"))
 workers = environment.number("WEB_CONCURRENCY")
 worker_class = "serving.worker.Worker"  # gevent
-preload_app = True  # before it listens: a new replica refuses until it can answer
+# Before it listens: a new replica refuses until it can answer. gunicorn's own gevent worker patches
+# the standard library too late for that; another class must do it in `setup`, as this one.
+preload_app = True
 worker_connections = environment.number("WEB_CONNECTIONS")
 # Thousands connect in the same second at the opening; the kernel cuts this to its own limit.
 backlog = 4096

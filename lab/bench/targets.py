@@ -150,7 +150,7 @@ def start(
         tell(f"Starting {server} …")
         extra = {"DJANGO_SETTINGS_MODULE": server.settings}
         if server.settings == BARE:  # not even with the shop's shorter way for calls of the API
-            extra["GUNICORN_CMD_ARGS"] = "--worker-class gevent"
+            extra["GUNICORN_CMD_ARGS"] = "--worker-class lab.bench.plain.PlainWorker"
         if server.peer:  # a plain shop counts nothing
             extra |= {common.KEY: secrets.token_hex(32), "METRICS_FOLDER": ""}
         web = PEERS[server.peer] if server.peer else SHOP

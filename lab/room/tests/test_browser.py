@@ -234,7 +234,7 @@ def test_a_telephone_shows_figures_one_chart_and_faults_in_this_order(
 def test_the_duel_plays_the_shipped_recording_until_another_is_there(open_page, room, tmp_path):
     page = open_page("/duel/", viewport={"width": 1280, "height": 800})
     verdicts = page.locator("[data-verdict]")
-    expect(verdicts.nth(0)).to_contain_text("Broken. Oversold by")
+    expect(verdicts.nth(0)).to_contain_text("Broken · Oversold by")
     expect(verdicts.nth(1)).to_have_text("Proved: nothing oversold, lost or doubled")
     oversold = [page.locator(f"[data-side='{side}'] [data-figure=oversold]") for side in (0, 1)]
     expect(oversold[0]).not_to_have_attribute("data-bad", "")
