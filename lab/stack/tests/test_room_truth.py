@@ -9,7 +9,6 @@ page has to come to say what the probe sees.
 from __future__ import annotations
 
 import re
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -26,12 +25,11 @@ from playwright.sync_api import Page, expect
 
 from development import leftovers
 from development.embedded import EmbeddedServers
-from development.leftovers import private_folder
 from lab.room.tests.test_browser import places
+from lab.stack.tests.conftest import PATIENCE
 from lab.stack.tests.test_demo import RunningDemo
-from lab.stack.tests.test_show import PATIENCE, open_step, start_a_rush
+from lab.stack.tests.test_show import open_step, start_a_rush
 from shop.tests.processes import wait_for
-from shop.tests.test_browser import chromium_started
 
 pytestmark = [
     pytest.mark.browser,
@@ -155,17 +153,6 @@ def said(page: Page, fault: str) -> Said:
 
 
 @pytest.fixture
-def demo():
-    with private_folder() as folder:
-        running = RunningDemo(folder / "data")
-        try:
-            running.wait_until_open()
-            yield running
-        finally:
-            running.end(signal.SIGINT)
-
-
-@pytest.fixture
 def probed(demo):
     asked: list[psycopg.Connection[Any]] = []
     found = probes(demo, asked)
@@ -179,16 +166,6 @@ def probed(demo):
         thread.join()
     for connection in asked:
         connection.close()
-
-
-@pytest.fixture
-def page(demo):
-    with chromium_started() as browser:
-        context = browser.new_context(locale="en", viewport={"width": 1280, "height": 800})
-        context.set_default_timeout(PATIENCE)
-        expect.set_options(timeout=PATIENCE)
-        yield context.new_page()
-        context.close()
 
 
 def test_room_says_of_each_server_what_a_probe_sees(page, demo, probed):
