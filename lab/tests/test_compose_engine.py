@@ -230,7 +230,8 @@ def scale(shop: Shop) -> None:
     shop.compose("up", "--detach", "--no-deps", "--no-recreate", "--scale", "web=3", "web")
     sale = new_sale(shop.port, stock=5)
     figures = lambda: shop.ask("GET", f"/api/v1/demo/sales/{sale}/figures").body  # noqa: E731
-    wait_for(lambda: figures()["processes"] == 6, 60)
+    # Two processes in each of three replicas of the API, and in each of two for pages.
+    wait_for(lambda: figures()["processes"] == 3 * 2 + 2 * 2, 60)
     shop.set(WEB_REPLICAS=3)
 
 
