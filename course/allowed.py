@@ -40,7 +40,7 @@ NOT_GIVEN = {
     "string": {"Formatter"},
     "typing": {"get_type_hints", "ForwardRef"},
     "functools": {"singledispatch", "singledispatchmethod"},
-    # They are told frames.
+    # They pass frames to a function of the file.
     "threading": {"settrace", "setprofile", "settrace_all_threads", "setprofile_all_threads"},
     "dataclasses": {"FunctionType"},
 }

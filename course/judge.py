@@ -137,13 +137,13 @@ def run(lesson: Lesson, source: str, filename: str, language: str = "en") -> Ver
             out, error, code = (problem.stdout or b"").decode(), "", -signal.SIGKILL
         except OSError as problem:
             return Verdict(error=say(OWN_FAILURE) % problem)
-    ready, _separator, told = out.partition("\n")
+    ready, _separator, line = out.partition("\n")
     if ready != READY:
         last = error.strip().splitlines()[-1:] or [f"exit code {code}"]
         return Verdict(error=say(OWN_FAILURE) % last[0])
     with suppress(ValueError):
-        values = json.loads(told)
-        return Verdict(**values | {"rows": tuple(Row(**line) for line in values["rows"])})
+        values = json.loads(line)
+        return Verdict(**values | {"rows": tuple(Row(**row) for row in values["rows"])})
     return _ended(Outcome(b"", code, isolated=True), filename, say)
 
 
@@ -203,8 +203,8 @@ class Printed:
     def __call__(self, *values: object, sep: str = " ", end: str = "\n", **_more: object) -> None:
         """Stand in for `print`."""
         if len(self.text) < MAX_OUTPUT:
-            told = (sep or " ").join(map(str, values)) + end
-            self.text = (self.text + told)[:MAX_OUTPUT]
+            printed = (sep or " ").join(map(str, values)) + end
+            self.text = (self.text + printed)[:MAX_OUTPUT]
 
 
 def failed(problem: Exception, filename: str, say: Say) -> Verdict:
@@ -230,11 +230,11 @@ def _search(lesson: Lesson, kind: OwnLock, say: Say) -> Verdict:
         tried += 1
         wrong, why = plan.judge(run)
         if wrong:
-            told = f"{say(wrong)}: {said(why, say)}"
+            violation = f"{say(wrong)}: {said(why, say)}"
             how = say(_("No fault, and no unusual order."))
             if any(event.kind is Kind.GIVEN for event in run.history):
                 how = in_words((), run, say)
-            return Verdict("", told, how, tuple(rows(run.history, say)), tried)
+            return Verdict("", violation, how, tuple(rows(run.history, say)), tried)
     for check in plan.checks:
         ttl = check.options.get("ttl", TTL)
         if ttl != TTL and not lease_argument(kind, ttl):
@@ -265,11 +265,11 @@ def _where(problem: Exception, filename: str, say: Say) -> str:
     frames = traceback.extract_tb(problem.__traceback__)
     at = [frame.lineno for frame in frames if frame.filename == filename]
     text = textwrap.shorten(str(problem), 300, placeholder=" …")
-    told = f"{type(problem).__name__}: {text}"
+    error = f"{type(problem).__name__}: {text}"
     if not at and not isinstance(problem, CALLS):
-        return say(OWN_FAILURE) % told
+        return say(OWN_FAILURE) % error
     place = f", line {at[-1]}" if at else ""
-    return f"{filename}{place}: {told}"
+    return f"{filename}{place}: {error}"
 
 
 def load(source: str) -> None:

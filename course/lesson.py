@@ -173,18 +173,18 @@ class Scenario:
         lesson, name = self.lesson.fix(self.flaw.cure)
         return lesson.folder / f"{name}.py"
 
-    def experiment(self, *, mended: bool = False) -> Experiment:
+    def experiment(self, *, fixed: bool = False) -> Experiment:
         """Return the run of the lesson's lock, which ends at its flaw, or of the fixed lock."""
         flaw = self.flaw
         return Experiment(
-            self._cure_setup() if mended else self.lesson.setup(flaw.options),
+            self._cure_setup() if fixed else self.lesson.setup(flaw.options),
             modules(),
             Rules(
-                stops_at=() if mended or flaw.wrong is None else (flaw.wrong,),
+                stops_at=() if fixed or flaw.wrong is None else (flaw.wrong,),
                 fair=flaw.fair,
                 max_idle=flaw.max_idle,
             ),
-            fenced=mended and flaw.cure == PRODUCTION,
+            fenced=fixed and flaw.cure == PRODUCTION,
         )
 
     def _cure_setup(self) -> Setup:

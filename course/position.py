@@ -124,10 +124,10 @@ class Position:
 
 
 def position(
-    scenario: Scenario, moves: Iterable[str], *, mended: bool = False, say: Say = str
+    scenario: Scenario, moves: Iterable[str], *, fixed: bool = False, say: Say = str
 ) -> Position:
     """Return the position after the moves; `Impossible` for a move that cannot be made."""
-    what = scenario.experiment(mended=mended)
+    what = scenario.experiment(fixed=fixed)
     world = _SteppedWorld(moves, scenario.flaw.faults)
     try:
         with inside_simulation(what.modules):

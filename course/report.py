@@ -15,19 +15,20 @@ from course.simulator.timeline import as_text, readable, rows, values_of
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One played scenario: `broken` by the schedule, and `mended` under the same one."""
+    """One played scenario: the lesson's lock (`broken`) and the one that fixes it (`fixed`), both
+    run under the same schedule."""
 
     scenario: Scenario
     schedule: Schedule
     tried: int
     broken: Run
-    mended: Run
+    fixed: Run
 
     @property
     def as_the_text_says(self) -> bool:
         """Whether the lock failed, unless it cannot, and the fixed one did not fail so."""
         wrong = self.scenario.flaw.wrong
-        return wrong is None or (self.broken.has(wrong) and not self.mended.has(wrong))
+        return wrong is None or (self.broken.has(wrong) and not self.fixed.has(wrong))
 
     @property
     def level(self) -> int:
@@ -68,8 +69,8 @@ def report(scenario: Scenario) -> Report:
         found = Found((), run_schedule(what), 1)
     else:
         found = search(what, flaw.faults, flaw.wrong)
-    mended = run_schedule(scenario.experiment(mended=True), found.schedule)
-    return Report(scenario, found.schedule, found.tried, found.run, mended)
+    fixed = run_schedule(scenario.experiment(fixed=True), found.schedule)
+    return Report(scenario, found.schedule, found.tried, found.run, fixed)
 
 
 def cure_title(scenario: Scenario, language: str = "en") -> str:
@@ -99,7 +100,7 @@ def as_values(played: Report) -> dict[str, Any]:
             "by": scenario.flaw.cure,
             "change": scenario.text().change,
             "well": played.as_the_text_says,
-            **_run_values(played.mended),
+            **_run_values(played.fixed),
         },
         "repeat": f"python3 manage.py lesson {lesson.slug} --scenario {scenario.flaw.slug}",
     }
@@ -144,7 +145,7 @@ def _flaw(scenario: Scenario) -> str:
     return (
         f"### {text.title}\n\n{_timeline(played.broken.history)}\n\n{text.prose}\n\n"
         f"<details markdown><summary>The same schedule on {cure_title(scenario)}</summary>\n\n"
-        f"{text.change}\n\n{_timeline(played.mended.history)}\n\n</details>"
+        f"{text.change}\n\n{_timeline(played.fixed.history)}\n\n</details>"
     )
 
 

@@ -10,7 +10,7 @@ starts `python -m course.rush`, and this process:
   runs only what the simulated database knows too (`course/simulator/sql.py`), on the tables of the
   lesson, so the file reaches nothing else in the database;
 - loses some connections at COMMIT, if the lesson says so;
-- compares at the end what the buyers were told with what the tables have.
+- compares at the end the answers that the buyers got with what the tables have.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ def summary(result: RushResult, say: Say) -> str:
 
 
 @dataclass(slots=True)
-class Told:
-    """What the buyers were told, by key, and how the file failed; shared by threads."""
+class Collected:
+    """The answers that the buyers got, by key, and how the file failed; shared by threads."""
 
     answers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     error: str = ""
@@ -176,10 +176,10 @@ class WebServer(threading.Thread):
     """One of the web servers: gives its process requests, and runs their statements."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], requests: Requests, told: Told, job: Job
+        self, process: subprocess.Popen[bytes], requests: Requests, collected: Collected, job: Job
     ) -> None:
         super().__init__(daemon=True)
-        self.process, self.requests, self.told, self.job = process, requests, told, job
+        self.process, self.requests, self.collected, self.job = process, requests, collected, job
         self.commits = self.lost = 0
         """How often the file has committed, and how many of these connections were lost."""
         self.idle: list[psycopg.Connection[Any]] = []
@@ -189,7 +189,7 @@ class WebServer(threading.Thread):
         """Serve until no request is left, or the file has failed."""
         try:
             for buyer, key in self.requests:
-                if self.told.error:
+                if self.collected.error:
                     break
                 self._serve(buyer, key)
         finally:
@@ -201,7 +201,7 @@ class WebServer(threading.Thread):
             answer = self._ask(buyer, key)
             if answer is None:
                 return
-            self.told.answers[key].append(answer)
+            self.collected.answers[key].append(answer)
             if answer != UNKNOWN:
                 return
 
@@ -213,14 +213,17 @@ class WebServer(threading.Thread):
                 if "answer" in line:
                     return str(line["answer"])
                 if "error" in line:
-                    self.told.error, self.told.output = str(line["error"]), str(line["output"])
+                    self.collected.error, self.collected.output = (
+                        str(line["error"]),
+                        str(line["output"]),
+                    )
                     return None
                 self._tell(self._done(line))
         finally:
             self._put_back()
-        if not self.told.error:
+        if not self.collected.error:
             why = self.job.say(_("a web server ended; is there a loop that never ends?"))
-            self.told.error = f"{self.job.filename}: {why}"
+            self.collected.error = f"{self.job.filename}: {why}"
         return None
 
     # -- what the file's connections ask for
@@ -425,14 +428,14 @@ def processes(job: Job) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 def rush(job: Job) -> RushResult:
     """Hold the rush; see the module's text for its steps."""
-    told, began = Told(), time.monotonic()
+    collected, began = Collected(), time.monotonic()
     with schema(job) as connection, processes(job) as started:
         for process in started:
             assert process.stdout is not None
             if process.stdout.readline().strip() != READY.encode():
                 return RushResult(unheld=job.say(OWN_FAILURE) % "a web server did not start")
         requests = Requests(job.requests())
-        servers = [WebServer(process, requests, told, job) for process in started]
+        servers = [WebServer(process, requests, collected, job) for process in started]
         for server in servers:
             server.start()
         for server in servers:
@@ -441,9 +444,11 @@ def rush(job: Job) -> RushResult:
             why = job.say(_("it took too long; is there a loop that never ends?"))
             return RushResult(error=f"{job.filename}: {why}")
         isolated = [_ended(process) for process in started]
-        if told.error:
-            return RushResult(error=told.error, output=told.output, isolated=all(isolated))
-        counts = _compare(job, connection, told)
+        if collected.error:
+            return RushResult(
+                error=collected.error, output=collected.output, isolated=all(isolated)
+            )
+        counts = _compare(job, connection, collected)
         counts |= {"lost": sum(server.lost for server in servers)}
         counts |= {"seconds": round(time.monotonic() - began, 1)}
         return RushResult(
@@ -465,12 +470,14 @@ def _ended(process: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def _compare(job: Job, connection: psycopg.Connection[Any], told: Told) -> dict[str, float]:
-    """Compare what the buyers were told with what the tables have; return the figures."""
+def _compare(
+    job: Job, connection: psycopg.Connection[Any], collected: Collected
+) -> dict[str, float]:
+    """Compare the answers that the buyers got with what the tables have; return the figures."""
     found = connection.execute("SELECT available FROM item WHERE id = 1").fetchone()
     orders = Counter(dict(connection.execute("SELECT buyer, count(*) FROM orders GROUP BY buyer")))
     buyers = dict(job.requests())
-    answers = Counter(answer for key in buyers.values() for answer in told.answers[key])
+    answers = Counter(answer for key in buyers.values() for answer in collected.answers[key])
     return {
         "buyers": BUYERS,
         "requests": answers.total(),
@@ -484,7 +491,7 @@ def _compare(job: Job, connection: psycopg.Connection[Any], told: Told) -> dict[
         "oversold": max(0, orders.total() - STOCK),
         "doubled": sum(count > 1 for count in orders.values()),
         "false": sum(
-            _is_untrue(set(told.answers[key]), is_sold=orders[buyer] > 0, loses=job.rush.loses)
+            _is_untrue(set(collected.answers[key]), is_sold=orders[buyer] > 0, loses=job.rush.loses)
             for buyer, key in buyers.items()
         ),
     }

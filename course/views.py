@@ -71,7 +71,7 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
         "broken": reverse("lock-broken", args=[lesson, scenario]),
         "done": Progress.of(request.user),
         "wrong": chosen.flaw.wrong.value if chosen.flaw.wrong else None,
-        "moves": {"broken": write(played.broken.moves), "mended": write(played.mended.moves)},
+        "moves": {"broken": write(played.broken.moves), "mended": write(played.fixed.moves)},
         "acts": sorted(acts & SCRIPT.keys()),
         "lock": chosen.lesson.plan.has_lock,
         "next": _lesson_after(chosen.lesson),
@@ -90,7 +90,7 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
         "flaw": text.flaws[scenario],
         "intro": _as_html(text.intro),
         "prose": _as_html(text.flaws[scenario].prose),
-        "mended": cure_title(chosen, _language()),
+        "fixed_by": cure_title(chosen, _language()),
         "challenge": _challenge(played),
         "others": others,
         "next": following,
@@ -114,8 +114,8 @@ def at(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
     try:
         moves = parse(request.GET.get("moves", ""))
         with SIMULATOR:
-            mended = request.GET.get("lock") == "mended"
-            found = position(chosen, moves, mended=mended, say=gettext)
+            fixed = request.GET.get("lock") == "mended"
+            found = position(chosen, moves, fixed=fixed, say=gettext)
     except Impossible as problem:
         values = {"error": str(problem), "move": problem.number}
         return JsonResponse(values, status=HTTPStatus.BAD_REQUEST)
@@ -188,7 +188,7 @@ def _rush_values(rushed: RushResult) -> dict[str, Any]:
 
 @require_POST
 def broken(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
-    """Note for whoever is signed in that these moves break the lock, if they do."""
+    """Note in the progress of the signed-in visitor that these moves break the lock, if they do."""
     chosen = _scenario(lesson, scenario)
     try:
         moves = parse(request.POST.get("moves", ""))

@@ -160,7 +160,8 @@ class Client:
     def _trusts(self, lease: RedisLease) -> float:
         """Return for how many seconds more this process trusts its lease, by its own clock.
 
-        `lease.remaining()` reads the clock of whoever runs, and the monitor asks at any moment.
+        `lease.remaining()` would read the clock of the process that runs now, but the monitor asks
+        while any process runs.
         """
         if lease.released or lease._lost:
             return 0.0

@@ -116,7 +116,7 @@ PATCHED = "from redis import Redis\nRedis.set = lambda *args, **more: True\n"
 @pytest.mark.parametrize(
     "source", [SHARED, PATCHED + LOCK], ids=["shared in a class", "patched class"]
 )
-def test_file_that_changes_what_clients_have_in_common_does_not_pass(source):
+def test_file_that_patches_shared_code_does_not_pass(source):
     # In a process of its own: what it changes would stay changed for the tests after this one.
     verdict = run(FIRST, source, "f.py")
     assert not verdict.passed

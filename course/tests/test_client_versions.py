@@ -1,6 +1,6 @@
 """The lock with other versions of its client, each installed into a folder of its own.
 
-As a program, this file uses the lock in every ordinary way, with the version that it is told.
+As a program, this file uses the lock in every ordinary way, with the version in its arguments.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The commands, as people and programs run them."""
+"""The commands, as users and programs run them."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from course.tests.conftest import explore_command as search
 from course.tests.conftest import lesson_command as lesson
 
 
-def test_a_lesson_as_json_has_both_histories_and_the_schedule(capsys):
+def test_lesson_json_has_both_histories_and_the_schedule(capsys):
     assert lesson("1", "--json") == 0
     (values,) = json.loads(capsys.readouterr().out)
     assert values["wrong"] == "nobody can ever enter"
@@ -31,19 +31,19 @@ def test_a_lesson_as_json_has_both_histories_and_the_schedule(capsys):
         (search, ["--faults", "flood"]),
     ],
 )
-def test_a_wrong_name_is_a_clear_error(capsys, run, words):
+def test_lesson_command_refuses_an_unknown_name(capsys, run, words):
     assert run(*words) == 2
     assert "no such" in capsys.readouterr().err.replace("no lesson", "no such lesson")
 
 
 @pytest.mark.parametrize("options", [["--mine", "lock.py"], ["--start", "lock.py"], ["--hint"]])
-def test_an_option_about_no_lesson_is_refused(capsys, options):
+def test_lesson_command_refuses_an_option_without_a_lesson(capsys, options):
     assert lesson(*options) == 2
     assert f"name the lesson that {options[0]} is about" in capsys.readouterr().err
 
 
 @pytest.mark.long
-def test_a_search_that_finds_something_exits_with_1_and_the_seed_repeats_it(capsys):
+def test_explore_exits_with_1_and_its_seed_repeats_the_failure(capsys):
     words = ["--no-fence", "--processes", "1"]
     assert search(*words, "--schedules", "1000", "--seed", "40000") == 1
     found = capsys.readouterr().out.partition("The shortest history of: ")[2]
@@ -55,13 +55,13 @@ def test_a_search_that_finds_something_exits_with_1_and_the_seed_repeats_it(caps
 
 @pytest.mark.parametrize("count", ["0", "-4"])
 @pytest.mark.parametrize("option", ["--schedules", "--processes"])
-def test_a_search_of_nothing_is_refused(option, count, capsys):
+def test_explore_refuses_a_search_of_nothing(option, count, capsys):
     assert search(option, count) == 2
     assert f"at least one of {option}" in capsys.readouterr().err
 
 
 @pytest.mark.long
-def test_a_search_in_several_processes_finds_what_one_process_finds(monkeypatch):
+def test_explore_in_several_processes_finds_the_same_as_in_one(monkeypatch):
     monkeypatch.setattr("course.simulator.search.CHUNK", 20)
     one = run_seeds(Exploration(), range(7, 57))
     assert explore(Exploration(), schedules=50, seed=7, processes=2) == one
@@ -80,9 +80,7 @@ def test_search_of_a_sample_finds_nothing():
     ("acts", "seeds", "refusals"),
     [({Act.FAIL_OVER, Act.PAUSE, Act.CRASH}, 1000, True), (set(), 100, False)],
 )
-def test_stale_writes_are_refused_after_a_fail_over_and_do_not_happen_without_faults(
-    acts, seeds, refusals
-):
+def test_stale_writes_after_a_fail_over_are_refused(acts, seeds, refusals):
     what = Exploration(acts=frozenset({Act.SWITCH, *acts}))
     assert Wrong.STALE_WRITE in what.checks
     tally = run_seeds(what, range(seeds))

@@ -11,7 +11,7 @@ from development.servers import Valkey
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_examples_of_the_surface_run(valkey_server: Valkey):
+def test_documents_examples_run(valkey_server: Valkey):
     text = (ROOT / "docs" / "locks.md").read_text()
     blocks = re.findall(r"```python title=surface\n(.*?)```", text, flags=re.DOTALL)
     assert len(blocks) == 2

@@ -25,7 +25,7 @@ IN_CHINESE = says("zh")
 BREAKABLE = [scenario for scenario in scenarios() if scenario.flaw.wrong is not None]
 
 
-def test_only_idempotency_cannot_be_broken():
+def test_lesson_on_idempotency_is_the_only_one_that_cannot_fail():
     assert [lesson.number for lesson in lessons()] == list(range(1, 22))
     unbreakable = [scenario.id for scenario in scenarios() if scenario.flaw.wrong is None]
     assert unbreakable == ["unique-index/double-refund"]
@@ -35,7 +35,7 @@ def test_only_idempotency_cannot_be_broken():
 
 
 @pytest.mark.parametrize("scenario", BREAKABLE, ids=lambda one: one.id)
-def test_a_search_always_finds_the_same_schedule_and_it_alone_repeats_the_failure(scenario):
+def test_search_is_repeatable_and_its_schedule_breaks_the_lock(scenario):
     what, wrong = scenario.experiment(), scenario.flaw.wrong
     first, again = (search(what, scenario.flaw.faults, wrong) for _ in range(2))
     assert first.schedule == again.schedule
@@ -47,16 +47,16 @@ def test_a_search_always_finds_the_same_schedule_and_it_alone_repeats_the_failur
 
 
 @pytest.mark.parametrize("scenario", BREAKABLE, ids=lambda one: one.id)
-def test_the_same_schedule_does_not_break_the_lock_that_fixes_it(scenario):
+def test_fixed_lock_holds_under_the_same_schedule(scenario):
     played = report(scenario)
     assert ", then ".join(map(str, played.schedule)) == scenario.flaw.breaks
-    assert played.as_the_text_says, [str(one) for one in played.mended.violations]
-    refusals = [row for row in rows(played.mended.history) if row.answer.startswith("refused")]
+    assert played.as_the_text_says, [str(one) for one in played.fixed.violations]
+    refusals = [row for row in rows(played.fixed.history) if row.answer.startswith("refused")]
     fenced = scenario.flaw.wrong is Wrong.STALE_WRITE and scenario.flaw.cure == PRODUCTION
-    assert len(refusals) == played.mended.refused == fenced
+    assert len(refusals) == played.fixed.refused == fenced
 
 
-def test_a_condition_that_holds_from_the_start_is_on_the_timeline_and_is_said():
+def test_timeline_and_text_name_a_condition_given_from_the_start():
     played = report(find("setnx-getset").scenarios[0])
     assert "B has a clock that is 15 s fast" in played.how
     assert "without any fault" not in played.how
@@ -67,16 +67,16 @@ def test_a_condition_that_holds_from_the_start_is_on_the_timeline_and_is_said():
 
 
 @pytest.mark.parametrize("scenario", scenarios(), ids=lambda one: one.id)
-def test_a_timeline_in_chinese_has_only_commands_in_english(scenario):
+def test_timeline_in_chinese_has_only_commands_in_english(scenario):
     played = report(scenario)
-    for row in (*rows(played.broken.history, IN_CHINESE), *rows(played.mended.history, IN_CHINESE)):
+    for row in (*rows(played.broken.history, IN_CHINESE), *rows(played.fixed.history, IN_CHINESE)):
         if row.kind not in (Kind.COMMAND, Kind.LOST) and not row.what.endswith("…"):
             assert re.search(r"[\u4e00-\u9fff]", row.what)
-    for one in (*played.broken.violations, *played.mended.violations):
+    for one in (*played.broken.violations, *played.fixed.violations):
         assert re.search(r"[\u4e00-\u9fff]", said(one.why, IN_CHINESE))
 
 
-def test_a_verdict_in_chinese_has_only_commands_in_english():
+def test_verdict_in_chinese_has_only_commands_in_english():
     mine = judge(find("setnx-getset"), find("setnx-getset").start.read_text(), "my.py", IN_CHINESE)
     assert mine.wrong == "改动了别人的锁: B 覆盖了 A 持有的锁"
     assert mine.how == "一开始就有：B 时钟快 15 秒。不需要别的故障。"
@@ -85,7 +85,7 @@ def test_a_verdict_in_chinese_has_only_commands_in_english():
 
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.slug)
-def test_a_lesson_has_its_text_in_both_languages(lesson):
+def test_lesson_has_its_text_in_both_languages(lesson):
     english, chinese = lesson.text["en"], lesson.text["zh"]
     assert re.search(r"Flaws?:\s", english.intro)
     for text in (english, chinese):
@@ -99,7 +99,7 @@ def test_a_lesson_has_its_text_in_both_languages(lesson):
     assert lesson.start != lesson.solution
 
 
-def test_the_document_has_a_chapter_per_lesson_with_both_timelines():
+def test_document_has_a_chapter_per_lesson_with_both_timelines():
     document = (ROOT / "docs" / "locks.md").read_text(encoding="utf-8")
     assert document.count(MARKER) == 1
     written = with_chapters(document)
@@ -174,7 +174,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("toy")
-def test_a_folder_is_a_lesson_in_the_list_the_command_and_the_documents(capsys):
+def test_lesson_folder_appears_in_list_command_and_documents(capsys):
     assert command() == 0
     assert "99  toy-lock" in capsys.readouterr().out
     assert command("toy-lock") == 0
@@ -190,7 +190,7 @@ def test_a_folder_is_a_lesson_in_the_list_the_command_and_the_documents(capsys):
 
 @pytest.mark.usefixtures("toy")
 @pytest.mark.parametrize("name", ["lesson_99_copy", "lesson_100_toy_lock"])
-def test_two_lessons_of_one_number_or_name_are_refused(tmp_path, name):
+def test_lessons_with_the_same_number_or_name_are_refused(tmp_path, name):
     (tmp_path / name).mkdir()
     with pytest.raises(ValueError, match=f"of one number or name: .*{name}"):
         lessons()

@@ -13,7 +13,7 @@ FIRST = find("1")
 
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda one: one.slug)
-def test_the_starting_file_is_broken_and_its_solution_is_not(lesson):
+def test_judge_breaks_the_start_file_but_not_the_solution(lesson):
     start = judge(lesson, lesson.start.read_text(), "start.py")
     assert start.wrong
     assert start.rows
@@ -51,7 +51,7 @@ SET = "return self.client.set(self.name, 1, nx=True, ex=10)"
         (LOCK.format(acquire="return self.acquire()", release=""), "f.py: line "),
     ],
 )
-def test_a_file_that_cannot_be_judged_is_one_clear_line(source, line):
+def test_judge_reports_an_unusable_file_in_one_line(source, line):
     error = judge(FIRST, source, "f.py").error
     assert error.startswith(line)
     assert "\n" not in error
@@ -114,7 +114,7 @@ SILENT = "a client entered and had not sent a single command"
         ("18", cart("self.connection.commit()\n        ", ""), "nobody can ever enter"),
     ],
 )
-def test_a_lock_that_does_no_work_or_shares_more_than_the_server_is_caught(lesson, source, why):
+def test_judge_catches_locks_that_do_nothing_or_share_memory(lesson, source, why):
     assert why in judge(find(lesson), source, "f.py").wrong
 
 
@@ -126,13 +126,13 @@ def test_a_lock_that_does_no_work_or_shares_more_than_the_server_is_caught(lesso
         ("#" * (MAX_FILE + 1), "larger than 64 KB"),
     ],
 )
-def test_a_file_that_eats_time_or_memory_is_stopped(source, error):
+def test_judge_stops_a_file_that_uses_too_much_time_or_memory(source, error):
     assert run(FIRST, source, "f.py").error == f"f.py: {error}"
 
 
-def test_what_a_file_prints_and_where_it_fails_is_shown():
-    told = LOCK.format(acquire="print('asked', self.name); return 1 / 0", release="pass")
-    verdict = run(FIRST, told, "f.py")
+def test_judge_shows_the_output_and_the_line_of_the_error():
+    source = LOCK.format(acquire="print('asked', self.name); return 1 / 0", release="pass")
+    verdict = run(FIRST, source, "f.py")
     assert verdict.error == "f.py, line 4: ZeroDivisionError: division by zero"
     assert verdict.output == "f.py, line 4, in acquire\nasked stock\n"
     endless = LOCK.format(acquire=f"print('x' * 9999); {SET}", release="print('left')")
@@ -195,7 +195,7 @@ def test_judge_has_loaded_what_python_loads_late(code):
     assert run(FIRST, source, "f.py").passed
 
 
-def test_a_loop_is_stopped_long_before_a_search_may_end():
+def test_judge_stops_an_endless_loop_early():
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     run(FIRST, LOCK.format(acquire="\n        while True: pass", release="pass"), "f.py")
     used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
@@ -215,9 +215,7 @@ def test_redis_pys_own_lock_waits_in_virtual_time_too():
     assert judge(find("token-lua"), REDIS_PYS, "f.py").wrong.startswith("two holders at once")
 
 
-def test_the_command_writes_the_start_shows_its_counterexample_and_praises_what_fixes_it(
-    capsys, tmp_path
-):
+def test_lesson_command_starts_and_judges_an_own_file(capsys, tmp_path):
     mine = tmp_path / "my_lock.py"
     assert command("1", "--start", str(mine)) == 0
     assert command("1", "--start", str(mine)) == 2, "it must not overwrite"

@@ -63,7 +63,7 @@ def gives_up_when_taken(make: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("lesson", ON_REDIS, ids=lambda each: each.slug)
-def test_it_lets_one_in_at_a_time_and_gives_up_in_time(valkey, lesson):
+def test_lock_of_a_lesson_lets_one_in_at_a_time_on_a_real_server(valkey, lesson):
     kind = lesson.lock()
     paces = "wait" in inspect.signature(kind).parameters
     make = partial(kind, valkey, "stock", **({"wait": FAST} if paces else {}))
@@ -73,7 +73,7 @@ def test_it_lets_one_in_at_a_time_and_gives_up_in_time(valkey, lesson):
         assert valkey.get("stock") is None or valkey.ttl("stock") != -1
 
 
-def test_lesson_9_keeps_the_lock_of_a_living_holder_and_can_be_entered_twice(valkey):
+def test_lesson_9_keeps_a_living_holders_lock_and_is_reentrant(valkey):
     lock, other = WatchdogLock(valkey, "stock", lease=0.3), WatchdogLock(valkey, "stock")
     assert lock.acquire()
     assert lock.acquire()
@@ -90,7 +90,7 @@ def test_lesson_10_works_on_one_server_too(valkey):
     gives_up_when_taken(make)
 
 
-def test_lesson_11_lets_one_in_at_a_time_and_its_cleaner_deletes_what_is_old(connect):
+def test_lesson_11_lets_one_in_and_its_cleaner_deletes_old_rows(connect):
     one_at_a_time(lambda: TableRowLock(connect(), "stock", wait=FAST), threads=4)
     connection = connect()
     TableRowLock(connection, "old").acquire()

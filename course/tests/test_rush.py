@@ -80,7 +80,7 @@ def test_rush_of_the_solution_sells_all_once_and_answers_truly(rushed, postgres)
         ("1 / 0", "f.py, line "),
     ],
 )
-def test_rush_ends_with_the_error_of_a_file_that_does_what_it_must_not(rushed, line, error):
+def test_rush_reports_the_error_of_a_file_that_breaks_its_rules(rushed, line, error):
     assert SOLUTION.count("        if not connection.execute(ORDER") == 1
     source = SOLUTION.replace(
         "        if not connection.execute(ORDER",
@@ -100,9 +100,7 @@ def test_second_rush_on_a_database_is_refused(postgres):
     assert "the judge itself failed" in rush.hold(find("19"), SOLUTION, "f.py", nowhere).unheld
 
 
-def test_lesson_command_rushes_a_stock_that_the_simulator_cannot_break(
-    capsys, tmp_path, monkeypatch
-):
+def test_lesson_command_rushes_what_the_simulator_cannot_break(capsys, tmp_path, monkeypatch):
     mine = tmp_path / "stock.py"
     mine.write_text(SOLUTION)
     counts = dict.fromkeys(

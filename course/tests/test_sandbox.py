@@ -24,10 +24,10 @@ def attempt():
 
 def work(pipe):
     try:
-        told = attempt()
+        answer = attempt()
     except BaseException as error:
-        told = type(error).__name__
-    os.write(pipe, json.dumps(told).encode())
+        answer = type(error).__name__
+    os.write(pipe, json.dumps(answer).encode())
 
 outcome = confine(work, memory=1 << 30, seconds=2)
 print(json.dumps([outcome.written.decode(), outcome.code, outcome.isolated]))
@@ -74,8 +74,8 @@ def test_confined_process_opens_nothing_and_starts_nothing(tmp_path: Path):
 
 
 def test_confined_process_that_does_not_end_is_ended():
-    told, code, _ = confined("while True: pass")
-    assert told is None
+    answer, code, _ = confined("while True: pass")
+    assert answer is None
     assert code in (-signal.SIGKILL, -signal.SIGXCPU)
 
 

@@ -86,7 +86,7 @@ def model(store: Redis) -> RedisModel:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_model_answers_like_a_real_server(ask, model, seed):
+def test_redis_model_answers_like_a_real_server(ask, model, seed):
     dice = random.Random(seed)
     for number in range(600):
         words = random_command(dice)
@@ -95,7 +95,7 @@ def test_the_model_answers_like_a_real_server(ask, model, seed):
         assert modelled == real, f"command {number}: {words}"
 
 
-def test_a_key_ends_when_the_clock_says_so():
+def test_redis_model_key_expires_by_the_clock():
     clock = [1_000_000]
     model = RedisModel(lambda: clock[0])
     model.execute([b"SET", b"k", b"v", b"PX", b"10"])

@@ -34,7 +34,7 @@ def play(*deviations: Deviation, **programs: Callable[[SimulatedRedis], object])
     return server
 
 
-def test_a_day_passes_in_no_time_and_clocks_can_differ():
+def test_world_lets_a_day_pass_at_once_and_clocks_differ():
     world = World(Replay(()))
     seen: list[float] = []
 
@@ -50,7 +50,7 @@ def test_a_day_passes_in_no_time_and_clocks_can_differ():
     assert seen == [86_400.0, 86_400.0, 1_700_000_015.0]
 
 
-def test_monotonic_clocks_of_two_processes_have_nothing_in_common():
+def test_monotonic_clocks_of_two_processes_are_unrelated():
     world = World(Replay(()))
     seen: list[float] = []
     for name in "AB":
@@ -59,7 +59,7 @@ def test_monotonic_clocks_of_two_processes_have_nothing_in_common():
     assert seen[0] > seen[1] + 60
 
 
-def test_outside_of_a_simulation_the_stand_ins_are_the_real_thing():
+def test_stand_ins_are_real_outside_of_a_simulation():
     assert abs(TIME.time() - time.time()) < 60
     assert isinstance(THREADING.Event(), threading.Event)
     assert THREADING.current_thread() is threading.current_thread()
@@ -67,7 +67,7 @@ def test_outside_of_a_simulation_the_stand_ins_are_the_real_thing():
         World(Replay(())).sleep(1)
 
 
-def test_a_crashed_process_reaches_no_server_not_even_in_its_finally():
+def test_crashed_process_reaches_no_server_in_its_finally():
     def run(client: SimulatedRedis) -> None:
         client.set("k", "1")
         try:
@@ -82,7 +82,7 @@ def test_a_crashed_process_reaches_no_server_not_even_in_its_finally():
 
 
 @pytest.mark.parametrize(("act", "carried_out"), [(Act.LOSE_REPLY, b"2"), (Act.LOSE_REQUEST, b"1")])
-def test_a_lost_reply_was_carried_out_and_a_lost_request_was_not(act, carried_out):
+def test_lost_reply_was_executed_and_lost_request_was_not(act, carried_out):
     errors: list[str] = []
 
     def run(client: SimulatedRedis) -> None:
@@ -97,7 +97,7 @@ def test_a_lost_reply_was_carried_out_and_a_lost_request_was_not(act, carried_ou
     assert server.model.execute([b"GET", b"k"]) == carried_out
 
 
-def test_blocked_readers_are_served_in_the_order_in_which_they_came():
+def test_blocked_readers_are_served_in_order():
     got: list[tuple[str, object]] = []
 
     def read(name: str, client: SimulatedRedis) -> None:
@@ -109,14 +109,14 @@ def test_blocked_readers_are_served_in_the_order_in_which_they_came():
     assert server.world.seconds() == pytest.approx(6.001)
 
 
-def test_an_error_in_a_client_is_not_swallowed():
+def test_client_error_is_raised():
     with pytest.raises(ZeroDivisionError):
         play(A=lambda _: 1 / 0)
     with pytest.raises(AttributeError, match="has no threading"):
         play(A=lambda _: THREADING.Condition())
 
 
-def test_an_ended_world_refers_to_nothing_of_the_thread_that_ran_it():
+def test_world_keeps_no_reference_to_its_thread_after_its_end():
     worlds: list[World] = []
     held: list[object] = []
 
@@ -136,7 +136,7 @@ def test_an_ended_world_refers_to_nothing_of_the_thread_that_ran_it():
     assert held == []
 
 
-def test_a_statement_that_the_database_does_not_know_is_named():
+def test_unknown_statement_is_named_in_the_error():
     server = TableServer(World(Replay(())))
 
     def truncate() -> None:
@@ -147,7 +147,7 @@ def test_a_statement_that_the_database_does_not_know_is_named():
         server.world.run()
 
 
-def test_a_timeline_folds_repeats():
+def test_timeline_folds_repeats():
     def run(client: SimulatedRedis) -> None:
         for _ in range(5):
             client.get("a")

@@ -43,7 +43,7 @@ def test_the_moves_shown_break_the_lock_and_not_the_fixed_one(scenario):
     found = {one["wrong"] for one in after.violations}
     wrong = scenario.flaw.wrong
     assert (wrong in found) == (wrong is not None)
-    fixed = position(scenario, played.mended.moves, mended=True)
+    fixed = position(scenario, played.fixed.moves, fixed=True)
     assert fixed.over
     assert wrong not in {one["wrong"] for one in fixed.violations}
 
@@ -59,7 +59,7 @@ def test_a_position_names_the_line_of_code_and_the_command_of_each_client():
     assert (visitor.state, visitor.until) == ("new", 86_400.0)
     assert here.keys == [{"server": "redis", "key": "stock", "value": "1", "left": None}]
     assert (here.over, here.violations) == (False, [])
-    (first, *_) = position(find("token-lua").scenarios[1], [], mended=True).clients
+    (first, *_) = position(find("token-lua").scenarios[1], [], fixed=True).clients
     assert first.command == "acquire.lua A 10000 f 1", "a token is random, and its owner is not"
 
 
@@ -90,7 +90,7 @@ def test_an_impossible_move_is_refused(moves, why):
 
 
 def test_a_client_that_does_not_catch_the_loss_of_its_connection_ends():
-    after = position(find("lost-commit").scenarios[0], parse("A.A>.A>"), mended=True)
+    after = position(find("lost-commit").scenarios[0], parse("A.A>.A>"), fixed=True)
     assert [client.state for client in after.clients] == ["done"]
     assert "ends with OperationalError" in after.history[-1]["what"]
 
@@ -100,12 +100,12 @@ def test_a_fault_that_a_server_does_not_have_is_refused():
         position(find("table-row").scenarios[0], parse("A?"))
 
 
-@pytest.mark.parametrize("mended", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("scenario", scenarios(), ids=name)
-def test_every_move_that_a_position_offers_can_be_made(scenario, mended):
+def test_every_move_that_a_position_offers_can_be_made(scenario, fixed):
     dice, moves = Random(5), list[str]()
     for _ in range(20):
-        here = position(scenario, moves, mended=mended)
+        here = position(scenario, moves, fixed=fixed)
         ready = [client.name for client in here.clients if client.state == "ready"]
         living = [one.name for one in here.clients if one.state in ("ready", "waiting")]
         offered = ready * 4 + [f"{one}{mark}" for one in living[:1] for mark in "!~"]
@@ -313,7 +313,7 @@ def test_code_and_buttons_of_both_clients_are_on_one_screen(open_page):
 @pytest.mark.browser
 @pytest.mark.long
 @pytest.mark.django_db(transaction=True)
-def test_a_visitor_breaks_a_lock_by_keyboard_and_sees_it_mended(open_page):
+def test_a_visitor_breaks_a_lock_by_keyboard_and_sees_it_fixed(open_page):
     page = open_page("/locks/setnx-expire/crash/")
     shown = page.locator("[data-lab]")
     verdict = page.locator("[data-verdict]")

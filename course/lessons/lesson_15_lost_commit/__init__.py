@@ -19,11 +19,13 @@ def clients(simulation: Simulation, kind: Callable[..., Any]) -> None:
         return kind(lambda: server.connect(autocommit=False)).buy(KEY)
 
     def compare() -> None:
-        told, orders = shop.answers.get("A"), server.committed("orders")
+        answer, orders = shop.answers.get("A"), server.committed("orders")
         faults = simulation.world.processes["A"].faults
-        gave_up = told is None and faults > 1  # the lookup failed, too: the buyer was told nothing
-        right = gave_up or told == ("sold" if orders else "refused")
-        why = Text(_("the buyer was told %s; orders in the database: %s"), repr(told), len(orders))
+        gave_up = answer is None and faults > 1  # the lookup failed, too: the buyer got no answer
+        right = gave_up or answer == ("sold" if orders else "refused")
+        why = Text(
+            _("the buyer was told %s; orders in the database: %s"), repr(answer), len(orders)
+        )
         shop.expect(right, Wrong.FALSE_ANSWER, why)
         strange = Text(_("the buyer ordered once, as %s, and the database has %s"), KEY, [*orders])
         shop.expect({*orders} <= {KEY}, Wrong.DOUBLED, strange)

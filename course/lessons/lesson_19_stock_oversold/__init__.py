@@ -64,7 +64,7 @@ def clients(
 
 
 def _compare(shop: Shop, server: TableServer, requests: Mapping[str, Request], stock: int) -> None:
-    """Compare what the buyers were told with the database."""
+    """Compare the answers that the buyers got with the database."""
     processes = shop.simulation.world.processes
     living = [name for name in requests if not processes[name].crashed]
     waiting = [name for name in living if name not in shop.answers]
@@ -76,16 +76,16 @@ def _compare(shop: Shop, server: TableServer, requests: Mapping[str, Request], s
     books = Text(_("%s orders of %s units, and %s are left"), len(orders), stock, available)
     shop.expect(len(orders) + available == stock, Wrong.BOOKS, books)
 
-    told = {name: shop.answers[name] for name in living if name in shop.answers}
+    answers = [shop.answers[name] for name in living if name in shop.answers]
     for buyer in sorted({buyer for buyer, _key in requests.values()}):
-        mine = {name: key for name, (whose, key) in requests.items() if whose == buyer}
+        mine = {name: key for name, (owner, key) in requests.items() if owner == buyer}
         _compare_one(shop, buyer, mine, Counter(orders)[buyer])
-    short = available > 0 and SOLD_OUT in told.values()
+    short = available > 0 and SOLD_OUT in answers
     shop.expect(not short, Wrong.UNDERSOLD, Text(_("a buyer was refused, and a unit is left")))
 
 
 def _compare_one(shop: Shop, buyer: str, requests: Mapping[str, str], orders: int) -> None:
-    """Compare what one buyer was told, by server, with the number of their orders."""
+    """Compare the answers that one buyer got, by server, with the number of their orders."""
     processes, keys = shop.simulation.world.processes, set(requests.values())
     doubled = Text(_("%s asked for %s and has %s"), buyer, len(keys), orders)
     shop.expect(orders <= len(keys), Wrong.DOUBLED, doubled)

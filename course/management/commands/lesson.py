@@ -132,8 +132,8 @@ def _show(console: Console, played: Report) -> None:
         return
     print_prose(console, f"Fixed by {cure_title(scenario)}. {text.change}")
     console.print("The same schedule on that lock:\n")
-    print_timeline(console, rows(played.mended.history))
-    others = dict.fromkeys(str(one.wrong) for one in played.mended.violations)
+    print_timeline(console, rows(played.fixed.history))
+    others = dict.fromkeys(str(one.wrong) for one in played.fixed.violations)
     right = played.as_the_text_says
     verdict = "The failure does not occur." if right else "THE FAILURE STILL OCCURS."
     still = f" (Still: {', '.join(others)}.)" if others else ""
@@ -206,11 +206,11 @@ def _rush(lesson: Lesson, source: str, filename: str, console: Console) -> bool:
 
 def praise(lesson: Lesson, tried: int) -> str:
     """Return the line for a lock that no schedule broke; it names the next lesson."""
-    told = f"Well done: none of {tried} schedules breaks your file."
+    result = f"Well done: none of {tried} schedules breaks your file."
     after = next((one for one in lessons() if one.number > lesson.number), None)
     if after is None:
-        return f"{told} That was the last lesson."
-    return f"{told} Next: lesson {after.number}, {after.title} ({after.command()})"
+        return f"{result} That was the last lesson."
+    return f"{result} Next: lesson {after.number}, {after.title} ({after.command()})"
 
 
 def _print_json(values: Any) -> None:

@@ -13,7 +13,7 @@ function element(tag, { dataset = {}, ...properties } = {}, ...children) {
   return made;
 }
 
-// Progress: of whoever is signed in on the server, else in this browser
+// Progress: stored on the server for a visitor who is signed in, else in this browser
 
 let all = {};
 try {
@@ -103,7 +103,7 @@ function verdict(kind, ...lines) {
 }
 
 function showVerdict(position, lock, moves) {
-  const told = [say("now", { now: position.now.toFixed(3), count: count(moves) })];
+  const lines = [say("now", { now: position.now.toFixed(3), count: count(moves) })];
   const fatal = position.violations.find((one) => one.wrong === data.wrong);
   const others = [...new Set(position.violations.filter((one) => one.wrong !== data.wrong)
     .map((one) => say("also", { why: `${data.wrongs[one.wrong]}: ${one.why}` })))];
@@ -111,14 +111,14 @@ function showVerdict(position, lock, moves) {
   part("lab").dataset.is = fatal ? "broken" : "";
   const kind = fatal ? "bad" : others.length ? "warn" : position.over ? ended : "calm";
   if (fatal) {
-    told.unshift(say("broken", { why: `${data.wrongs[fatal.wrong]}: ${fatal.why}` }));
-    if (lock === "broken") told.push(say(helped ? "shown" : "solved", { count: count(moves) }));
+    lines.unshift(say("broken", { why: `${data.wrongs[fatal.wrong]}: ${fatal.why}` }));
+    if (lock === "broken") lines.push(say(helped ? "shown" : "solved", { count: count(moves) }));
     if (lock === "broken" && !helped) solve(data.id, count(moves), moves);
     if (lock === "broken") part("why").open = true;
   } else if (position.over) {
-    told.unshift(say(lock === "mended" ? "held" : "unbroken"));
+    lines.unshift(say(lock === "mended" ? "held" : "unbroken"));
   }
-  verdict(kind, ...told, ...others);
+  verdict(kind, ...lines, ...others);
 }
 
 function state({ inside, state, until }) {
@@ -334,9 +334,9 @@ function onKey(event) {
 // What became of the rush on a real database, which follows where a lesson has one.
 function shownRush(rush) {
   if (!rush) return [];
-  const told = [rush.unheld ? say("unheld", { why: rush.unheld }) : rush.wrong, rush.text];
+  const lines = [rush.unheld ? say("unheld", { why: rush.unheld }) : rush.wrong, rush.text];
   const className = rush.wrong ? "notice error" : "notice";
-  return [element("p", { className, textContent: told.filter(Boolean).join(". ") }),
+  return [element("p", { className, textContent: lines.filter(Boolean).join(". ") }),
     ...(rush.output ? [element("pre", { textContent: rush.output, className: "output" })] : [])];
 }
 
