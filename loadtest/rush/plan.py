@@ -61,6 +61,16 @@ class Plan:
         return self.scene.value
 
     @property
+    def tries(self) -> frozenset[Level]:
+        """The levels that the round puts to the test."""
+        return frozenset({Level.STOCK, Level.REPEATS, self.scene})
+
+    @property
+    def uses(self) -> int:
+        """How often the voucher may be used."""
+        return self.units
+
+    @property
     def stock(self) -> int:
         """The units of the sale; where they are not fought for, there are plenty."""
         if self.enough:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from loadtest import adapter_sale
 from loadtest.checker.__main__ import main as judge_folder
 from loadtest.checker.evidence import ALLOWED
 from loadtest.rush import RushResult, rush_shop
@@ -80,7 +81,7 @@ def broken(unguarded: str) -> RushResult:
 @pytest.fixture(scope="module", autouse=True)
 def looks_often() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rush_round, "LOOK", 0.05)
+        patch.setattr(adapter_sale, "LOOK", 0.05)
         yield
 
 
@@ -280,7 +281,7 @@ def test_what_goes_wrong_is_a_clear_line_and_no_verdict(
     call: str, does: Any, reason: str, guarded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if does is never:
-        for module in (rush_round, rush_buyers):
+        for module in (adapter_sale, rush_buyers):
             monkeypatch.setattr(module, "STEP", 0.2)
     shop = type("Broken", (Adapter,), {call: does, "levels": {Level.STOCK, Level.CANCEL}})
     result = rush(shop(guarded), guarded)
