@@ -13,7 +13,7 @@ DATA_DIR = demo.data_folder()
 # The lab before the course, whose pages get the shop's frame (lab/templates/course/base.html).
 INSTALLED_APPS = [*INSTALLED_APPS, "lab", "course"]
 # The charts' library, which the page of a verdict carries with it.
-STATICFILES_DIRS = [("lab/uplot", demo.PROJECT / "loadtest/report/uplot")]
+STATICFILES_DIRS = [("lab/uplot", demo.PROJECT / "loadtest/checker/report/uplot")]
 ROOT_URLCONF = "lab.urls"
 # Templates that extend the shop's of the same name.
 FIRST = [demo.PROJECT / "lab/demo/templates", *TEMPLATES[0]["DIRS"]]

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
+from loadtest.adapter_steps import STEP, valid, within
 from loadtest.address import RunImpossible
-from loadtest.bounded import STEP, valid, within
 from loadtest.buyers import Buyers, Offer
 from loadtest.checker import FAIL, UNKNOWN, Need, Verdict, not_judged, snapshot
+from loadtest.checker.judging import judge_run
 from loadtest.files import RunFiles
 from loadtest.history import Recorder
-from loadtest.judging import judge_run
 from loadtest.rest import Figures, at_rest
 from loadtest.run import ShopUnderTest
 from loadtest.shop import SOLD_OUT, Books, Buyer, Level, Looks, Outcome, Refused, Shop, Unknown

@@ -15,10 +15,10 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple, Protocol, cast
 
+from loadtest.adapter_steps import STEP, valid, within
 from loadtest.address import RunImpossible
-from loadtest.bounded import STEP, valid, within
+from loadtest.calls import Finished, Report, UnexpectedAnswer
 from loadtest.checker import snapshot
-from loadtest.finished import Finished, Report, UnexpectedAnswer
 from loadtest.history import CONNECTION_REFUSED, INFO, OK, Operation, Recorder
 from loadtest.history import FAIL as REFUSED
 from loadtest.release import Reply

@@ -91,7 +91,7 @@ class RunFolder(RunFiles):
         self.number = int(path.name)
 
     def describe(self, description: dict[str, Any]) -> None:
-        """Write what is to be judged; see `loadtest.apart`."""
+        """Write what is to be judged; see `loadtest.judge_process`."""
         (self.path / "run.json").write_text(json.dumps(description, indent=2) + "\n")
 
     def description(self) -> dict[str, Any]:

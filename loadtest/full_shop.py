@@ -15,7 +15,7 @@ from loadtest.checker.snapshot import Row, Terms
 from loadtest.framing import Response
 from loadtest.history import Receipt, Shown
 from loadtest.purchases import Ask, Cart, Part, Purchase, Sale
-from loadtest.roles import SaleTerms
+from loadtest.sale_roles import SaleTerms
 from loadtest.shop import Level, Request
 
 

@@ -16,8 +16,8 @@ from locust import User, constant, events, task
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from loadtest.address import RunImpossible
+from loadtest.locust_events import Session, attach
 from loadtest.scenarios import Behaviour, browse
-from loadtest.session import Session, attach
 
 attach(events)
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from loadtest.address import RunImpossible
 from loadtest.faults.process import NONE, chosen
+from loadtest.run_plan import RunPlan
 from loadtest.scenarios import MIXES
 from loadtest.shops import OURS
-from loadtest.steps import RunPlan
 
 # In place of a sale's id: a fresh one for every run.
 FRESH = "new"

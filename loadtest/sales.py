@@ -11,15 +11,17 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from loadtest.ask_again import ask_again
 from loadtest.checker import Verdict, snapshot
+from loadtest.checker.judging import judge_run
 from loadtest.checker.snapshot import Header, Item, Terms
 from loadtest.files import RunFiles, take_tokens
 from loadtest.full_shop import FullShop, ShopRefused
-from loadtest.judging import judge_run
 from loadtest.rest import Figures, at_rest
-from loadtest.roles import MAIN, TIMED
 from loadtest.run import ShopUnderTest, Show
-from loadtest.steps import Restocks, RunPlan, Schedule, ask_again, open_sales, opening_of
+from loadtest.run_plan import RunPlan, open_sales
+from loadtest.sale_changes import Restocks, Schedule, opening_of
+from loadtest.sale_roles import MAIN, TIMED
 
 OPENING, GATHERING, SELLING = "opening the sales", "gathering the buyers", "selling"
 FOLLOWING_UP, ASKING_AGAIN = "waiting for the follow-up", "asking again"

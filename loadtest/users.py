@@ -13,18 +13,17 @@ from pathlib import Path
 from random import Random
 
 from loadtest.address import RunImpossible
+from loadtest.calls import Report, Tally
 from loadtest.client import Connection
-from loadtest.crowd import Crowd
 from loadtest.files import MOST, leave_tokens
-from loadtest.finished import Report, Tally
 from loadtest.full_shop import Answer, FullShop, SaleUnusable
 from loadtest.history import LATE, Recorder
 from loadtest.purchases import Sale
-from loadtest.roles import MAIN
+from loadtest.run_plan import RunPlan
+from loadtest.sale_roles import MAIN
 from loadtest.scenarios import IMPATIENT, MIXES, Behaviour, choose
 from loadtest.shop import Request
-from loadtest.shopper import Shopper
-from loadtest.steps import RunPlan
+from loadtest.shopper import Crowd, Shopper
 
 # Tokens fetched at once: few enough not to hold the shop up, enough to ask seldom.
 TOKENS_AT_ONCE = 500

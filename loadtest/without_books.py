@@ -18,19 +18,19 @@ from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 
+from loadtest.ask_again import ask_again
 from loadtest.checker import BY_ANSWERS, PROPERTIES, snapshot
 from loadtest.checker.snapshot import Item
 from loadtest.client import Connection
-from loadtest.crowd import Crowd
 from loadtest.files import take_tokens
 from loadtest.full_shop import Answer
 from loadtest.history import AGAIN, OK, Operation, Recorder, operations
 from loadtest.purchases import Sale
 from loadtest.rest import Figures, at_rest
-from loadtest.roles import MAIN
+from loadtest.run_plan import RunPlan
+from loadtest.sale_roles import MAIN
 from loadtest.sales import ASKING_AGAIN, FOLLOWING_UP, OPENING, READING, Sales
-from loadtest.shopper import Shopper
-from loadtest.steps import RunPlan, ask_again
+from loadtest.shopper import Crowd, Shopper
 from loadtest.users import find_sale, look_at
 
 NO_BOOKS = "the shop's books cannot be read here"

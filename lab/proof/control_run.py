@@ -17,7 +17,7 @@ from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import prove
 from lab.proof.testbed import Testbed
-from loadtest.steps import RunPlan
+from loadtest.run_plan import RunPlan
 
 
 @dataclass(slots=True)

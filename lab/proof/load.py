@@ -15,8 +15,8 @@ from development.ports import next_free, release
 from development.processes import Module
 from lab import environment
 from lab.stack.stack import Stack
-from loadtest.roles import format_sales
-from loadtest.steps import RunPlan
+from loadtest.run_plan import RunPlan
+from loadtest.sale_roles import format_sales
 
 MASTER_PORT = 5557
 """Where Locust's master listens for its workers, or the next free one."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker import Verdict
+from loadtest.checker.report.headline import Pace, Speed, headline
 from loadtest.fault_log import Injected
 from loadtest.history import OK, operations
-from loadtest.report.headline import Pace, Speed, headline
-from loadtest.steps import RunPlan
+from loadtest.run_plan import RunPlan
 
 NEED_SERVERS = frozenset({"P10", "P12", "P13", "P19"})
 """Properties that no shop can have while its servers stay broken."""

@@ -18,18 +18,17 @@ from lab.proof.progress import STALLED, Deadline, Progress
 from lab.proof.result import Result
 from lab.proof.testbed import Testbed, behaviour_for, misbehave
 from loadtest.checker import Verdict
+from loadtest.checker.judging import write_verdict
+from loadtest.checker.report import Story
 from loadtest.checker.snapshot import Item
 from loadtest.faults import Chaos, Target, find
 from loadtest.faults.fault import SETTLED
 from loadtest.files import RunFiles
 from loadtest.full_shop import ShopRefused
-from loadtest.judging import write_verdict
-from loadtest.report import Story
 from loadtest.run import Faults, Load, Show, run
+from loadtest.run_plan import AFTERWARDS, RunPlan
 from loadtest.sales import GATHERING, SELLING, Sales
 from loadtest.shops.flash_sale.adapter import Adapter
-from loadtest.steps import RunPlan
-from loadtest.steps.plan import AFTERWARDS
 
 ENDING, SETTLING = "ending the load", "waiting for the servers to recover"
 

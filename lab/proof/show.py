@@ -16,10 +16,10 @@ from rich.text import Text
 from lab.proof.control_run import Outcome
 from lab.proof.progress import Progress
 from lab.proof.result import Result
+from loadtest.checker.report import Story, document
+from loadtest.checker.report.terminal import FAINT, lines
 from loadtest.files import RunFiles
-from loadtest.report import Story, document
-from loadtest.report.terminal import FAINT, lines
-from loadtest.steps import RunPlan
+from loadtest.run_plan import RunPlan
 
 STYLES = {
     "pass": "bold green",

@@ -29,7 +29,7 @@ from lab.stack.stack import WITHOUT_LOAD, Stack
 from loadtest.checker.snapshot import Item
 from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 from loadtest.faults import FAULTS, Target
-from loadtest.steps import RunPlan
+from loadtest.run_plan import RunPlan
 from shop.catalogue.models import Sale
 
 

@@ -30,7 +30,7 @@ from lab.room.rush import Rush
 from lab.room.texts import MIX_NAMES
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import choose, open_sale
-from loadtest.steps import RunPlan
+from loadtest.run_plan import RunPlan
 from shop.catalogue.models import Sale
 
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]

@@ -28,7 +28,7 @@ from lab.proof.testbed import Testbed
 from lab.room.replay import Mark, compose, first_beyond
 from lab.room.room import Room, Task
 from loadtest.files import RunFiles, Runs
-from loadtest.steps import RunPlan
+from loadtest.run_plan import RunPlan
 from shop.catalogue.models import Sale
 
 SIDES = ("first", "second")

@@ -21,13 +21,13 @@ from lab.proof.testbed import running
 from lab.room.card import result_card
 from lab.room.faults import FaultControl
 from lab.room.room import Room, Task
-from loadtest.apart import judge_apart
 from loadtest.checker import Verdict
 from loadtest.files import RunFolder, Runs
 from loadtest.history import HistoryError, operations
+from loadtest.judge_process import judge_apart
 from loadtest.run import Faults, ShopUnderTest, Show, run
+from loadtest.run_plan import RunPlan
 from loadtest.sales import FOLLOWING_UP
-from loadtest.steps import RunPlan
 
 POLL = 0.5
 """Seconds between two looks at the shop."""

@@ -6,7 +6,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
-from loadtest.roles import roles_for
+from loadtest.sale_roles import roles_for
 from loadtest.scenarios import MIXES
 
 TEXTS: dict[str, dict[str, Promise | str]] = {

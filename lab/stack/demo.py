@@ -32,8 +32,8 @@ from lab.demo.data import LOGINS, RENEWAL, fill_catalogue
 from lab.stack import entry
 from lab.stack.proxies import breakable, libfaketime
 from lab.stack.stack import ALL, TARGET, Stack
+from loadtest.checker.report.headline import wrapped
 from loadtest.fault_needs import CLOCK, DATABASE_PROXY, FAILPOINTS, REDIS_PROXY
-from loadtest.report.headline import wrapped
 
 LOCK = "demo.lock"
 WATCH_SECONDS = 0.5

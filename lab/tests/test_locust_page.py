@@ -17,7 +17,7 @@ from lab.stack.stack import WITHOUT_LOAD, Stack
 from lab.tests.whole_shop import manage
 from loadtest.checker.snapshot import Terms, read
 from loadtest.history import FAIL, OK, operations
-from loadtest.roles import roles_for
+from loadtest.sale_roles import roles_for
 from shop.tests.processes import wait_for
 from shop.tests.test_browser import chromium_started
 

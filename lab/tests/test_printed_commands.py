@@ -16,8 +16,8 @@ from django.core.management import CommandError, get_commands, load_command_clas
 from inventory.selling import guard
 from lab import environment
 from lab.management.commands import write_settings
+from loadtest.run_plan import RunPlan
 from loadtest.scenarios import MIXES
-from loadtest.steps import RunPlan
 from shop.tests.processes import run
 
 PROJECT = environment.PROJECT

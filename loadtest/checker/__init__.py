@@ -3,7 +3,9 @@
     verdict = judge(RunFiles(folder), properties=["P1", "P2", …])
     verdict.verdict    # "pass", "fail" or "unknown"
 
-Reads files only, so that it can judge any shop with the same API.
+Reads files only, so that it can judge any shop with the same API. `judging` writes a verdict into
+the folder of its run, `report` shows it, and `python -m loadtest.checker` judges such a folder
+again.
 """
 
 from loadtest.checker.judge import ENOUGH, Broken, judge, judge_so_far

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker import EXIT_CODES, PROPERTIES, UNKNOWN
+from loadtest.checker.judging import UNREADABLE, judge_again
+from loadtest.checker.report import Story, document, gather, write
+from loadtest.checker.report.terminal import verdict_last
 from loadtest.checker.verdict import overall
 from loadtest.files import RunFiles, new_file
-from loadtest.judging import UNREADABLE, judge_again
-from loadtest.report import Story, document, gather, write
-from loadtest.report.terminal import verdict_last
 
 EXAMPLES = 3
 """Violations shown of a property."""

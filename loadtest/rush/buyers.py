@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from loadtest.adapter_steps import STEP, Failed, each_within, valid, within
 from loadtest.address import RunImpossible
-from loadtest.bounded import STEP, Failed, each_within, valid, within
 from loadtest.buyers import (
     ATTEMPTS,
     NO_FOLLOW,
@@ -20,9 +20,9 @@ from loadtest.buyers import (
     by_status,
     unanswered,
 )
+from loadtest.checker.report.headline import counted
 from loadtest.history import OK
 from loadtest.release import Reply, send, together
-from loadtest.report.headline import counted
 from loadtest.rush.plan import FEW, Observer, Plan
 from loadtest.shop import (
     Accepted,

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Self
 
-from loadtest.finished import Report
+from loadtest.calls import Report
 from loadtest.release import Address, Release
 from loadtest.shop import Level, Shop, Sized, Sizes
-
-if TYPE_CHECKING:
-    from loadtest.rush.result import RushResult
 
 OFFERING = (Level.STOCK, Level.CANCEL)
 """Scenes that are also played with a unit for every buyer."""
@@ -80,18 +77,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Follows a rush as it goes on; by default, ignores it.
+    """Follows a round as it goes on; by default, ignores it.
 
     Attributes:
         step: called with what is done next.
-        round: called after each round with the result so far.
         call: called with every call that is over.
     """
 
     step: Callable[[str], None] = lambda _: None
-    round: Callable[[RushResult], None] = lambda _: None
     call: Report = lambda _: None
 
-    def within(self, where: Callable[[], str]) -> Observer:
+    def within(self, where: Callable[[], str]) -> Self:
         """Return an observer that says at each step where it is."""
         return replace(self, step=lambda text: self.step(f"{where()}: {text}"))

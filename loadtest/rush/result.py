@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
 from loadtest.checker import EXIT_CODES, FAIL, PASS, PROPERTIES, UNKNOWN, Verdict
+from loadtest.checker.report.document import Unseen
+from loadtest.checker.report.headline import SUMMARIES, counted
 from loadtest.checker.verdict import overall
-from loadtest.report.document import Unseen
-from loadtest.report.headline import SUMMARIES, counted
 from loadtest.rush.plan import Observer
 from loadtest.rush.round import Round
 from loadtest.shop import Level, Refused, Sold, Unknown
@@ -192,6 +192,17 @@ class RushResult:
             yield f"Left out: {times} × {what}."
 
 
+@dataclass(frozen=True, slots=True)
+class RushObserver(Observer):
+    """Follows all rounds of a rush; by default, ignores them.
+
+    Attributes:
+        round: called after each round with the result so far.
+    """
+
+    round: Callable[[RushResult], None] = lambda _: None
+
+
 def violations(played: Round) -> int:
     """Return how many units, uses or orders were one too many, or are missing from the books."""
     broken = played.verdict.broken
@@ -247,7 +258,7 @@ class Terminal:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._live = stream.isatty()
-        self.observer = Observer(self.step, self.round)
+        self.observer = RushObserver(self.step, round=self.round)
 
     def step(self, text: str) -> None:
         """Show what is done next."""

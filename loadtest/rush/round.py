@@ -9,12 +9,12 @@ from pathlib import Path
 
 from loadtest import adapter_sale
 from loadtest.adapter_sale import CONTESTED, AdapterSale
-from loadtest.bounded import STEP
+from loadtest.adapter_steps import STEP
 from loadtest.checker import Verdict, snapshot
 from loadtest.checker.evidence import ALLOWED
+from loadtest.checker.report.headline import counted
 from loadtest.files import RunFiles
 from loadtest.history import Operation, Recorder, operations
-from loadtest.report.headline import counted
 from loadtest.run import Load
 from loadtest.rush.buyers import RushBuyers
 from loadtest.rush.plan import Observer, Plan

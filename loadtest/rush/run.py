@@ -14,12 +14,12 @@ from statistics import median
 
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL
+from loadtest.checker.report.headline import counted
 from loadtest.open_files import file_shortage, raise_file_limit
 from loadtest.release import Release
-from loadtest.report.headline import counted
 from loadtest.run import Faults, Show, run
 from loadtest.rush.plan import OFFERING, SCENES, Observer, Plan
-from loadtest.rush.result import RushResult, violations
+from loadtest.rush.result import RushObserver, RushResult, violations
 from loadtest.rush.round import LastByte, Round
 from loadtest.shop import Level, Shop
 
@@ -39,7 +39,7 @@ refusals are true, and hide it."""
 MOST_OFFERING = 5
 """Rounds with enough for everybody, at most."""
 
-NOBODY = Observer()
+NOBODY = RushObserver()
 
 
 def rush_shop(
@@ -55,7 +55,7 @@ def rush_shop(
     shrink: bool = True,
     levels: Collection[Level] = tuple(Level),
     repeat: str = "",
-    observer: Observer = NOBODY,
+    observer: RushObserver = NOBODY,
     enough: bool = True,
 ) -> RushResult:
     """Rush a shop and judge it; never raises what the shop or its adapter does wrong.

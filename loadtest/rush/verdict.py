@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker import PASS, Verdict
+from loadtest.checker.judging import write_verdict
+from loadtest.checker.report import Story, document, terminal
+from loadtest.checker.report.headline import SUMMARIES, counted
 from loadtest.files import RunFiles
-from loadtest.judging import write_verdict
-from loadtest.report import Story, document, terminal
-from loadtest.report.headline import SUMMARIES, counted
 from loadtest.rush.result import HOLDS, RushResult
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from random import Random
 
-from loadtest.roles import BRIEF
+from loadtest.sale_roles import BRIEF
 from loadtest.scenarios.asking import at_once, order_with_retries
 from loadtest.shopper import Shopper
 

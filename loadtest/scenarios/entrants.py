@@ -7,7 +7,7 @@ from random import Random
 
 from loadtest.full_shop import Answer
 from loadtest.purchases import Sale
-from loadtest.roles import DRAWN
+from loadtest.sale_roles import DRAWN
 from loadtest.scenarios.asking import at_once
 from loadtest.scenarios.buying import buy_once
 from loadtest.shopper import Shopper

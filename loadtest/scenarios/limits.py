@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from loadtest.purchases import Purchase
-from loadtest.roles import LIMITED, TIMED
+from loadtest.sale_roles import LIMITED, TIMED
 from loadtest.scenarios.asking import at_once, order_with_retries
 from loadtest.shopper import Shopper
 

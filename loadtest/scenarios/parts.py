@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from loadtest.full_shop import Answer
 from loadtest.purchases import Cart, Part, Sale
-from loadtest.roles import BRIEF, DRAWN, LIMITED
+from loadtest.sale_roles import BRIEF, DRAWN, LIMITED
 from loadtest.scenarios.asking import at_once, order_with_retries, pay_until_paid
 from loadtest.shopper import Shopper
 

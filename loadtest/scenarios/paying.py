@@ -7,7 +7,7 @@ from random import Random
 
 from loadtest.full_shop import Answer
 from loadtest.purchases import Sale
-from loadtest.roles import BRIEF
+from loadtest.sale_roles import BRIEF
 from loadtest.scenarios.asking import at_once, buy_one, order_when_back
 from loadtest.shopper import Shopper
 

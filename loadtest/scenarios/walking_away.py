@@ -6,7 +6,7 @@ from random import Random
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from loadtest.roles import ON_PAGE
+from loadtest.sale_roles import ON_PAGE
 from loadtest.scenarios.asking import ATTEMPTS, MAX_WAIT, order_when_back
 from loadtest.shopper import Shopper
 

@@ -6,8 +6,8 @@ import importlib
 import sys
 from typing import cast
 
+from loadtest.adapter_steps import STEP, within
 from loadtest.address import RunImpossible, address_of
-from loadtest.bounded import STEP, within
 from loadtest.full_shop import FullShop
 from loadtest.shop import Cancels, Carts, Expires, Level, Shop, Vouchers
 from loadtest.shops.setup import names

@@ -19,7 +19,7 @@ from loadtest.checker.evidence import ALLOWED
 from loadtest.checker.verdict import Problem, overall
 from loadtest.files import RunFiles
 from loadtest.history import operations
-from loadtest.steps import RunPlan
+from loadtest.run_plan import RunPlan
 from loadtest.tests import planted_answers, planted_orders
 from loadtest.tests.busy_run import SEEDS, busy_run, orders_with, sold_out_run
 from loadtest.tests.model_shop import clock
@@ -259,16 +259,6 @@ def test_the_runs_that_violations_are_planted_in_pass(seed: int) -> None:
     of_stock = sorted({plant.partition(":")[0] for plant in planted_orders.STOCK_PLANTS})
     verdict = judged(sold_out_run(seed), properties=[*of_stock, "P13"])
     assert [each.verdict for each in verdict.properties] == [PASS] * 12, verdict
-
-
-def test_what_each_property_says_is_planted_to_see_it_fail_is_planted() -> None:
-    from loadtest.tests.test_draw import PLANTS as OF_DRAWS
-    from loadtest.tests.test_recovery import SERVED_AGAIN
-
-    planted = {*PLANTS, *(f"P13: {name}" for name in VACUOUS)}
-    planted |= {f"P12: {name}" for name in SERVED_AGAIN}
-    planted |= {f"P24: {name}" for name in OF_DRAWS}
-    assert {f"{each.id}: {each.planted}" for each in PROPERTIES.values()} <= planted
 
 
 def test_busy_after_the_commit_is_seen_under_faults_too() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from loadtest.checker import FAIL, PASS, UNKNOWN, Rate, Verdict
+from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN, Rate, Verdict
 from loadtest.tests.busy_run import sold_out_run
 from loadtest.tests.simulated_world import World
-from loadtest.tests.test_checker import judged
+from loadtest.tests.test_checker import PLANTS, VACUOUS, judged
+from loadtest.tests.test_draw import PLANTS as OF_DRAWS
 
 SECOND = 10**9
 
@@ -256,3 +257,10 @@ def test_a_shop_that_answered_badly_before_the_first_fault_tells_nothing() -> No
     finding = recovered(world, FAULT)["P12"]
     assert finding.verdict == UNKNOWN
     assert "before the first fault already: 2 of" in finding.detail
+
+
+def test_what_each_property_says_is_planted_to_see_it_fail_is_planted() -> None:
+    planted = {*PLANTS, *(f"P13: {name}" for name in VACUOUS)}
+    planted |= {f"P12: {name}" for name in SERVED_AGAIN}
+    planted |= {f"P24: {name}" for name in OF_DRAWS}
+    assert {f"{each.id}: {each.planted}" for each in PROPERTIES.values()} <= planted

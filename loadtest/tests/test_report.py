@@ -16,12 +16,12 @@ from markupsafe import escape
 from loadtest.checker import FAIL, PASS, PROPERTIES, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.__main__ import main
+from loadtest.checker.judging import judge_run, write_verdict
+from loadtest.checker.report import Evidence, Story, document, gather, write
+from loadtest.checker.report.gather import BINS, Latencies, Purchases
+from loadtest.checker.report.headline import Pace, Speed, headline, wrapped
 from loadtest.files import RunFiles
 from loadtest.history import AGAIN, INFO, NEVER, OK, Operation
-from loadtest.judging import judge_run, write_verdict
-from loadtest.report import Evidence, Story, document, gather, write
-from loadtest.report.gather import BINS, Latencies, Purchases
-from loadtest.report.headline import Pace, Speed, headline, wrapped
 from loadtest.tests.busy_run import sold_out_run
 from loadtest.tests.simulated_world import World
 

@@ -23,8 +23,7 @@ from loadtest.rush import RushResult, rush_shop
 from loadtest.rush import buyers as rush_buyers
 from loadtest.rush import round as rush_round
 from loadtest.rush.__main__ import command, main
-from loadtest.rush.plan import Observer
-from loadtest.rush.result import CLEAR, Terminal
+from loadtest.rush.result import CLEAR, RushObserver, Terminal
 from loadtest.rush.run import MOST_OFFERING
 from loadtest.rush.verdict import lines
 from loadtest.shop import (
@@ -764,7 +763,7 @@ class Interrupted(StockOnly):
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
-        self.observer = Observer(round=self.press)
+        self.observer = RushObserver(round=self.press)
 
     def press(self, _: RushResult) -> None:
         raise KeyboardInterrupt

@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
+from loadtest import ask_again as again
+from loadtest import sale_changes
+from loadtest.ask_again import ask_again
 from loadtest.checker.snapshot import Terms
 from loadtest.faults.fault import wait_until
 from loadtest.files import leave_tokens, take_tokens
 from loadtest.full_shop import ShopRefused
 from loadtest.history import INFO, OK, operations
+from loadtest.sale_changes import HOURS, OTHER_PRICE, PRICE, Restocks, Schedule, opening_of
 from loadtest.shops.flash_sale.adapter import Adapter as OurShop
-from loadtest.steps import Restocks, Schedule, again, ask_again, opening_of, schedule
-from loadtest.steps.schedule import HOURS, OTHER_PRICE, PRICE
 from loadtest.tests.fake_shop import FakeShop, serving
 from loadtest.tests.simulated_world import World
 
@@ -50,12 +52,12 @@ class Shop:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = [step._replace(after=0.0) for step in schedule.CYCLE]
-    monkeypatch.setattr(schedule, "CYCLE", tuple(steps))
-    monkeypatch.setattr(schedule, "LAST", schedule.LAST._replace(after=0.0))
-    monkeypatch.setattr(schedule, "RETRY", 0.0)
-    monkeypatch.setattr(schedule, "LOOK", 0.01)
-    monkeypatch.setattr(schedule, "EMPTY", 0.05)
+    steps = [step._replace(after=0.0) for step in sale_changes.CYCLE]
+    monkeypatch.setattr(sale_changes, "CYCLE", tuple(steps))
+    monkeypatch.setattr(sale_changes, "LAST", sale_changes.LAST._replace(after=0.0))
+    monkeypatch.setattr(sale_changes, "RETRY", 0.0)
+    monkeypatch.setattr(sale_changes, "LOOK", 0.01)
+    monkeypatch.setattr(sale_changes, "EMPTY", 0.05)
 
 
 def taken(shop: Shop, *, repeats: bool = False) -> Schedule:
@@ -100,8 +102,8 @@ def test_a_sale_that_lasts_goes_round_and_is_closed_in_the_end() -> None:
 
 
 def test_a_shop_that_does_not_answer_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "CLOSING", 0.0)
-    before = len(schedule.CYCLE)
+    monkeypatch.setattr(sale_changes, "CLOSING", 0.0)
+    before = len(sale_changes.CYCLE)
     shop = Shop(lost=tuple(range(before, 1_000_000)))
     rows = taken(shop).rows
     assert all(row.done for row in rows[: before + 1])

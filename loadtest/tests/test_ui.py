@@ -15,25 +15,26 @@ from typing import Any
 import pytest
 
 from loadtest.address import RunImpossible
+from loadtest.calls import Finished, Tally
 from loadtest.checker import Broken, snapshot
+from loadtest.checker.report import Story, document
+from loadtest.checker.report.terminal import verdict_last
 from loadtest.checker.verdict import Finding, Problem, Step, Verdict
 from loadtest.faults import FAULTS, Target
 from loadtest.faults import process as faults
 from loadtest.files import KEPT, RunFiles, RunFolder, Runs
-from loadtest.finished import Finished, Tally
-from loadtest.report import Story, document
-from loadtest.report.terminal import verdict_last
+from loadtest.run_plan import RunPlan
 from loadtest.sales import During, item_of
 from loadtest.shops import OURS
 from loadtest.shops.flash_sale.adapter import Adapter as OurShop
 from loadtest.shops.setup import installed, names, setup_of
 from loadtest.shops.unguarded import Server
-from loadtest.steps import RunPlan
 from loadtest.tests.simulated_world import World
 from loadtest.tests.trivial_server import OVERLAP, ROUND_TRIP, in_thread
 from loadtest.ui import pages
 from loadtest.ui.other_shops import offered, running
-from loadtest.ui.page import Referee, waiting_for
+from loadtest.ui.page import waiting_for
+from loadtest.ui.referee import Referee
 from loadtest.ui.run import JUDGED, PageRun
 from loadtest.ui.rush_run import Rush, RushRun
 
@@ -245,7 +246,7 @@ def test_a_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> No
 
 def test_the_processes_beside_the_page_are_free_of_gevent() -> None:
     """Under which one that waits for its input would do nothing else."""
-    beside = "loadtest.faults.process, loadtest.apart"
+    beside = "loadtest.faults.process, loadtest.judge_process"
     code = f"import {beside}, sys; sys.exit('gevent' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -13,11 +13,10 @@ import pytest
 
 from loadtest.address import ALLOWED_HOST, RunImpossible, address_of
 from loadtest.client import Connection
-from loadtest.crowd import KEPT, KnownOrders
 from loadtest.full_shop import SaleUnusable
 from loadtest.open_files import file_shortage, raise_file_limit
 from loadtest.purchases import WITH_ANOTHER, Cart, Sale
-from loadtest.roles import (
+from loadtest.sale_roles import (
     BRIEF,
     CART_A,
     CART_B,
@@ -31,6 +30,7 @@ from loadtest.roles import (
     terms_of,
 )
 from loadtest.scenarios import MIXES, Behaviour, choose, fill_cart, insist, parse_weights
+from loadtest.shopper import KEPT, KnownOrders
 from loadtest.shops import load_full
 from loadtest.shops.flash_sale import requests
 from loadtest.shops.flash_sale.answers import Answer, sale_of

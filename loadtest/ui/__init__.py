@@ -2,7 +2,8 @@
 verdict with its report after each run.
 
 `page.py` attaches it; `run.py` follows a run of `loadtest.run`, and `rush_run.py` a rush;
-`pages.py` shows what they come to. This runs in the process that has the page: the master or the
-only one. Judging and faults have processes of their own (`loadtest/apart.py` and
-`loadtest/faults/process.py`), without gevent: under it, one that reads its input is blocked.
+`referee.py` knows all runs, and `pages.py` shows what they come to. This runs in the process that
+has the page: the master or the only one. Judging and faults have processes of their own
+(`loadtest/judge_process.py` and `loadtest/faults/process.py`), without gevent: under it, one that
+reads its input is blocked.
 """

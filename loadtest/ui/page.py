@@ -9,23 +9,22 @@ import logging
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gevent
 
 from loadtest.address import RunImpossible
+from loadtest.calls import Tally
+from loadtest.checker.report.terminal import verdict_last
 from loadtest.faults.process import NONE
 from loadtest.files import Runs
-from loadtest.finished import Tally
 from loadtest.full_shop import FullShop, ShopRefused
-from loadtest.report.terminal import verdict_last
 from loadtest.shops import OURS
-from loadtest.steps import RunPlan
 from loadtest.ui.other_shops import offered
 from loadtest.ui.pages import install
-from loadtest.ui.run import JUDGED, JUDGING_NOW, RUNNING, PageRun
+from loadtest.ui.referee import Referee
+from loadtest.ui.run import JUDGED, JUDGING_NOW, PageRun
 from loadtest.ui.rush_run import Rush, RushRun
 
 if TYPE_CHECKING:  # Locust patches the process when it is imported
@@ -35,69 +34,6 @@ logger = logging.getLogger(__name__)
 
 # Seconds between requests for the shop's strategies, until it answers.
 RETRY = 2
-
-
-class Referee:
-    """The current or last run, and earlier ones.
-
-    Args:
-        runs: the stored runs.
-        tallies: counts of each load-generating process.
-
-    Attributes:
-        run: the current or last run.
-        starts: whether a run is being prepared.
-        problem: why the last run could not start; empty if it did.
-        collected: names the histories that workers have sent.
-    """
-
-    def __init__(self, runs: Runs, tallies: Callable[[], list[Tally]]) -> None:
-        self.runs = runs
-        self.problem = ""
-        self.starts = False
-        self.run: PageRun | RushRun | None = None
-        self.collected: Callable[[], list[str]] = list
-        self._tallies = tallies
-
-    @property
-    def tally(self) -> Tally:
-        """Return the sum over all processes."""
-        return Tally.sum(self._tallies())
-
-    @contextmanager
-    def starting(self) -> Iterator[None]:
-        """Prepare a run inside the block."""
-        self.starts = True
-        try:
-            yield
-        finally:
-            self.starts = False
-
-    def forget(self) -> None:
-        """Show nothing of the last run any more: another one is about to start."""
-        self.problem, self.run = "", None
-
-    def follow(self, plan: RunPlan, shop: FullShop) -> PageRun:
-        """Start a run and follow it from now on. Raises what keeps its sales from being open."""
-        self.problem = ""
-        started = PageRun(plan, shop, self.runs.new(), recorded=self._histories)
-        started.start()
-        self.run = started
-        return started
-
-    def follow_rush(self, rush: Rush) -> RushRun:
-        """Follow a rush on a shop from now on."""
-        self.problem, self.run = "", RushRun(rush, self.runs.new())
-        return self.run
-
-    def end(self, processes: int) -> None:
-        """Let the run be judged; this many load-generating processes took part."""
-        # A rush ends by itself.
-        if isinstance(self.run, PageRun) and self.run.phase == RUNNING:
-            self.run.end_load(processes)
-
-    def _histories(self) -> list[str]:
-        return [*(each.history for each in self._tallies() if each.history), *self.collected()]
 
 
 class Page(Referee):

@@ -13,20 +13,19 @@ from flask import Flask, Response, jsonify, request, send_file
 from markupsafe import Markup
 from msgspec import to_builtins
 
+from loadtest.calls import Tally
 from loadtest.checker import FAIL, Broken, Finding, Verdict
+from loadtest.checker.report import Story, document, render, stock_so_far
+from loadtest.checker.report.headline import counted
 from loadtest.checker.verdict import History
 from loadtest.files import RunFiles, RunFolder
-from loadtest.finished import Tally
 from loadtest.options import wrong_numbers
-from loadtest.report import Story, document, render, stock_so_far
-from loadtest.report.headline import counted
+from loadtest.ui.referee import Referee
 from loadtest.ui.run import JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
 from loadtest.ui.rush_run import RushRun
 
 if TYPE_CHECKING:  # Locust patches the process when it is imported
     from locust.web import WebUI
-
-    from loadtest.ui.page import Referee
 
 KEY = "correctness"
 COLUMNS = ("what", "value", "meaning")

@@ -12,16 +12,16 @@ from typing import Any
 import gevent
 from gevent.event import AsyncResult, Event
 
-from loadtest.apart import broken_so_far, judge_apart
 from loadtest.checker import Broken, Verdict
+from loadtest.checker.judging import write_verdict
+from loadtest.checker.report import Story
 from loadtest.faults import process
 from loadtest.files import RunFolder
 from loadtest.full_shop import FullShop
-from loadtest.judging import write_verdict
-from loadtest.report import Story
+from loadtest.judge_process import broken_so_far, judge_apart
 from loadtest.run import Faults, Load, ShopUnderTest, Show, run
+from loadtest.run_plan import RunPlan
 from loadtest.sales import ASKING_AGAIN, FOLLOWING_UP, JUDGING, READING, Sales
-from loadtest.steps import RunPlan
 from loadtest.without_books import WithoutBooks
 
 logger = logging.getLogger(__name__)

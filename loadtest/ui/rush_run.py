@@ -13,11 +13,11 @@ from typing import Any
 import gevent
 
 from loadtest.address import RunImpossible, address_of
+from loadtest.calls import Report, Tally
 from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, Broken, judge_so_far
 from loadtest.files import RunFolder
-from loadtest.finished import Report, Tally
 from loadtest.rush import RushResult, rush_shop
-from loadtest.rush.plan import Observer
+from loadtest.rush.result import RushObserver
 from loadtest.rush.round import Round
 from loadtest.rush.verdict import write_rush
 from loadtest.shops import load
@@ -139,7 +139,7 @@ class RushRun:
                     folder=self.files.path,
                     owned=plan.owned,
                     repeat=plan.repeat,
-                    observer=Observer(self._say, self._so_far, self.tally.counting(report)),
+                    observer=RushObserver(self._say, self.tally.counting(report), self._so_far),
                 )
                 self._say("stopping the shop")
         except RunImpossible as error:

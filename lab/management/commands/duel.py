@@ -26,7 +26,7 @@ from lab.room.views import DUEL_BUYERS, DUEL_UNITS, UNSAFE
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.checker import EXIT_CODES
 from loadtest.files import RunFiles, Runs
-from loadtest.steps import RunPlan
+from loadtest.run_plan import RunPlan
 
 COUNTED = 1.0
 """Seconds between two counts of the units that are taken."""

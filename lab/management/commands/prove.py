@@ -33,8 +33,8 @@ from loadtest.checker import EXIT_CODES, Verdict
 from loadtest.fault_needs import CONTAINERS
 from loadtest.faults import CONTAINER_FAULTS, FAULTS, left_out
 from loadtest.files import new_file
+from loadtest.run_plan import RunPlan
 from loadtest.scenarios import MIXES
-from loadtest.steps import RunPlan
 
 CONTROL_BUYERS = 200
 """Enough buyers for races."""

@@ -37,8 +37,8 @@ from loadtest.faults.fault import wait_until
 from loadtest.files import RunFiles
 from loadtest.history import Operation, Recorder, operations
 from loadtest.run import Show
+from loadtest.run_plan import RunPlan
 from loadtest.shops.flash_sale.answers import classify
-from loadtest.steps import RunPlan
 
 pytestmark = pytest.mark.django_db
 

@@ -12,7 +12,7 @@ from lab.proof.progress import Progress
 from lab.proof.result import Result
 from loadtest.checker import PROPERTIES, Finding, Verdict
 from loadtest.checker.verdict import Problem
-from loadtest.steps import RunPlan
+from loadtest.run_plan import RunPlan
 
 DETAIL = "123456 lines of 12 sales, all in windows that were open; 0 changes of these"
 KEY = "0b5417f2-6f0c-4d0e-9f3c-2f1f8f1c9f00"

@@ -14,7 +14,7 @@ from loadtest.full_shop import Answer
 from loadtest.history import FAIL, OK
 from loadtest.purchases import Sale
 from loadtest.release import send
-from loadtest.roles import SaleTerms
+from loadtest.sale_roles import SaleTerms
 from loadtest.shop import (
     Bill,
     Books,

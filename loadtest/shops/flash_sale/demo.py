@@ -12,7 +12,7 @@ from urllib3.exceptions import HTTPError
 
 from loadtest.checker.snapshot import Terms
 from loadtest.full_shop import ShopRefused
-from loadtest.roles import SaleTerms
+from loadtest.sale_roles import SaleTerms
 
 # Seconds for an answer; a snapshot may take longer to come than to begin.
 _TIMEOUT = 30.0

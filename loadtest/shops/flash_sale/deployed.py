@@ -19,7 +19,7 @@ from psycopg import Connection, IsolationLevel
 from loadtest.checker import snapshot
 from loadtest.checker.snapshot import Terms
 from loadtest.full_shop import ShopRefused
-from loadtest.roles import SaleTerms
+from loadtest.sale_roles import SaleTerms
 from loadtest.shops.api import DATABASE
 from loadtest.shops.flash_sale import adapter, books
 

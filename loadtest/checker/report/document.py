@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from loadtest.checker import PASS, PROPERTIES, UNKNOWN, Rate, Verdict
 from loadtest.checker.properties.property import Check
+from loadtest.checker.report.gather import Evidence
+from loadtest.checker.report.headline import SUMMARIES, counted, headline
 from loadtest.checker.verdict import Finding, Problem
 from loadtest.fault_log import Injected
 from loadtest.files import RunFiles
-from loadtest.report.gather import Evidence
-from loadtest.report.headline import SUMMARIES, counted, headline
 
 VERSION = 1
 

@@ -27,20 +27,20 @@ from locust.exception import StopTest
 from locust.runners import MasterRunner, WorkerRunner
 
 from loadtest.address import RunImpossible
+from loadtest.calls import Finished, Tally
 from loadtest.checker import EXIT_CODES, UNKNOWN
-from loadtest.collecting import Collector, Sender
 from loadtest.faults.process import NONE, offered
-from loadtest.finished import Finished, Tally
 from loadtest.full_shop import FullShop, ShopRefused
 from loadtest.open_files import file_shortage, raise_file_limit
 from loadtest.options import CUSTOM, FRESH, PRESETS, add_options, plan_of
-from loadtest.roles import DRAWN, MAIN, TIMED, format_sales, parse_sales
+from loadtest.run_plan import RunPlan, open_sales
+from loadtest.sale_roles import DRAWN, MAIN, TIMED, format_sales, parse_sales
 from loadtest.scenarios import parse_weights
 from loadtest.shops import OURS, load_full
-from loadtest.steps import RunPlan, open_sales
 from loadtest.ui.page import Page
 from loadtest.ui.rush_run import RushRun
 from loadtest.users import Users, find_sale, read_tokens
+from loadtest.worker_histories import Collector, Sender
 
 # One user in this many is a visitor, up to the most of them per load-generating process. Pages are
 # judged after faults as the API is, whatever the mix.

@@ -9,9 +9,9 @@ The page loads nothing from elsewhere; without scripts it lacks its charts only.
 files only, so any run that `loadtest.checker` can judge has one.
 """
 
-from loadtest.report.document import Story, document, why_not
-from loadtest.report.gather import Evidence, gather, stock_so_far
-from loadtest.report.page import render, write
+from loadtest.checker.report.document import Story, document, why_not
+from loadtest.checker.report.gather import Evidence, gather, stock_so_far
+from loadtest.checker.report.page import render, write
 
 __all__ = [
     "Evidence",

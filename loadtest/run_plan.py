@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loadtest.checker import ENOUGH, Need, not_judged
+from loadtest.checker.report.headline import counted
 from loadtest.faults import FAULTS
 from loadtest.full_shop import FullShop
-from loadtest.report.headline import counted
-from loadtest.roles import MAIN, SaleTerms, roles_for, terms_of
+from loadtest.sale_roles import MAIN, SaleTerms, roles_for, terms_of
 from loadtest.shop import Level
 
 # Mixes whose buyers fill carts, and ask for orders of others.

@@ -1,4 +1,6 @@
-"""Judge a run in a process of its own: `python -m loadtest.apart FOLDER`, as its `run.json` says.
+"""Judge a run in a process of its own, as its `run.json` says.
+
+    python -m loadtest.judge_process FOLDER
 
 Judging a large run takes seconds of computing, during which neither Locust's page nor the control
 room would respond. The process writes `verdict.json` and `report.html`, and prints the verdict.
@@ -15,10 +17,10 @@ from pathlib import Path
 import msgspec
 
 from loadtest.checker import Broken, Verdict, judge_so_far
+from loadtest.checker.judging import UNREADABLE, judge_run, write_verdict
+from loadtest.checker.report import Story
 from loadtest.files import RunFolder
-from loadtest.judging import UNREADABLE, judge_run, write_verdict
-from loadtest.report import Story
-from loadtest.steps import RunPlan
+from loadtest.run_plan import RunPlan
 
 SO_FAR = "so-far"
 
@@ -84,7 +86,7 @@ def _judge(
     """Judge in a process of its own. Raises `TimeoutExpired`."""
     folder.describe(msgspec.to_builtins(wanted))
     return subprocess.run(
-        [sys.executable, "-m", "loadtest.apart", str(folder.path), *more],
+        [sys.executable, "-m", "loadtest.judge_process", str(folder.path), *more],
         cwd=Path(__file__).resolve().parents[1],
         timeout=seconds,
         capture_output=True,

@@ -10,10 +10,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from loadtest.report.charts import Charts, number
-from loadtest.report.document import why_not
-from loadtest.report.gather import Evidence
-from loadtest.report.headline import CLOSED_LOOP, OPEN_LOOP, SUMMARIES, Speed, meanings
+from loadtest.checker.report.charts import Charts, number
+from loadtest.checker.report.document import why_not
+from loadtest.checker.report.gather import Evidence
+from loadtest.checker.report.headline import CLOSED_LOOP, OPEN_LOOP, SUMMARIES, Speed, meanings
 
 _HERE = Path(__file__).parent
 _TEMPLATES = Environment(

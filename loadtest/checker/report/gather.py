@@ -10,10 +10,10 @@ from math import isnan, nan
 from pathlib import Path
 
 from loadtest.checker import snapshot
+from loadtest.checker.report.headline import Pace
 from loadtest.fault_log import Injected, read_faults
 from loadtest.files import RunFiles
 from loadtest.history import FAIL, INFO, LATE, NEVER, OK, Operation, events, operations
-from loadtest.report.headline import Pace
 
 # Bins of a timeline: as many as a chart can show.
 BINS = 240

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from loadtest.checker import FAIL, PASS, Rate
 from loadtest.checker.properties.recovery import KINDS
-from loadtest.report.document import why_not
-from loadtest.report.headline import Speed, meanings, wrapped
+from loadtest.checker.report.document import why_not
+from loadtest.checker.report.headline import Speed, meanings, wrapped
 
 EXAMPLES = 3
 """Violations shown of a property; the page has all."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker import FaultLogError, HistoryError, SnapshotError, Verdict, judge
+from loadtest.checker.report import Evidence, Story, document, gather, write
 from loadtest.files import RunFiles
-from loadtest.report import Evidence, Story, document, gather, write
 
 # Evidence that cannot be read leaves the verdict unknown.
 UNREADABLE = (HistoryError, SnapshotError, FaultLogError, OSError)

@@ -16,13 +16,12 @@ from random import Random
 from zlib import crc32
 
 from loadtest.client import Connection
-from loadtest.crowd import Crowd
 from loadtest.files import RunFiles
 from loadtest.full_shop import FullShop
 from loadtest.history import AGAIN, OK, Operation, Recorder, combine, operations
 from loadtest.purchases import Cart, Line, Purchase, Sale
-from loadtest.roles import MAIN
-from loadtest.shopper import Shopper
+from loadtest.sale_roles import MAIN
+from loadtest.shopper import Crowd, Shopper
 
 EACH = 100
 """Keys of each kind: promised, refused, unknown, and carts."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from loadtest.report.gather import Evidence, Stock, Timeline
+from loadtest.checker.report.gather import Evidence, Stock, Timeline
 
 # The share of a chart for the final read: one part in this many.
 _AFTER = 30
