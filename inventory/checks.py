@@ -36,7 +36,7 @@ WRITTEN_IN_SQL = {
 @register("inventory")
 def check_settings(**_: Any) -> Iterator[CheckMessage]:
     """Find unknown settings and invalid values."""
-    names = {each.name for each in conf.ALL}
+    names = {setting.name for setting in conf.ALL}
     for name in dir(settings):
         if name.startswith(conf.PREFIX) and name not in names:
             near = get_close_matches(name, names, 1)
@@ -47,12 +47,12 @@ def check_settings(**_: Any) -> Iterator[CheckMessage]:
                 else f"The settings are {', '.join(names)}.",
                 id="inventory.W001",
             )
-    for each in conf.ALL:
-        value = each.get()
-        if not each.is_right(value):
+    for setting in conf.ALL:
+        value = setting.get()
+        if not setting.is_right(value):
             yield Error(
-                f"{each.name} must be {each.must_be}, not {value!r}.",
-                hint=f"Remove it to use the default, {each.default!r}.",
+                f"{setting.name} must be {setting.must_be}, not {value!r}.",
+                hint=f"Remove it to use the default, {setting.default!r}.",
                 id="inventory.E001",
             )
     largest, waiting = conf.MAX_BATCH.get(), conf.MAX_WAITING.get()

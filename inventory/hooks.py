@@ -1,4 +1,4 @@
-"""Hooks that a project may set: traces, failpoints, and news of outbox messages. None does anything
+"""Hooks that a project may set: for traces, failpoints and new outbox messages. None does anything
 until it is set.
 
 This package imports no tracing library. `shop/operating/telemetry.py` sets the hooks to those of

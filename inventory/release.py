@@ -1,11 +1,11 @@
 """Release reservations: the shop's rows first, the hot rows last.
 
-Buyers who cancel and batches that sell want the same row. So everything that only this reservation
-concerns is written first. The last message locks the items, releases the reservations, puts the
+Buyers who cancel and batches that sell need the same row. So everything that concerns only this
+reservation is written first. The last message locks the items, releases the reservations, puts the
 units back and commits: the items' rows are locked for no round trip.
 
-Only where an item is sold out is its row locked for longer, until no process refuses any more by
-having seen that (`inventory.selling.hint`); no batch sells there.
+Only the row of a sold-out item is locked for longer: until no process refuses purchases any more
+because it has seen the item sold out (`inventory.selling.hint`). No batch sells it meanwhile.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ def releasing(
     units: int | None = None,
     written_off: Collection[int] = (),
 ) -> Iterator[list[Released]]:
-    """Release reservations and return their units, each exactly once however often called.
+    """Release reservations and return their units, each exactly once however often this is called.
 
     The block runs in the same transaction and updates the shop's rows. An exception in it rolls
-    the release back, and what it removes from the list is not released. The reservations are
-    locked in order of id before the block, and the items after it.
+    the release back, and a reservation that the block removes from the list is not released. The
+    reservations are locked in order of id before the block, and the items after it.
 
     Args:
         reservations: ids.
@@ -133,8 +133,9 @@ def _write(released: Sequence[Released], written_off: Container[int], *, commit:
     """Release the locked reservations; commit in the same message where that is possible."""
     back: Counter[int] = Counter()
     gone: Counter[int] = Counter()
-    for each in released:
-        (gone if each.reservation in written_off else back)[each.item] += each.quantity
+    for release in released:
+        units = gone if release.reservation in written_off else back
+        units[release.item] += release.quantity
     parameters = {"items": [*(back | gone)], **_parameters(released)}
     changes: list[tuple[LiteralString, dict[str, Any]]] = [(RELEASE, parameters)]
     for statement, moved in ((guard.WRITE_OFF, gone), (guard.PUT_BACK, back)):
@@ -154,19 +155,19 @@ def _write(released: Sequence[Released], written_off: Container[int], *, commit:
 def _parameters(released: Sequence[Released]) -> dict[str, list[int]]:
     whole: list[int] = []
     parts: dict[int, int] = {}
-    for each in released:
-        if each.kept:
-            parts[each.reservation] = each.quantity
+    for release in released:
+        if release.kept:
+            parts[release.reservation] = release.quantity
         else:
-            whole.append(each.reservation)
+            whole.append(release.reservation)
     return {
         "whole": whole,
         "parts": [*parts],
         "part_units": [*parts.values()],
-        "reservations": [each.reservation for each in released],
-        "scopes": [each.scope for each in released],
-        "buyers": [each.buyer for each in released],
-        "units": [each.quantity for each in released],
+        "reservations": [release.reservation for release in released],
+        "scopes": [release.scope for release in released],
+        "buyers": [release.buyer for release in released],
+        "units": [release.quantity for release in released],
     }
 
 

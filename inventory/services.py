@@ -76,7 +76,7 @@ def write_off(item: int, units: int, note: str = "") -> Level:
 
 
 class TotalChanged(Exception):
-    """An item has another total than whoever corrects it has seen.
+    """An item's total has changed since the operator who corrects it has seen it.
 
     Attributes:
         total: the present one.
@@ -90,7 +90,7 @@ class TotalChanged(Exception):
 def correct(item: int, units: int, note: str, *, seen: int) -> Level:
     """Add units to an item or remove unsold ones, if its total is still the one that was seen.
 
-    So a correction that is sent twice, or by two people, happens once.
+    So a correction that is sent twice, or by two operators, happens once.
 
     Args:
         item: its id.

@@ -146,10 +146,10 @@ class Statement:
         if self.fixed is not None:
             return self.fixed
         if not self._columns:
-            self._columns = {name: each.columns() for name, each in self._inserts.items()}
-        made = {name: each.for_rows(rows) for name, each in self._columns.items()}
+            self._columns = {name: insert.columns() for name, insert in self._inserts.items()}
+        made = {name: columns.for_rows(rows) for name, columns in self._columns.items()}
         statement = self._text.format(**made).encode()
-        if not any(each.own for each in self._columns.values()):
+        if not any(columns.own for columns in self._columns.values()):
             self.fixed = statement
         return statement
 

@@ -6,8 +6,8 @@ that it is free. A handle names the lock; `acquire` returns a *lease*: the lock,
     with RedisLock(client, "item:7").acquire(timeout=2) as lease:
         sell(fence=lease.token)
 
-Whoever has the lease object owns the lock, in whatever thread or task. When the program drops the
-object without releasing it, the lease is no longer renewed and ends by itself.
+The lease object stands for the lock: any thread or task that has it may extend or release it. If
+the program drops the object without a release, the lease is no longer renewed and ends by itself.
 
 No lease protects against a holder that is paused past its end without noticing. So what the lock
 guards should also refuse a smaller fencing token than it has seen (Martin Kleppmann, "How to do

@@ -95,7 +95,7 @@ def connect(url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any) -> Re
     place = _place(url)
     settings = _settings(redis, place, timeout) | options
     if place.topology == "cluster":
-        nodes = [ClusterNode(*each) for each in place.hosts]  # type: ignore[no-untyped-call]
+        nodes = [ClusterNode(*host) for host in place.hosts]  # type: ignore[no-untyped-call]
         return LazyCluster(place.url, nodes, **settings)
     client: Redis = _client(redis, place, settings)
     return client
@@ -116,7 +116,7 @@ def connect_async(
     place = _place(url)
     settings = _settings(redis.asyncio, place, timeout) | options
     if place.topology == "cluster":
-        nodes = [AsyncClusterNode(*each, **settings) for each in place.hosts]
+        nodes = [AsyncClusterNode(*host, **settings) for host in place.hosts]
         return AsyncRedisCluster.from_url(place.url, startup_nodes=nodes, **settings)
     client: redis.asyncio.Redis = _client(redis.asyncio, place, settings)
     return client
@@ -194,7 +194,7 @@ def _parts(url: str) -> _Place:
     service, _, db = parts.path.strip("/").partition("/")
     if not service:
         raise ValueError(f"{url!r} names no service; write redis+sentinel://host:port/service")
-    sentinels = [_address(each, 26379) for each in hosts.split(",")]
+    sentinels = [_address(host, 26379) for host in hosts.split(",")]
     query = f"?{parts.query}" if parts.query else ""
     server = f"{scheme}://{credentials}{at}sentinels/{db}{query}"
     return _Place(topology, server, sentinels, service)

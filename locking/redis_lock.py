@@ -31,11 +31,11 @@ not block, they ask again. So a holder always gets a connection to renew or rele
 none), and less where the caller's time-out ends before; it is sent at most twice, a release at most
 three times. Only connecting
 follows the client's own retries, so give locks a client that has none (`locking.redis_client`).
-A server that says it is read-only or loading gets its connections closed, so that a fail-over
-behind a fixed address is ridden out.
+A server that says it is read-only or loading gets its connections closed, so that a lock
+survives a fail-over behind a fixed address.
 
 **Slow or dead waiters** do not hold up the others: one that does not read its grant within 0.35 s
-goes back to the head of the queue, and one that has not been heard of for 5 s leaves it.
+goes back to the head of the queue, and one that has not asked for 5 s is removed from it.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ MAX_JITTER = 0.1
 """Seconds: the longest of these delays, however many wait in front."""
 
 RIDE_OUT = 30.0
-"""Seconds for which a waiter without a time-out bears a server that no longer answers: a fail-over
-or a restart takes less."""
+"""Seconds for which a waiter without a time-out keeps asking a server that no longer answers: a
+fail-over or a restart takes less."""
 
 RECONNECT_PAUSE = 0.2
-"""Seconds: the longest pause between the tries of such a waiter."""
+"""Seconds: the longest pause between two tries of that waiter."""
 
 POLL = 0.05
 """Seconds between the questions of a waiter that may not block a connection."""
@@ -440,8 +440,8 @@ def _nothing() -> None:
 def closes_connections(error: Exception) -> bool:
     """Return whether an answer means that this connection leads to the wrong server.
 
-    A primary that was demoted keeps its connections open and refuses every write on them. Whoever
-    connects to the same address again reaches the new one.
+    A primary that was demoted keeps its connections open and refuses every write on them. A client
+    that connects to the same address again reaches the new one.
     """
     return isinstance(error, exceptions.ReadOnlyError) or str(error).startswith(
         ("READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN")
@@ -573,7 +573,8 @@ class Server(Redis):
 
 
 def server_of(client: Any) -> Any:
-    """Return what sends a lock's commands: a cluster's client itself, else a `Server` on its pool.
+    """Return the object that sends a lock's commands: a cluster's client itself, else a `Server` on
+    its pool.
 
     Raises:
         TypeError: it is no blocking client of redis-py.
@@ -593,9 +594,9 @@ def run(
 
     Args:
         server: of `server_of`.
-        script: which.
-        key: the lock's.
-        words: its arguments.
+        script: the script to run.
+        key: key of the lock.
+        words: the script's arguments.
         within: seconds for the answer; at most the client's time-out.
     """
     limits: dict[str, Any] = {}
@@ -611,8 +612,9 @@ class WakeUps:
     """The waiters of this process for the locks of one server; one of them reads for all.
 
     The reader pops the lists of all waiters in one command, and gives the messages to their
-    waiters. When it asks the server again, another waiter becomes the reader. One who joins rings a
-    bell, a further list, so that the reader begins anew with the new list among its own.
+    waiters. When it asks the server again, another waiter becomes the reader. A waiter that
+    joins rings a bell (pushes to a further list that the reader pops as well), so that the reader
+    starts again and includes the new list.
     """
 
     def __init__(self) -> None:
@@ -668,7 +670,8 @@ class WakeUps:
 
     def _becomes_reader(self, waiter: Waiter) -> bool:
         with self._guard:
-            # A reader that was interrupted on its way out names no successor. Its time tells.
+            # A reader that a signal interrupted in `_stop_reading` has woken no successor. Once
+            # its time is over, another waiter takes its place.
             if self._reader is None or time.monotonic() > self._reader.waits_until + SLICE:
                 self._reader = waiter
             return self._reader is waiter
@@ -703,7 +706,7 @@ class WakeUps:
 
 
 class Waiter:
-    """One who waits: its list, and the messages that were read from it.
+    """A client that waits for a lock: its list, and the messages that were read from it.
 
     Attributes:
         waits_until: monotonic time until which it waits for a message; 0 while it asks the server.
@@ -728,7 +731,7 @@ class Waiter:
 
 
 class PollingWaiter:
-    """One who may not block a connection: it asks the server again soon."""
+    """A waiter that may not block a connection: it asks the server again soon."""
 
     def wait(self, server: Any, seconds: float) -> None:
         """Wait for a moment."""
@@ -955,9 +958,9 @@ def ask(
 
     Args:
         server: of `server_of`.
-        script: which.
-        name: the lock's, for errors.
-        key: the lock's.
+        script: the script to run.
+        name: name of the lock, for errors.
+        key: key of the lock.
         words: the script's arguments.
         give_up: monotonic time of the caller's time-out; infinity without one.
 
@@ -986,13 +989,13 @@ class RedisLock(RedisHandle, Lock):
         lease: seconds for which a crashed holder blocks the others.
         timeout: seconds for which an acquire without its own waits, also that of `with lock:`;
             None: without an end.
-        fair: whether waiters get the lock in the order in which they came. Without it, whoever asks
-            first gets a lock that is free: more hand-overs, in no order.
+        fair: whether waiters get the lock in the order in which they came. Without it, a free
+            lock goes to the client that asks first: more hand-overs per second, in no order.
         renew: whether the lease of a living holder is renewed, so that the holder may work longer.
         owner: the holder's name for others, by default "host/process id".
         reentrant: whether this handle may acquire what it already holds. It gets the same lease,
-            with the same token, and releases it as often. The handle is who enters again, in
-            whatever thread, so give each thread a handle of its own.
+            with the same token, and releases it as often. The handle counts, not the thread, so
+            give each thread a handle of its own.
     """
 
     def __init__(
@@ -1019,8 +1022,8 @@ class RedisLock(RedisHandle, Lock):
     def acquire(self, timeout: float | None = None) -> RedisLease:
         """Wait until the lock is ours, and return its lease; see `Lock.acquire`.
 
-        An acquire fails at once if the server does not answer its first command. Later it bears
-        reconnects and fail-overs: for its time-out, or for half a minute if it has none.
+        An acquire fails at once if the server does not answer its first command. Later it
+        survives reconnects and fail-overs: for its time-out, or for half a minute if it has none.
         """
         limit = wait_seconds(self.timeout if timeout is None else timeout)
         again: RedisLease | None = self.held_again() if self.reentrant else None
@@ -1048,7 +1051,7 @@ class RedisLock(RedisHandle, Lock):
         sent_at = time.monotonic()
         deadline = sent_at + limit
         give_up = deadline if limit else math.inf  # a single try has the client's time-out
-        bear_until = -math.inf  # a server that has never answered is not waited for
+        keep_trying_until = -math.inf  # a server that has never answered is not waited for
         words = (holder_id, self._milliseconds, self._mode)
         with contextlib.ExitStack() as waiting:
             waiter: Waiter | PollingWaiter | None = None
@@ -1060,14 +1063,14 @@ class RedisLock(RedisHandle, Lock):
                         self.server, ACQUIRE, self.name, self.key, *words, queues, give_up=give_up
                     )
                 except LockUnavailable:
-                    left = min(deadline, bear_until) - time.monotonic()
+                    left = min(deadline, keep_trying_until) - time.monotonic()
                     if left <= 0:
                         raise
                     time.sleep(min(left, random.uniform(RECONNECT_PAUSE / 2, RECONNECT_PAUSE)))
                     sent_at = time.monotonic()
                     continue
                 now = time.monotonic()
-                bear_until = now + RIDE_OUT if math.isinf(limit) else math.inf
+                keep_trying_until = now + RIDE_OUT if math.isinf(limit) else math.inf
                 if answer[0] and now < sent_at + self.seconds:
                     return Grant(answer[0], sent_at)
                 if last_try:
@@ -1093,7 +1096,8 @@ class RedisLock(RedisHandle, Lock):
         try:
             message = waiter.wait(self.server, refusal.seconds_to_wait(deadline))
         except NO_ANSWER:
-            return None  # with the message, perhaps: the next question finds out
+            # The answer may have contained the grant; the next acquire script reports it.
+            return None
         except RedisError as error:
             raise lock_error(self.name, error) from error
         return None if message is None else grant_in(message, refusal, sent_at)

@@ -2,9 +2,9 @@
 commit, and shares of its pool. It also notes whether the current request may have changed anything
 yet.
 
-Shares are there so that one kind of request cannot use up all connections. A request that belongs
-to one borrows from a pool of the share's own, which is a part of the size of Django's pool, so the
-others always find theirs free. A request that belongs to none, such as a task or a command, borrows
+Shares keep one kind of request from using up all connections. A request that belongs to a share
+borrows from that share's own pool, whose size is a part of that of Django's pool, so the other
+shares always find theirs free. A request that belongs to none, such as a task or a command, borrows
 from Django's pool, which is only opened then.
 
 When a PostgreSQL server dies or ends a session, it closes the socket, but the pool keeps the
@@ -15,12 +15,11 @@ second dead connection. Reading the socket costs microseconds.
 A commit on a primary with synchronous standbys returns when a standby has it. If none comes, it
 waits forever: `statement_timeout` ends before that wait begins. The server's own ways to end it,
 `pg_cancel_backend` and `pg_terminate_backend`, make the transaction visible although no standby has
-it, so that a later reader is told of an order that the next failover loses. So the client gives up
-instead: it closes the connection, and the transaction stays undecided, with its locks, until a
-standby has it or the primary is deposed. Its outcome is unknown, and a retry with the same key
-finds it.
+it, so that a reader may see an order that the next fail-over loses. So the client gives up instead:
+it closes the connection, and the transaction stays undecided, with its locks, until a standby has
+it or the primary is replaced. Its outcome is unknown, and a retry with the same key finds it.
 
-A session may live and be of no use: it was opened while its server took no writes, during a
+A session may be alive but useless: it was opened while its server took no writes, during a
 fail-over behind a fixed address or maintenance, or it inherited a bad setting of the database or
 the role. Such a session would fail every request until its age ends it. So a connection asks for a
 server that takes writes (`target_session_attrs`), a session that has become read-only is discarded
@@ -111,8 +110,8 @@ class Share:
 borrowing_from: ContextVar[Share | None] = ContextVar("share", default=None)
 """The share from which this thread borrows its connections; None: from the whole pool.
 
-It is not set while the thread has a connection: it would wait for another one with the first in its
-hands."""
+It is not set while the thread has a connection: the thread would wait for a second one while it
+holds the first."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -220,7 +219,7 @@ def is_usable(connection: psycopg.Connection[Any], *, for_writes: bool) -> bool:
 
     Args:
         connection: psycopg's.
-        for_writes: whether a read-only one is of no use.
+        for_writes: whether a read-only session counts as unusable.
     """
     try:
         # The first read may return only the server's last message; the second finds the end.
@@ -254,7 +253,8 @@ def commit_bounded(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
         yield
     except Exception as error:
         if connection.info.transaction_status == TransactionStatus.ACTIVE:
-            connection.close()  # the answer may come yet, and it would be taken for the next one
+            # The answer may still come, and would be read as the answer to the next statement.
+            connection.close()
             text = f"no answer to the commit within {seconds:g} s"
             raise OperationalError(text) from error
         raise
@@ -283,7 +283,7 @@ def lend_connections() -> None:
     leader would wait for a connection that only its own batch could free.
     """
     if not connected.get():
-        return  # as most requests, which should not pay for a look at all of them
+        return  # the usual case, which should not pay for a look at all connections
     connected.set(False)
     for existing in connections.all(initialized_only=True):
         if existing.connection is None:

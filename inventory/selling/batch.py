@@ -1,14 +1,19 @@
-"""Sell purchases and carts of any items in one transaction, whose last message takes the units and
+"""Sell a batch of purchases and carts in one transaction, whose last message takes the units and
 commits.
 
-`look` reads what the decision needs, and the rules decide. The shop then opens what it needs, as if
-the units were taken. The last message takes them, counts them against the limits, inserts the
-reservations and commits, so the items' rows are locked for as long as the server needs for that,
-and for no round trip.
+In this order, for a batch of any size:
 
-Correct without the items' locks: where anything was sold in between, the conditions of the last
-message end it before its COMMIT. Only a refusal has no condition that could be checked later, so it
-needs the items' rows to be locked before the look.
+1. `look` reads the items' levels, the buyers' earlier purchases and their limits in one message,
+   and the rules (`inventory.selling.rules`) decide on these.
+2. The shop opens what it needs (its orders), as if the units were taken.
+3. One last message takes the units, counts them against the limits, inserts the reservations and
+   commits (`open_and_commit`). So the items' rows are locked while the server executes this
+   message, and for no round trip.
+
+This is correct without a lock on the items: if anything was sold since the look, the conditions in
+the last message (such as `available >= units`) end it before its COMMIT. A refusal has no such
+condition, because nothing is written for it, so the items' rows are locked before a look that
+refuses.
 """
 
 from __future__ import annotations
@@ -117,9 +122,10 @@ def sell(
 ) -> dict[int, Level]:
     """Decide and write tickets in one transaction, commit it, and fill in the answers.
 
-    Where some would be refused and others not, nothing is decided of the items of those that would
-    be refused, since their rows are not locked: their tickets are left without an answer, to be
-    sold again with `locked`. With it, or if all tickets are of such items, each gets its answer.
+    Without `locked`, a refusal is not final, because the rows of its items are not locked. If the
+    rules refuse some tickets, the tickets of those items are left without an answer, to be sold
+    again with `locked`; the others are sold now. If no other tickets are left, this locks the rows
+    itself, and each ticket gets its answer.
 
     Args:
         tickets: in order of arrival; not empty.
@@ -139,7 +145,7 @@ def sell(
     with committing():
         decision, levels = look(tickets, token, locked=locked)
         if decision.refused and not locked:
-            undecided = _of_items_of(decision.refused, tickets)
+            undecided = _sharing_items(decision.refused, tickets)
             if len(undecided) == len(tickets):
                 undecided, locked = set(), True
                 decision, levels = look(tickets, token, locked=True)
@@ -194,9 +200,9 @@ def _open_nothing(granted: Sequence[Granted]) -> Sequence[None]:
     return [None] * len(granted)
 
 
-def _of_items_of(some: Sequence[CartTicket], tickets: Sequence[CartTicket]) -> set[CartTicket]:
-    """Return the tickets that have an item in common with some of them."""
-    items = {line.item for ticket in some for line in ticket.request.lines}
+def _sharing_items(chosen: Sequence[CartTicket], tickets: Sequence[CartTicket]) -> set[CartTicket]:
+    """Return the tickets that have an item in common with the chosen ones."""
+    items = {line.item for ticket in chosen for line in ticket.request.lines}
     return {
         ticket for ticket in tickets if any(line.item in items for line in ticket.request.lines)
     }
@@ -283,14 +289,14 @@ def open_and_commit(
         ConditionFailed: too few units are left, a buyer would be over the limit, or a key was used.
         CommitUnknown: the connection failed.
     """
-    granted = open_each(tickets)
+    granted = open_granted(tickets)
     hooks.failpoint(BEFORE_COMMIT)
     statements = taking(granted, token)
     with execute_and_commit(statements, locked=locked) as cursor:
         return levels_of(cursor, len(statements))
 
 
-def open_each(tickets: Sequence[CartTicket]) -> list[Granted]:
+def open_granted(tickets: Sequence[CartTicket]) -> list[Granted]:
     """Let the shop open what it needs for granted tickets, in the caller's transaction.
 
     Each function is called once, for all grants of the tickets that name it.
@@ -317,20 +323,20 @@ def taking(
     units: Counter[int] = Counter()
     rows = []
     for grant in granted:
-        each = grant.purchase
-        units[each.item] += each.quantity
+        line = grant.purchase
+        units[line.item] += line.quantity
         rows.append(
             {
                 "id": grant.reservation,
-                "item": each.item,
-                "scope": each.scope,
-                "buyer": each.buyer,
-                "key": each.key.hex,
-                "quantity": each.quantity,
-                "allowed": each.limit,
-                "hold": each.hold.total_seconds(),
+                "item": line.item,
+                "scope": line.scope,
+                "buyer": line.buyer,
+                "key": line.key.hex,
+                "quantity": line.quantity,
+                "allowed": line.limit,
+                "hold": line.hold.total_seconds(),
                 "state": CONFIRMED if grant.final else HELD,
-                "quotas": [quota._asdict() for quota in each.quotas] if each.quotas else (),
+                "quotas": [quota._asdict() for quota in line.quotas] if line.quotas else (),
             }
         )
     take = guard.to_take(units, StockMovement.Reason.SALE, token)

@@ -37,8 +37,8 @@ ONE_PER_KEY = "inventory_reservation_one_per_key"
 """The constraint on a buyer's keys."""
 
 RETRY_FOR = 2.0
-"""Seconds during which a transaction that wrote nothing is retried: a newer lock holder was
-faster, the connection was stale, or the database is restarting. Less than buyers will wait."""
+"""Seconds during which a transaction that wrote nothing is retried, because a newer lock holder was
+faster, the connection was stale, or the database is restarting. Buyers wait longer than this."""
 
 PAUSE = 0.05
 """Seconds between attempts, for a database that is starting."""
@@ -48,8 +48,9 @@ class CommitUnknown(OperationalError):
     """The connection failed at the commit; only the data can tell the result.
 
     Attributes:
-        locked: whether the rows in question were locked before, so that whoever locks them next
-            sees the result. Otherwise the message may still be on its way to the server.
+        locked: whether the transaction had locked the rows before, so that the next transaction
+            that locks them sees the result. Otherwise the message with the COMMIT may still be on
+            its way to the server.
     """
 
     def __init__(self, reason: str, *, locked: bool = True) -> None:
@@ -134,7 +135,7 @@ def execute_together(
     """Execute statements in one message of the caller's transaction, without a COMMIT.
 
     Raises:
-        ConditionFailed: as above; the caller must roll back.
+        ConditionFailed: as in `execute_and_commit`; the caller must roll back.
     """
     cursor = psycopg.ClientCursor(connection.connection)
     message = ";".join(starmap(cursor.mogrify, statements))
@@ -195,14 +196,19 @@ class Attempts:
             try:
                 return attempt()
             except Exception as error:
-                if not self._goes_on_after(error):
+                if not self._should_retry(error):
                     raise
             self.locked = True
 
-    def _goes_on_after(self, error: Exception) -> bool:
-        """Whether to make another attempt; if not, whether the error itself is the answer."""
+    def _should_retry(self, error: Exception) -> bool:
+        """Return whether to make another attempt; False if the error itself is the answer.
+
+        Raises:
+            Busy: there is no time for another attempt, and nothing was written.
+            OutcomeUnknown: there is none, and an earlier attempt may have been committed.
+        """
         if not (isinstance(error, Busy) and self._unknown):
-            if not self._may_go_better(error):
+            if not self._prepare_retry(error):
                 if self.in_doubt:
                     raise OutcomeUnknown("an earlier attempt may still arrive") from error
                 return False
@@ -216,8 +222,8 @@ class Attempts:
         is_first = not self.locked and not _out_of_connections(error)
         return is_first or time.monotonic() < self._give_up
 
-    def _may_go_better(self, error: Exception) -> bool:
-        """Prepare another attempt, if the error allows one."""
+    def _prepare_retry(self, error: Exception) -> bool:
+        """Prepare another attempt if the error allows one; return whether it does."""
         if isinstance(error, CommitUnknown):
             # The next attempt finds a committed purchase by its key. It locks the row first,
             # and so waits for a commit that is still in progress.
@@ -232,8 +238,8 @@ class Attempts:
         elif isinstance(error, ConditionFailed):
             metrics.LIMIT_RACED.inc()
         elif isinstance(error, StaleToken):
-            # A newer holder wrote while this one was paused. Nothing was written; go on without
-            # the lock, which the newer holder has now.
+            # A newer holder of the lock wrote while this one was paused. Nothing was written; the
+            # next attempt does without the lock, which the newer holder has now.
             metrics.STALE_TOKEN.inc()
             self.fenced = False
         else:

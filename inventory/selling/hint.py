@@ -1,9 +1,16 @@
 """The sold-out hint, which lets a process refuse without a query.
 
-A process that has seen an item sold out refuses by that for a moment, and reads the row again in
-good time. Whoever adds units to such an item locks its hint and waits for that moment before the
-commit (`end_hints`). So no refusal is out of date, whichever process dies between two lines, and
-whatever becomes of Redis. The hint only filters; the database decides.
+A process that has read that an item is sold out refuses purchases of it for `TRUST` seconds, and
+reads the row again before they are over. A transaction that adds units to such an item locks its
+hint and waits for that time before it commits (`end_hints`). So no refusal is out of date, even if
+a process dies between two lines or Redis fails. The hint only filters; the database decides.
+
+    time  0 ms   a process reads "0 left": until 30 ms it refuses without a query
+    time 10 ms   it reads "0 left" again: until 40 ms
+    time 12 ms   a cancelled purchase locks the hint, and waits for 30 ms before its commit
+    time 20 ms   the process cannot get the hint's lock, so it refuses nobody any more; one that was
+                 too busy to ask again would stop at 40 ms
+    time 42 ms   the unit is committed
 """
 
 from __future__ import annotations
@@ -25,12 +32,12 @@ from inventory.postgresql.base import lend_connections, plain_cursor
 from inventory.selling.commit import forget_connection
 
 TRUST = 0.03
-"""Seconds for which a process may refuse without reading the item again, and for which a change
-that ends its being sold out waits."""
+"""Seconds for which a process may refuse without reading the item again, and for which a
+transaction that adds units to a sold-out item waits before its commit."""
 
 LOOK_AGAIN = TRUST / 3
 """Seconds between readings of a sold-out item. A busy process may wait twice as long for the
-answer, and what it read before must last until then."""
+answer, and the reading before must be valid until then."""
 
 MAX_HOLDERS = 100_000
 """Buyers remembered per item (about 8 MB); with more, refusals query the database."""
@@ -58,7 +65,7 @@ class Sighting(NamedTuple):
     """A level that was read.
 
     Attributes:
-        until: of the monotonic clock; until then, no unit is added if there is none.
+        until: monotonic time. If no unit was left, none is added before it.
     """
 
     level: Level
@@ -88,14 +95,18 @@ def look(item: int) -> Sighting | None:
 
 
 def end_hints(items: Collection[int]) -> None:
-    """Return when no process refuses by having seen these items sold out, until the commit.
+    """Wait until no process refuses purchases of these items without a query; none does so again
+    before the caller's commit.
 
-    Called with the items' rows locked, in the transaction that adds units to them.
+    Call it with the items' rows locked, in the transaction that adds units to them.
+
+    Args:
+        items: ids of items that may have been seen sold out; none: it does not wait.
     """
     if items:
         parameters = {
             "hints": HINTS,
-            "keys": [_key(each) for each in sorted(items)],
+            "keys": [_key(item) for item in sorted(items)],
             "trust": TRUST,
         }
         with connection.wrap_database_errors:
@@ -129,9 +140,9 @@ class Refusing:
     """An item that was seen sold out.
 
     Attributes:
-        until: of the monotonic clock: until then, no unit is added.
-        buyers: of the item, who may repeat a purchase.
-        due: of the monotonic clock: when to read it again.
+        until: monotonic time before which no unit is added.
+        buyers: those with a reservation of the item, who may repeat a purchase.
+        due: monotonic time at which to read the item again.
     """
 
     until: float
@@ -145,9 +156,9 @@ class SoldOutItems:
     It remembers `MAX_ITEMS` of them, those that were seen last.
 
     Attributes:
-        buyers_of: the function of this name, with a memory.
+        buyers_of: the function of this name, with a cache.
         seen: the items, in the order in which they were seen; None: not yet read with their buyers.
-            An item that is not in it need not be asked about.
+            Purchases of other items go to the queue without a question here.
     """
 
     def __init__(self) -> None:
@@ -160,11 +171,11 @@ class SoldOutItems:
         self._remember(item)
 
     def refuses(self, purchase: Purchase) -> bool:
-        """Whether to refuse a purchase at once, by what was read a moment ago."""
+        """Return whether to refuse a purchase at once, by the last reading of its item."""
         refusing, now = self.seen.get(purchase.item), time.monotonic()
         if refusing is not None and now >= refusing.due:
-            # One request in a while reads it again, without queueing. The others go on being
-            # refused by what was read before, also while the answer is under way.
+            # This request reads the item again, without queueing. The others are refused by the
+            # last reading until the answer has come.
             refusing.due = now + LOOK_AGAIN
             refusing, now = self._look(purchase.item), time.monotonic()
         if refusing is None or now >= refusing.until or purchase.buyer in refusing.buyers:
@@ -183,7 +194,7 @@ class SoldOutItems:
             return tickets
         others = []
         for ticket in tickets:
-            # It is new enough for all of these: they queued before it was read.
+            # The reading is new enough for all of these: they queued before it.
             [line, *further] = ticket.request.lines
             if further or line.item != item or line.buyer in refusing.buyers:
                 others.append(ticket)

@@ -1,4 +1,4 @@
-"""What sells: requests queue in their process, and one of them sells to all that wait.
+"""The queue in which purchases wait, and the seller: one request sells to all that wait.
 
 A purchase is a ticket with one line, a cart a ticket with several. Tickets for the same items wait
 in one line, in order of arrival, and a request that finds no leader for its line becomes its
@@ -8,10 +8,10 @@ leader. There are two ways to lead:
   Then it takes the tickets that wait by now, sells to them in one transaction, hands the line on to
   the next request in it, and only then releases the answers. So while one batch is committed, the
   next one gathers. Different items' leaders do this at the same time, and their commits overlap.
-- **Together.** A transaction has a price however little it sells. Where lines are short and others
-  are being sold, one leader waits a moment, takes the tickets of all short lines, and sells to them
-  in one transaction, without the items' locks. That is correct for the same reason as a cart of
-  several items: the message that commits takes the units, by the guard's condition.
+- **Together.** A transaction costs nearly the same however little it sells. Where lines are short
+  and others are being sold, one leader waits a moment, takes the tickets of all short lines, and
+  sells to them in one transaction, without the items' locks. That is correct for the same reason as
+  a cart of several items: the guard's condition decides, in the message that commits.
 
 For example, with a line for each of the items A, B and C:
 
@@ -89,8 +89,9 @@ class _Line(Generic[RequestT, AnswerT]):
     """The requests that wait for one name.
 
     Attributes:
-        weight: of the name, against `max_weight` of the queue.
-        led: whether it has a leader. Otherwise it waits for one who leads together.
+        weight: of the name, against `max_weight` of the queue: for a cart, its number of items.
+        led: whether it has a leader. Otherwise its requests wait for a leader that serves several
+            lines together.
     """
 
     name: Hashable
@@ -109,8 +110,8 @@ class Turn(Ticket[RequestT, AnswerT]):
     Attributes:
         leads: whether it has to serve a batch; otherwise it has been answered.
         together: whether it then serves other short lines with its own.
-        since: of the monotonic clock: when it came.
-        woken: locked while its thread waits.
+        since: monotonic time at which it came.
+        woken: a lock that is held while the request's thread waits.
     """
 
     __slots__ = ("_batch", "_line", "_lines", "_queue", "leads", "since", "together", "woken")
@@ -144,7 +145,7 @@ class Turn(Ticket[RequestT, AnswerT]):
         try:
             self.woken.acquire()
         except BaseException:
-            # The thread is being ended while it waits (a greenlet can be).
+            # The thread is being ended while it waits, as can happen to a greenlet.
             self._leave()
             raise
 
@@ -209,8 +210,8 @@ def _release(batch: Sequence[Turn[Any, Any]]) -> None:
 
 
 class CombiningQueue(Generic[RequestT, AnswerT]):
-    """Lets concurrent requests be served together: those of the same name, in order of arrival, and
-    where few wait for each of several names, those of all of them::
+    """Serves concurrent requests together: those of one name in order of arrival and, where only a
+    few wait for each of several names, those of all these names::
 
         turn = queue.enter(name, request)
         if turn.leads:
@@ -247,9 +248,10 @@ class CombiningQueue(Generic[RequestT, AnswerT]):
         self.lines: dict[Hashable, _Line[RequestT, AnswerT]] = {}
         self._few, self._max_weight = few, max_weight
         self._leaders = 0
-        # Without a leader, in order; there is none if nobody leads together.
+        # Lines without a leader, in order. They wait for the request that leads together, so there
+        # are none if no request does.
         self._short: dict[Hashable, _Line[RequestT, AnswerT]] = {}
-        self._one_leads_together = False
+        self._has_joint_leader = False
         if counted:
             _queues.add(self)
 
@@ -277,13 +279,13 @@ class CombiningQueue(Generic[RequestT, AnswerT]):
         return turn
 
     def pass_on(self, lines: Sequence[_Line[RequestT, AnswerT]], *, together: bool) -> None:
-        """Take lines back from a leader who is done, and wake the next leaders."""
+        """Take lines back from a leader that is done, and wake the next leaders."""
         with self.mutex:
             self._leaders -= 1
             without_leader: list[_Line[RequestT, AnswerT]] = []
             if together:
-                self._one_leads_together = False
-                # They have waited for this one.
+                self._has_joint_leader = False
+                # These lines waited for this leader.
                 without_leader += self._short.values()
             for line in lines:
                 line.led = False
@@ -313,25 +315,25 @@ class CombiningQueue(Generic[RequestT, AnswerT]):
     def _appoint(
         self, line: _Line[RequestT, AnswerT], *, is_only: bool
     ) -> Turn[RequestT, AnswerT] | None:
-        """Return a new leader of a line, to be woken; None if it waits for one who leads together.
+        """Return a new leader of a line, to be woken; None if the line waits for a joint leader.
 
         Args:
-            line: without a leader, and with a waiting request.
+            line: a line without a leader and with a waiting request.
             is_only: whether no other line needs a leader now.
         """
         leader = line.waiting[0]
         if len(line.waiting) <= self._few and not (is_only and self._leaders == 0):
-            if self._one_leads_together:
+            if self._has_joint_leader:
                 self._short[line.name] = line
                 return None
-            self._one_leads_together = leader.together = True
+            self._has_joint_leader = leader.together = True
         self._short.pop(line.name, None)
         self._leaders += 1
         line.led = leader.leads = True
         return leader
 
     def add_short_lines(self, lines: list[_Line[RequestT, AnswerT]]) -> None:
-        """Add short lines to those of the one who leads together, in order, as many as may be."""
+        """Add waiting short lines to a joint leader's, in order, up to the maximum weight."""
         weight = sum(line.weight for line in lines)
         for line in list(self._short.values()):
             weight += line.weight
@@ -343,7 +345,7 @@ class CombiningQueue(Generic[RequestT, AnswerT]):
 
     def forget_if_empty(self, line: _Line[RequestT, AnswerT]) -> None:
         """Forget a line that has neither a leader nor a waiting request."""
-        # It may be forgotten already, and a new line have its name.
+        # It may have been forgotten already, and a new line may have its name.
         if not line.led and not line.waiting and self.lines.get(line.name) is line:
             del self.lines[line.name]
             self._short.pop(line.name, None)
@@ -357,14 +359,16 @@ _ITEM = attrgetter("item")
 
 
 class Seller:
-    """Collect requests, lock once, commit together.
+    """Collects requests, locks their item once, and commits them together.
+
+    Other ways of selling derive from it and replace these attributes.
 
     Attributes:
         name: the label in `purchase_seconds` of its purchases; that of carts is `cart`.
         few: tickets in a line that are sold together with other lines; 0: none.
-        sell_batch: makes one transaction. Another way of selling may replace it, and so the next.
-        lock: of an item, held while its line is sold.
-        hints: makes the memory of items that have sold out.
+        sell_batch: decides and writes a batch in one transaction.
+        lock: the item's lock, held while the item's line is sold.
+        hints: class of the memory of items that have sold out.
     """
 
     name: ClassVar[str] = "combining"
@@ -411,10 +415,11 @@ class Seller:
 
     def _serve(self, items: tuple[int, ...], turn: Turn[Cart, CartAnswer]) -> None:
         if turn.together or len(items) > 1:
-            # Without locks: a leader that waits for a second one lets the first item's buyers wait.
+            # Without the items' locks: while it waited for the second lock, the buyers of the
+            # first item would wait as well.
             if turn.together:
-                # Without this, buyers who have just been answered would always be too late for this
-                # transaction, and two halves of them would take turns.
+                # Without this pause, buyers who have just been answered would always come too late
+                # for this transaction: two halves of the buyers would take turns.
                 time.sleep(GATHER)
             if tickets := self._refuse_sold_out(turn.drain()):
                 self._sell(tickets, token=None)
@@ -441,7 +446,7 @@ class Seller:
         metrics.BATCH_SIZE.observe(len(tickets))
         with hooks.batch(tickets):
             self._sell_or_split(tickets, token)
-            # Those of items of which some ticket is refused, which takes the rows' locks.
+            # The batch left the tickets of refused items undecided: a refusal needs the rows' lock.
             if left := [ticket for ticket in tickets if ticket.answer is None]:
                 self._sell_or_split(left, token, locked=True)
 
@@ -459,7 +464,7 @@ class Seller:
                 )
             )
             if attempts.in_doubt:
-                _refuse_none(tickets)
+                _mark_refusals_unknown(tickets)
             for item, level in levels.items():
                 if level.available == 0:
                     self._sold_out.ran_out(item)
@@ -481,7 +486,7 @@ class Seller:
     ) -> None:
         """Give each refused purchase or cart its error, and sell to the others.
 
-        A repeat of a refused key in the same batch is tried again: it may be an order's first.
+        A repeat of a refused key in the same batch is sold again, and may be granted now.
         """
         others: list[CartTicket] = []
         for ticket in tickets:
@@ -517,8 +522,8 @@ def count_purchase(strategy: str, since: float, outcome: object) -> None:
     """Count a purchase with its duration.
 
     Args:
-        strategy: its label: how the purchase is sold.
-        since: when it began, by `time.perf_counter`.
+        strategy: label of the way of selling.
+        since: the time at which it began, by `time.perf_counter`.
         outcome: its outcome, or the exception that ended it.
     """
     if isinstance(outcome, Granted) and outcome.replayed:
@@ -532,8 +537,8 @@ def count_purchase(strategy: str, since: float, outcome: object) -> None:
     metrics.PURCHASE_SECONDS.labels(strategy, name).observe(time.perf_counter() - since)
 
 
-def _refuse_none(tickets: Sequence[CartTicket]) -> None:
-    """Answer refusals as unknown, after an attempt that may still sell what was refused."""
+def _mark_refusals_unknown(tickets: Sequence[CartTicket]) -> None:
+    """Replace refusals by "unknown": an earlier attempt may still sell what was refused."""
     refused = [
         ticket
         for ticket in tickets
@@ -586,9 +591,9 @@ def reserve_many(purchases: Sequence[Purchase], on_granted: OnGranted) -> CartAn
 
 
 def reserve_in_order(purchases: Sequence[Purchase], on_granted: OnGranted) -> list[Outcome]:
-    """Reserve an item for several buyers in one transaction, the units to the first of them.
+    """Reserve an item for several buyers in one transaction; the first in the list come first.
 
-    For a shop that knows beforehand who is to have the units, such as the winners of a draw. They
+    For a shop that knows beforehand which buyers get the units, such as the winners of a draw. They
     do not queue: each purchase is decided by itself, in the given order.
 
     Args:
@@ -609,7 +614,7 @@ def reserve_in_order(purchases: Sequence[Purchase], on_granted: OnGranted) -> li
             lambda: batch.sell(tickets, token if attempts.fenced else None, locked=attempts.locked)
         )
     if attempts.in_doubt:
-        _refuse_none(tickets)
+        _mark_refusals_unknown(tickets)
     outcomes: list[Outcome] = []
     for ticket in tickets:
         answer = ticket.answer
@@ -627,14 +632,14 @@ def only_outcome(answer: CartAnswer) -> Outcome:
 
 @cache
 def seller() -> Seller:
-    """Return what sells in this process: one object, because it holds queues.
+    """Return this process's seller: one object, because it holds the queues.
 
-    What the setting names instead has the same method `sell`.
+    The setting `INVENTORY_SELLER` may name another class that has the method `sell`.
     """
     made: Seller = import_string(conf.SELLER.get())()
     return made
 
 
 # A seller keeps the limits and the connection that it was created with.
-for _each in (conf.SELLER, conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
-    _each.on_change(seller.cache_clear)
+for _setting in (conf.SELLER, conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
+    _setting.on_change(seller.cache_clear)

@@ -1,4 +1,7 @@
-"""The selling rule: which requests a stock can serve. Pure, and the only place that decides it."""
+"""The selling rule: which requests the stock can serve.
+
+The only place that decides it. Pure functions: `batch` reads the levels and writes the grants.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +40,13 @@ class Known:
 
 @dataclass(slots=True)
 class Decision:
-    """What is to be done for tickets that have no answer yet, and which answers may be too early.
+    """What to do for the tickets of a batch.
 
     Attributes:
         granted: tickets to write, in order of arrival, one per key.
         repeats: tickets that repeat a key of a granted one, each with that ticket.
-        refused: tickets that were refused for want of units or by a limit.
+        refused: tickets that were refused for want of units or by a limit. Without a lock of the
+            items' rows these refusals are not final: units may be released meanwhile.
     """
 
     granted: list[CartTicket] = field(default_factory=list)
@@ -61,8 +65,10 @@ def _repeat(lines: Sequence[Purchase], first: Sequence[Granted]) -> list[Granted
     if [_identity(line) for line in lines] != [_identity(grant.purchase) for grant in first]:
         return LineRefused(0, KeyReused())
     return [
-        Granted(each.purchase, each.reservation, replayed=True, opened=each.opened, line=each.line)
-        for each in first
+        Granted(
+            grant.purchase, grant.reservation, replayed=True, opened=grant.opened, line=grant.line
+        )
+        for grant in first
     ]
 
 
@@ -84,14 +90,14 @@ def decide(
 
     Args:
         tickets: in order of arrival; refusals and replays are filled in.
-        available: units that may be reserved, by item; an item that there is not is missing.
+        available: units that may be reserved, by item; an item that does not exist is missing.
             Lowered by each grant.
         known: earlier grants by (buyer, key).
         used: units that a subject already holds by (scope, subject), for a buyer's limit and for
             further quotas; absent means none. Raised by each grant.
 
     Raises:
-        ValueError: a purchase is of no unit.
+        ValueError: a purchase is of less than one unit.
     """
     decision = Decision()
     first_of_key: dict[tuple[int, UUID], CartTicket] = {}
@@ -139,9 +145,9 @@ def _take(
     available: MutableMapping[int, int],
     used: MutableMapping[tuple[int, int], int],
 ) -> LineRefused | NoSuchItem | None:
-    """Count all lines against stock and limits, or none of them and return why."""
+    """Count all lines against stock and limits; or count none of them, and return the refusal."""
     for position, line in enumerate(lines):
-        reason = _why_not(line, available, used)
+        reason = _refusal_of(line, available, used)
         if reason is None:
             _count(line, line.quantity, available, used)
             continue
@@ -151,7 +157,7 @@ def _take(
     return None
 
 
-def _why_not(
+def _refusal_of(
     line: Purchase,
     available: Mapping[int, int],
     used: Mapping[tuple[int, int], int],

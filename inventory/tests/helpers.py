@@ -132,7 +132,7 @@ def crowd(sell: Callable[[Purchase], T], purchases: Sequence[Purchase], threads:
     """Make all purchases, that many at a time; return results or errors in their order."""
     with ThreadPoolExecutor(threads) as pool:
         # Each returns its connection, as a request does.
-        futures = [pool.submit(on_this_thread, partial(sell, each)) for each in purchases]
+        futures = [pool.submit(on_this_thread, partial(sell, purchase)) for purchase in purchases]
     return [future.exception() or future.result() for future in futures]
 
 
@@ -267,5 +267,5 @@ def sell_in_a_crowd(item: int, units: int, buyers: int, threads: int) -> None:
     answers = crowd(lambda purchase: insist(partial(sell, purchase)), purchases, threads)
     assert kinds(answers) == {"Granted": units, "SoldOut": buyers - units}
     assert (book(item).available, book(item).held, reserved(item)) == (0, units, units)
-    told = {answer.purchase.key for answer in answers if isinstance(answer, Granted)}
-    assert told == keys_of(item)
+    granted = {answer.purchase.key for answer in answers if isinstance(answer, Granted)}
+    assert granted == keys_of(item)

@@ -1,7 +1,7 @@
 """Processes for tests: a second shop, which sells on command, and a proxy that loses messages.
 
 The shop takes one command at a time and answers each with a message. A command may name a point at
-which to stop: the process reports that point and waits there, to be killed or told to go on.
+which to stop: the process reports that point and waits there until it is killed or released.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Shop:
         self._pipe = pipe
 
     def _stand_still(self, at: str, stop: str) -> None:
-        """At the point to stop at, report it and wait to be told to go on."""
+        """At the point to stop at, report it and wait for the test to release it."""
         if at == stop:
             self._pipe.send(at)
             self._pipe.recv()

@@ -132,14 +132,14 @@ REFUSED = {
         for mistake, statements in mistakes.items()
     ],
 )
-def test_the_database_refuses_to_commit(error, message, statements, item):
+def test_database_refuses_to_commit_broken_books(error, message, statements, item):
     before = book(item)
     with pytest.raises(error, match=message):
         run(item, statements)
     assert book(item) == before
 
 
-def test_the_database_accepts_what_adds_up(item):
+def test_database_accepts_books_that_add_up(item):
     """So the refusals above are for what is wrong, not for being raw SQL."""
     run(item, [TAKE_ONE, NOTE_SALE, RESERVE_ONE])
     BuyerQuota.objects.create(scope=1, buyer=1, used=1, allowed=1)
@@ -186,17 +186,17 @@ def spoil(item: int, *statements: str) -> list[str]:
         ),
     ],
 )
-def test_the_audit_reports_what_the_database_would_have_refused(statements, finding, item):
+def test_audit_reports_what_the_database_would_refuse(statements, finding, item):
     assert any(finding in problem for problem in spoil(item, *statements))
 
 
-def test_the_audit_reports_an_oversell_with_its_units(item):
+def test_audit_reports_an_oversell_with_its_units(item):
     found = spoil(item, *[RESERVE_ONE.replace("%(key)s", "gen_random_uuid()")] * 4)
     assert any("oversold by 1: 6 of 5" in problem for problem in found)
     assert audit([item]).items[0].oversold == 1
 
 
-def test_the_audit_reports_a_quota_that_does_not_match_its_reservations(item):
+def test_audit_reports_a_quota_unlike_its_reservations(item):
     BuyerQuota.objects.filter(buyer=1).update(used=1)
     assert problems(item) == [f"scope {item}: buyer 1 has used 1 units of the limit and holds 2"]
 
@@ -218,11 +218,11 @@ def test_audit_reports_a_quota_row_that_is_missing(item):
     assert problems(item) == audit().problems == [expected]
 
 
-def test_the_audit_of_one_item_says_nothing_of_another(item):
+def test_audit_of_one_item_reports_nothing_of_another(item):
     other = services.stock("other", 1).pk
     assert spoil(item, TAKE_ONE, NOTE_SALE) != []
     assert problems(other) == []
-    assert [each.item for each in audit([other]).items] == [other]
+    assert [entry.item for entry in audit([other]).items] == [other]
     assert audit().problems == problems(item)
 
 
@@ -251,7 +251,7 @@ def state(item: int) -> tuple[int, int, int]:
     return row.available, row.fence, StockMovement.objects.filter(item=item).count()
 
 
-def test_it_takes_what_is_there_and_nothing_when_that_is_too_little(ten):
+def test_guard_takes_all_units_wanted_or_none(ten):
     assert take(ten, 7).available == 3
     assert StockMovement.objects.filter(item=ten).latest("pk").delta == -7
     before = state(ten)
@@ -263,7 +263,7 @@ def test_it_takes_what_is_there_and_nothing_when_that_is_too_little(ten):
     assert take(ten, 3).available == 0
 
 
-def test_every_change_has_its_own_number(ten):
+def test_guard_gives_every_change_its_own_version(ten):
     levels = [take(ten, 1), take(ten, 1)]
     with transaction.atomic():
         levels.append(guard.remove(ten, 1))
@@ -273,7 +273,7 @@ def test_every_change_has_its_own_number(ten):
 
 
 @pytest.mark.parametrize("move", [guard.take, guard.restock, guard.remove])
-def test_it_moves_units_of_a_known_item_in_a_transaction_only(move, ten):
+def test_guard_refuses_unknown_items_and_autocommit(move, ten):
     for units in (0, -1):
         with pytest.raises(ValueError, match="at least one"), transaction.atomic():
             move(ten, units)

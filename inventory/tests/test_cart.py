@@ -66,7 +66,7 @@ def take(lines: Sequence[tuple[int, int]], buyer: int = 1, **other):
     return reserve_many(cart(lines, buyer, **other), open_nothing)
 
 
-def test_all_lines_are_reserved_and_opened_together_in_the_order_of_the_cart(stock):
+def test_cart_reserves_and_opens_all_lines_in_its_order(stock):
     items = [stock(5), stock(5), stock(5)]
     lines = [(items[2], 1), (items[0], 2), (items[1], 3)]
     seen = []
@@ -81,7 +81,7 @@ def test_all_lines_are_reserved_and_opened_together_in_the_order_of_the_cart(sto
     assert [book(item).available for item in items] == [3, 2, 4]
 
 
-def test_a_line_that_is_refused_leaves_all_others_untouched_and_is_named(stock):
+def test_cart_with_a_refused_line_takes_nothing_and_names_it(stock):
     plenty, few = stock(5), stock(1)
     assert take([(few, 2), (plenty, 1)]) == LineRefused(0, SoldOut(1))
     assert take([(plenty, 1), (few, 2)]) == LineRefused(1, SoldOut(1))
@@ -113,7 +113,7 @@ def test_repeats_of_a_cart_get_its_first_answer_and_take_nothing(stock):
 
 
 @pytest.mark.parametrize("other", ["longer", "another quantity", "another item first"])
-def test_a_key_of_another_cart_is_refused(other, stock):
+def test_cart_refuses_a_key_of_another_cart(other, stock):
     a, b, c = stock(5), stock(5), stock(5)
     key = uuid4()
     take([(a, 1), (b, 1)], key=key)
@@ -129,7 +129,7 @@ def test_a_key_of_another_cart_is_refused(other, stock):
     assert [book(item).available for item in (a, b, c)] == [4, 4, 5]
 
 
-def test_what_opening_raises_leaves_nothing_behind(stock):
+def test_cart_leaves_nothing_behind_when_opening_fails(stock):
     items = [stock(5), stock(5)]
 
     def fail(granted: Sequence[Granted]) -> list[str]:
@@ -142,9 +142,7 @@ def test_what_opening_raises_leaves_nothing_behind(stock):
 
 
 @pytest.mark.parametrize("rows_first", [False, True])
-def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(
-    rows_first, stock, monkeypatch
-):
+def test_carts_and_purchases_at_once_sell_exactly_the_stock(rows_first, stock, monkeypatch):
     """Sold by four sellers, as in four processes; also if each locks its rows before it looks."""
     if rows_first:
         look = batch.look
@@ -164,7 +162,7 @@ def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(
 
     answers = crowd(buy, carts, 16)
     assert kinds(answers).keys() == {"list", "LineRefused"}
-    units = sum(len(each) for each in answers if isinstance(each, list))
+    units = sum(len(answer) for answer in answers if isinstance(answer, list))
     assert units == sum(30 - book(item).available for item in items)
     assert units == sum(reserved(item) for item in items)
     # A deadlock would have been retried.
@@ -172,7 +170,7 @@ def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(
 
 
 @pytest.mark.parametrize("order", ["id", "random()"])
-def test_only_rows_that_are_locked_in_one_order_cannot_deadlock(order, stock, monkeypatch):
+def test_carts_deadlock_without_one_order_of_row_locks(order, stock, monkeypatch):
     """With the negative control: without the order of items, carts deadlock."""
     for module, name in ((batch, "LOCK_AND_LOOK"), (batch, "LOOK"), (guard, "LOCK_ITEMS")):
         text = getattr(module, name)
@@ -185,7 +183,7 @@ def test_only_rows_that_are_locked_in_one_order_cannot_deadlock(order, stock, mo
         carts = [
             Cart(cart([(item, 1) for item in items], buyer), open_nothing) for buyer in range(16)
         ]
-        at_once([partial(each.sell, lines) for each, lines in zip(sellers, carts, strict=True)])
+        at_once([partial(seller.sell, lines) for seller, lines in zip(sellers, carts, strict=True)])
         if counted("inventory_tried_again_total") > before:
             break
     assert (counted("inventory_tried_again_total") > before) == (order != "id")
@@ -193,7 +191,7 @@ def test_only_rows_that_are_locked_in_one_order_cannot_deadlock(order, stock, mo
     wait_until_blocked(0)
 
 
-def test_what_was_sold_between_the_look_and_the_commit_is_refused_as_ever(stock):
+def test_cart_is_refused_if_units_were_sold_after_the_look(stock):
     """The units, or the buyer's allowance, are taken while the shop opens the cart."""
     few, plenty, other = stock(1), stock(9), stock(9)
 
@@ -209,14 +207,14 @@ def test_what_was_sold_between_the_look_and_the_commit_is_refused_as_ever(stock)
     assert Reservation.objects.filter(buyer=1).count() == 2
 
 
-def test_a_key_in_two_lines_of_a_cart_is_refused(stock):
+def test_cart_with_one_key_in_two_lines_is_refused(stock):
     lines = [new_purchase(stock(5), 1, key=UUID(int=7)) for _ in range(2)]
     assert reserve_many(lines, open_nothing) == LineRefused(1, KeyReused())
     assert Reservation.objects.count() == 0
 
 
 @pytest.mark.parametrize("lines", [0, MAX_LINES + 1])
-def test_a_cart_has_some_lines_and_not_too_many(lines):
+def test_cart_has_at_least_one_line_and_at_most_the_maximum(lines):
     with pytest.raises(ValueError, match="lines"):
         reserve_many([new_purchase(1)] * lines, open_nothing)
 
@@ -247,13 +245,15 @@ def while_another_item_is_sold(
 
     with in_thread(lambda: services.reserve(new_purchase(item), open_slowly)) as result:
         assert opening.wait(TIMEOUT)
-        answers = at_once([partial(services.reserve, each, on_granted) for each in purchases])
+        answers = at_once(
+            [partial(services.reserve, purchase, on_granted) for purchase in purchases]
+        )
         opened.set()
         assert isinstance(result(), Granted)
     return answers
 
 
-def test_two_processes_at_many_items_sell_exactly_what_there_is(stock):
+def test_processes_at_many_items_sell_exactly_the_stock(stock):
     items = [stock(15) for _ in range(20)]
     purchases = [new_purchase(items[n % 20]) for n in range(600)]
     with workers(2) as shops:
@@ -267,7 +267,7 @@ def test_two_processes_at_many_items_sell_exactly_what_there_is(stock):
     assert Reservation.objects.filter(item__in=items, token=None).exists()
 
 
-def test_without_the_guards_condition_two_transactions_would_oversell(stock, monkeypatch):
+def test_guard_without_its_condition_oversells(stock, monkeypatch):
     item, other = stock(1), stock(1)
 
     def open_while_another_buys(granted: Sequence[Granted]) -> list[str]:
@@ -288,12 +288,12 @@ def test_without_the_guards_condition_two_transactions_would_oversell(stock, mon
     assert not problems(item)
 
 
-def test_an_error_of_one_item_is_not_that_of_the_others(stock):
+def test_joint_batch_keeps_an_items_error_from_the_others(stock):
     """Whatever goes wrong together is tried again for each item alone."""
 
     def decline(granted: Sequence[Granted]) -> list[str]:
-        if closed := [each for each in granted if each.purchase.scope == CLOSED]:
-            raise PurchasesRefused({each.reservation: NotOpened() for each in closed})
+        if closed := [grant for grant in granted if grant.purchase.scope == CLOSED]:
+            raise PurchasesRefused({grant.reservation: NotOpened() for grant in closed})
         return open_nothing(granted)
 
     busy, *items = [stock(9) for _ in range(5)]
@@ -310,7 +310,7 @@ def test_an_error_of_one_item_is_not_that_of_the_others(stock):
     assert [book(item).held for item in (busy, *items)] == [1, 1, 1, 0, 0]
 
 
-def test_an_item_that_runs_out_among_others_is_refused_by_its_hint_from_then_on(stock):
+def test_joint_batch_sets_the_hint_of_an_item_that_runs_out(stock):
     busy, item = stock(9), stock(1)
     answers = while_another_item_is_sold(busy, [new_purchase(item)], open_nothing)
     assert kinds(answers) == {"Granted": 1}
@@ -321,10 +321,8 @@ def test_an_item_that_runs_out_among_others_is_refused_by_its_hint_from_then_on(
 
 @pytest.mark.parametrize("how", ["alone", "among others", "as a cart"])
 @pytest.mark.parametrize("arrived", [True, False])
-def test_a_cut_off_commit_is_found_out_and_never_told_as_a_refusal(
-    arrived, how, stock, monkeypatch
-):
-    """Who got a unit is told so, once. Who is refused afterwards may still get one."""
+def test_cut_off_commit_is_never_answered_as_a_refusal(arrived, how, stock, monkeypatch):
+    """A purchase that was committed is granted, once; another is unknown, never refused."""
     busy, item = stock(9), stock(1)
     commit = batch.open_and_commit
 

@@ -22,21 +22,21 @@ from inventory.tests.helpers import more_fields
 def found(**how: Any) -> list[str]:
     """Return the ids that this app's checks report."""
     messages = checks.run_checks(tags=["inventory", "models"], **how)
-    ours = [each for each in messages if str(each.id).startswith("inventory.")]
-    assert all(each.hint for each in ours)
-    return [str(each.id) for each in ours]
+    ours = [message for message in messages if str(message.id).startswith("inventory.")]
+    assert all(message.hint for message in ours)
+    return [str(message.id) for message in ours]
 
 
 @pytest.mark.parametrize(
     "url", ["redis://127.0.0.1:6379/0", "redis+sentinel://:secret@one:26379,two:26379/shop/0"]
 )
-def test_a_right_project_passes(url, settings):
+def test_checks_pass_for_a_correct_project(url, settings):
     settings.REDIS_URL = url
     assert found() == []
     assert found(include_deployment_checks=True) == []
 
 
-def test_a_misspelt_setting_is_reported_with_the_right_name(settings):
+def test_check_suggests_the_name_of_a_misspelt_setting(settings):
     settings.INVENTORY_MAX_WAITINGS = 7
     assert found() == ["inventory.W001"]
     [message] = checks.run_checks(tags=["inventory"])
@@ -63,42 +63,42 @@ def test_a_misspelt_setting_is_reported_with_the_right_name(settings):
         ("INVENTORY_SELLER", None),
     ],
 )
-def test_a_setting_that_cannot_be_is_told(settings, name, value):
+def test_check_reports_an_invalid_setting(settings, name, value):
     setattr(settings, name, value)
     assert found() == ["inventory.E001"]
 
 
-@pytest.mark.parametrize(("most", "told"), [(3, []), (2, ["inventory.W005"])])
-def test_batch_larger_than_what_may_wait_is_told(settings, most, told):
+@pytest.mark.parametrize(("most", "expected"), [(3, []), (2, ["inventory.W005"])])
+def test_check_reports_a_batch_larger_than_the_queue(settings, most, expected):
     settings.INVENTORY_MAX_BATCH, settings.INVENTORY_MAX_WAITING = 3, most
-    assert found() == told
+    assert found() == expected
 
 
-@pytest.mark.parametrize("each", conf.ALL, ids=lambda each: each.name)
-def test_every_default_is_right_and_an_empty_text_means_the_default(settings, each, monkeypatch):
+@pytest.mark.parametrize("setting", conf.ALL, ids=lambda setting: setting.name)
+def test_settings_have_valid_defaults_and_empty_means_default(settings, setting, monkeypatch):
     monkeypatch.delenv("REDIS_URL", raising=False)
-    delattr(settings, each.name) if hasattr(settings, each.name) else None
-    assert each.is_right(each.get())
-    assert not each.is_set
-    setattr(settings, each.name, "")
-    assert each.get() == each.default
+    delattr(settings, setting.name) if hasattr(settings, setting.name) else None
+    assert setting.is_right(setting.get())
+    assert not setting.is_set
+    setattr(settings, setting.name, "")
+    assert setting.get() == setting.default
     assert found() == []
 
 
-def test_the_environment_names_redis_unless_the_settings_do(settings, monkeypatch):
+def test_redis_url_is_read_from_settings_then_environment(settings, monkeypatch):
     monkeypatch.setenv("REDIS_URL", "redis://environment/0")
     for given, got in (("", "redis://environment/0"), ("redis://settings/0", "redis://settings/0")):
         settings.REDIS_URL = given
         assert (conf.REDIS_URL.is_set, conf.REDIS_URL.get()) == (True, got)
 
 
-def test_another_database_than_postgresql_is_told(settings):
+def test_check_reports_another_database_than_postgresql(settings):
     with mock.patch.object(connections["default"], "vendor", "sqlite"):
         assert found() == ["inventory.E002"]
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({"ENGINE": "django.db.backends.dummy"}, ""),
         ({"OPTIONS": {}}, "inventory.W002"),
@@ -109,18 +109,18 @@ def test_another_database_than_postgresql_is_told(settings):
         ({"OPTIONS": {"pool": True, "isolation_level": 3}}, "inventory.E005"),
     ],
 )
-def test_a_connection_that_would_make_purchases_wrong_or_slow_is_told(options, told):
+def test_check_reports_unsafe_or_slow_database_options(options, expected):
     with mock.patch.dict(connections["default"].settings_dict, options):
-        assert found() == [told] * bool(told)
+        assert found() == [expected] * bool(expected)
 
 
-def test_tables_without_their_triggers_are_told(settings):
+def test_check_reports_tables_without_their_triggers(settings):
     settings.MIGRATION_MODULES = {"inventory": None}
     assert found() == ["inventory.E009"]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_added_field_that_sql_would_leave_out_is_told():
+def test_check_reports_an_added_field_that_sql_leaves_out():
     with more_fields(OutboxMessage, colour=models.CharField(max_length=5, default="red")):
         assert found() == ["inventory.E006"]
     with more_fields(OutboxMessage, colour=models.CharField(max_length=5, db_default="red")):
@@ -128,7 +128,7 @@ def test_an_added_field_that_sql_would_leave_out_is_told():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_reservation_that_would_lack_a_value_is_told():
+def test_check_reports_a_reservation_field_without_a_value():
     field: Any = models.IntegerField(default=1)
     with more_fields(Reservation, number=field):
         assert found() == []
@@ -153,8 +153,8 @@ print([each.id for each in check_gevent()])
 
 
 @needs(GEVENT)
-@pytest.mark.parametrize(("when", "told"), [("late", "['inventory.E008']"), ("never", "[]")])
-def test_a_psycopg_that_blocks_all_greenlets_is_told(when, told):
+@pytest.mark.parametrize(("when", "expected"), [("late", "['inventory.E008']"), ("never", "[]")])
+def test_check_reports_a_psycopg_that_blocks_all_greenlets(when, expected):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", LATE_PATCH, when],
         capture_output=True,
@@ -162,12 +162,12 @@ def test_a_psycopg_that_blocks_all_greenlets_is_told(when, told):
         check=True,
         timeout=60,
     )
-    assert done.stdout.strip() == told
+    assert done.stdout.strip() == expected
     # A server runs no checks, so the log says so too.
     assert ("psycopg was imported before gevent" in done.stderr) == (when == "late")
 
 
-def test_settings_for_one_machine_only_are_reported_before_a_deployment(settings, monkeypatch):
+def test_deployment_check_reports_settings_of_one_machine(settings, monkeypatch):
     monkeypatch.delenv("REDIS_URL", raising=False)
     settings.REDIS_URL = ""
     assert found() == []

@@ -103,7 +103,7 @@ def complete(transaction: Callable[[bool], Any]) -> Any:
 
 @pytest.mark.parametrize("seconds", [0.01, 60])
 @pytest.mark.parametrize("failure", [RACED, AWAY, UNKNOWN, OVERTAKEN])
-def test_what_may_go_better_is_tried_again_however_long_it_took(failure, seconds, clock):
+def test_attempt_is_repeated_after_an_error_that_may_pass(failure, seconds, clock):
     """Who was overtaken tries again without its token."""
     fenced = failure is not OVERTAKEN
     assert complete(attempts(clock, seconds, failure, "sold")) == ("sold", fenced)
@@ -117,27 +117,27 @@ def test_what_may_go_better_is_tried_again_however_long_it_took(failure, seconds
         (no_connection(), "no database connection became free"),
     ],
 )
-def test_an_attempt_that_never_ends_well_is_busy_with_its_own_reason(failure, reason, clock):
+def test_attempts_that_all_fail_end_busy_with_the_reason(failure, reason, clock):
     with pytest.raises(Busy, match=reason) as busy:
         complete(attempts(clock, 0.1, failure))
     assert busy.value.__cause__ is failure
     assert clock.now < commit.RETRY_FOR + 1
 
 
-def test_a_wait_in_vain_for_a_connection_is_not_repeated(clock):
+def test_attempt_without_a_free_connection_is_not_repeated(clock):
     with pytest.raises(Busy):
         complete(attempts(clock, 5, no_connection()))
     assert clock.now < 10
 
 
 @pytest.mark.parametrize("then", [AWAY, UNKNOWN, RACED, Busy("overtaken"), no_connection()])
-def test_after_an_unknown_commit_overload_is_not_reported(then, clock):
+def test_attempt_after_an_unknown_commit_is_never_busy(then, clock):
     with pytest.raises(OutcomeUnknown):
         complete(attempts(clock, 1, UNKNOWN, then))
 
 
 @pytest.mark.parametrize("error", [IntegrityError(), InternalError("invalid page")])
-def test_what_an_attempt_itself_raises_is_passed_on(error, clock):
+def test_attempt_passes_on_its_own_exception(error, clock):
     with pytest.raises(type(error)):
         complete(attempts(clock, 1, AWAY, error))
 
@@ -150,7 +150,7 @@ def test_attempts_refuse_nothing_that_may_still_arrive(error, clock):
 
 
 @pytest.mark.parametrize("lines", [1, 2])
-def test_a_decline_after_a_lost_commit_is_unknown(lines, stock, monkeypatch):
+def test_decline_after_a_lost_commit_is_unknown(lines, stock, monkeypatch):
     """An operator pauses the sale while the message of the first attempt is on its way."""
     purchases = [new_purchase(stock(5), 1) for _ in range(lines)]
     opened = []
@@ -161,7 +161,7 @@ def test_a_decline_after_a_lost_commit_is_unknown(lines, stock, monkeypatch):
     def open_or_decline(granted: Sequence[Granted]) -> list[None]:
         opened.append(granted)
         if len(opened) > 1:
-            raise PurchasesRefused({each.reservation: NotOpened() for each in granted})
+            raise PurchasesRefused({grant.reservation: NotOpened() for grant in granted})
         return [None] * len(granted)
 
     monkeypatch.setattr(batch, "execute_and_commit", lose)
@@ -191,21 +191,21 @@ def test_winner_refused_after_a_lost_commit_is_unknown(stock, monkeypatch):
 def meanwhile(monkeypatch) -> Callable[[Callable[[], object]], None]:
     """Let something happen once, after a purchase has looked and before it writes."""
 
-    def arrange(act: Callable[[], object]) -> None:
-        look, acts = batch.look, [act]
+    def arrange(step: Callable[[], object]) -> None:
+        look, steps = batch.look, [step]
 
-        def look_and_act(*arguments, **how):
+        def look_and_go_on(*arguments, **how):
             seen = look(*arguments, **how)
-            if acts:
-                acts.pop()()
+            if steps:
+                steps.pop()()
             return seen
 
-        monkeypatch.setattr(batch, "look", look_and_act)
+        monkeypatch.setattr(batch, "look", look_and_go_on)
 
     return arrange
 
 
-def test_a_server_that_has_become_a_standby_is_left_for_the_primary(stock, meanwhile):
+def test_purchase_on_a_new_standby_is_repeated_on_the_primary(stock, meanwhile):
     item, before = stock(1), counted("inventory_tried_again_total")
     meanwhile(lambda: connection.cursor().execute("SET TRANSACTION READ ONLY"))
     assert isinstance(sell(new_purchase(item)), Granted)
@@ -227,7 +227,7 @@ def test_commit_message_that_timed_out_at_a_lock_is_busy(stock, monkeypatch):
     assert book(item).available == 1
 
 
-def test_a_raced_limit_is_decided_anew(stock, meanwhile):
+def test_limit_used_meanwhile_is_decided_again(stock, meanwhile):
     """The batch is rolled back and retried, and all buyers get that attempt's answers."""
 
     def lose_the_race() -> None:
@@ -238,11 +238,11 @@ def test_a_raced_limit_is_decided_anew(stock, meanwhile):
     answers = at_once([partial(sell, new_purchase(item)) for _ in range(12)])
     assert kinds(answers) == {"Granted": 10, "SoldOut": 2}
     assert book(item).held == 10
-    told = {each.reservation for each in answers if isinstance(each, Granted)}
-    assert told == set(Reservation.objects.values_list("pk", flat=True))
+    granted = {answer.reservation for answer in answers if isinstance(answer, Granted)}
+    assert granted == set(Reservation.objects.values_list("pk", flat=True))
 
 
-def test_a_limit_that_is_used_up_at_another_item_meanwhile_is_told_as_reached(stock, meanwhile):
+def test_limit_used_up_at_another_item_meanwhile_is_refused(stock, meanwhile):
     first, second = stock(1), stock(1)
     other = partial(sell, new_purchase(second, 1, scope=1, limit=1))
     answers: list[object] = []
@@ -252,7 +252,7 @@ def test_a_limit_that_is_used_up_at_another_item_meanwhile_is_told_as_reached(st
 
 
 @pytest.mark.parametrize(("method", "error"), [("set_autocommit", UNKNOWN), ("commit", None)])
-def test_what_fails_at_the_end_of_a_transaction_is_unknown(method, error, monkeypatch):
+def test_commit_that_fails_is_unknown(method, error, monkeypatch):
     def fail(*_):
         raise AWAY
 
@@ -299,7 +299,7 @@ def release(reservations: Sequence[int], **how: Any) -> list[services.Released]:
     return released
 
 
-def test_a_cart_locks_its_items_in_the_message_that_commits(stock, tmp_path, monkeypatch):
+def test_cart_locks_its_items_in_the_message_that_commits(stock, tmp_path, monkeypatch):
     # This thread keeps the connection that is traced.
     monkeypatch.setattr("inventory.selling.queue.lend_connections", lambda: None)
     items = [stock(9), stock(9), stock(9)]
@@ -310,12 +310,12 @@ def test_a_cart_locks_its_items_in_the_message_that_commits(stock, tmp_path, mon
     assert isinstance(answer, list)
     [*before, last] = messages
     assert ("UPDATE inventory_item" in last, "COMMIT" in last) == (True, True)
-    assert not [each for each in before if "FOR NO KEY UPDATE" in each]
+    assert not [message for message in before if "FOR NO KEY UPDATE" in message]
     assert [book(item).available for item in items] == [8, 8, 8]
 
 
 @pytest.mark.parametrize("number", [1, 30])
-def test_purchases_are_sold_in_three_messages_of_which_the_last_locks(number, stock, tmp_path):
+def test_batch_takes_three_messages_and_locks_in_the_last(number, stock, tmp_path):
     items = [stock(9) for _ in range(number)]
     tickets = [ticket(new_purchase(item)) for item in items for _ in range(2)]
     with sent(tmp_path / "trace") as messages:
@@ -330,7 +330,7 @@ def test_purchases_are_sold_in_three_messages_of_which_the_last_locks(number, st
 @pytest.mark.parametrize(
     ("how", "available"), [({}, 9), ({"units": 1}, 8), ({"written_off": True}, 7)], ids=str
 )
-def test_a_release_locks_its_items_in_the_message_that_commits(how, available, stock, tmp_path):
+def test_release_locks_its_items_in_the_message_that_commits(how, available, stock, tmp_path):
     items = [stock(9), stock(9)]
     mine = [sell(new_purchase(item, 1, 2)).reservation for item in items]
     if "written_off" in how:
@@ -343,14 +343,14 @@ def test_a_release_locks_its_items_in_the_message_that_commits(how, available, s
     assert [book(item).available for item in items] == [available] * 2
 
 
-def test_a_release_of_a_sold_out_item_ends_its_hint_before_the_commit(stock, tmp_path):
+def test_release_of_a_sold_out_item_ends_its_hint_before_commit(stock, tmp_path):
     item = stock(1)
     mine = sell(new_purchase(item)).reservation
     with sent(tmp_path / "trace") as messages:
         release([mine])
     # The message that commits was refused; the next one waits for those who refuse.
     last = ("SAVEPOINT release", "inventory_item", "pg_sleep", "COMMIT")
-    assert [[part in each for part in last] for each in messages[-5:]] == [
+    assert [[part in message for part in last] for message in messages[-5:]] == [
         [True, True, False, True],
         [True, False, False, False],
         [False, True, False, False],
@@ -360,7 +360,7 @@ def test_a_release_of_a_sold_out_item_ends_its_hint_before_the_commit(stock, tmp
     assert book(item).available == 1
 
 
-def test_a_release_inside_another_transaction_ends_with_it(stock):
+def test_release_in_another_transaction_ends_with_it(stock):
     item = stock(2)
     mine = sell(new_purchase(item)).reservation
     with transaction.atomic():
@@ -373,7 +373,7 @@ def test_a_release_inside_another_transaction_ends_with_it(stock):
 
 
 @pytest.mark.django_db
-def test_a_purchase_in_a_tests_transaction_is_rolled_back_with_it(stock):
+def test_purchase_in_a_tests_transaction_is_rolled_back(stock):
     """Projects test their shops so, with Django's `TestCase`."""
     item = stock(9)
     sell(new_purchase(item, 1))

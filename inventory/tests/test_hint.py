@@ -39,7 +39,7 @@ FOR_EVER = 3600.0
 
 @pytest.mark.parametrize("waits", [True, False], ids=["waits", "negative control"])
 @pytest.mark.parametrize("how", ["restock", "release", "release inside"])
-def test_no_unit_is_added_while_a_process_may_refuse(how, waits, stock, monkeypatch):
+def test_hint_ends_before_a_unit_is_added(how, waits, stock, monkeypatch):
     """Processes look all the time, while an item sells out and gets a unit again and again."""
     item, seen, added = stock(1), [], []
     first = Item.objects.get(pk=item).version + 1
@@ -74,14 +74,18 @@ def test_no_unit_is_added_while_a_process_may_refuse(how, waits, stock, monkeypa
         monkeypatch.setattr(f"{of}.end_hints", end)
     monkeypatch.setattr(module, "TRUST", 0.005)
     at_once([*[watch] * 4, change])
-    sold_out = [each for each in seen if not each.level.available]
+    sold_out = [sighting for sighting in seen if not sighting.level.available]
     # A level's version counts the changes: sold, added, sold, added, …
-    late = [each for each in sold_out if each.until > added[(each.level.version - first) // 2]]
+    late = [
+        sighting
+        for sighting in sold_out
+        if sighting.until > added[(sighting.level.version - first) // 2]
+    ]
     assert len(added) == 60
     assert bool(late) is not waits
 
 
-def test_while_a_unit_is_added_nothing_is_seen(stock):
+def test_hint_is_not_set_while_a_unit_is_added(stock):
     item = stock(1)
     sell(new_purchase(item))
 
@@ -99,7 +103,7 @@ def test_while_a_unit_is_added_nothing_is_seen(stock):
     assert look(10**12) is None, "there is no such item"
 
 
-def test_a_sold_out_item_is_refused_without_the_database(stock, monkeypatch):
+def test_hint_refuses_a_sold_out_item_without_the_database(stock, monkeypatch):
     item = stock(1)
     sell(new_purchase(item))
     assert sell(new_purchase(item)) == SoldOut(0)
@@ -116,12 +120,12 @@ def test_holders_and_newcomers_in_one_crowd_each_get_the_truth(stock):
     newcomers = [new_purchase(item) for _ in range(50)]
     answers = crowd(sell, [*mine, *newcomers], 20)
     assert kinds(answers) == {"Granted": 50, "SoldOut": 50}
-    assert {each.purchase.key for each in answers if isinstance(each, Granted)} == {
-        each.key for each in mine
+    assert {answer.purchase.key for answer in answers if isinstance(answer, Granted)} == {
+        purchase.key for purchase in mine
     }
 
 
-def test_after_a_restock_another_process_sells_at_once_and_exactly(stock):
+def test_hint_of_another_process_ends_at_a_restock(stock):
     item = stock(5)
     with workers(1) as [other]:
         for round_ in range(1, 6):
@@ -175,10 +179,10 @@ def test_too_many_holders_are_not_remembered(stock, monkeypatch):
     monkeypatch.setattr("inventory.selling.hint.MAX_HOLDERS", 2)
     item = stock(3)
     mine = [new_purchase(item, buyer) for buyer in (1, 2, 3)]
-    for each in mine:
-        sell(each)
+    for purchase in mine:
+        sell(purchase)
     assert buyers_of(item, 5) is None
-    assert [sell(each).replayed for each in mine] == [True] * 3
+    assert [sell(purchase).replayed for purchase in mine] == [True] * 3
     assert sell(new_purchase(item)) == SoldOut(0)
 
 
@@ -211,7 +215,7 @@ def test_seller_forgets_items_that_sold_out_long_ago(stock, monkeypatch):
 
 
 @pytest.mark.parametrize(("trust", "read"), [(FOR_EVER, 1), (0.0, 3)])
-def test_a_process_asks_again_only_after_a_while(trust, read, stock, looks, monkeypatch):
+def test_hint_is_read_again_only_after_a_pause(trust, read, stock, looks, monkeypatch):
     monkeypatch.setattr(module, "TRUST", trust)
     monkeypatch.setattr(module, "LOOK_AGAIN", FOR_EVER)
     item = stock(1)
@@ -225,7 +229,7 @@ def test_a_process_asks_again_only_after_a_while(trust, read, stock, looks, monk
     assert again.replayed
 
 
-def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(stock, monkeypatch):
+def test_hint_is_read_again_by_one_request_only(stock, monkeypatch):
     monkeypatch.setattr(module, "TRUST", FOR_EVER)
     item = stock(1)
     sell(new_purchase(item, 1))

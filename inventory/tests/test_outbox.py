@@ -42,7 +42,7 @@ def deliver(**how) -> int:
     return outbox.deliver({"cause": take_effect, "effect": lambda payload: None}, **how)
 
 
-def test_a_message_is_handled_with_its_payload_and_then_done():
+def test_outbox_message_is_handled_with_its_payload_and_done():
     seen: list[object] = []
     emit({"orders": [1, 2]})
     assert outbox.pending() == 1
@@ -54,12 +54,12 @@ def test_a_message_is_handled_with_its_payload_and_then_done():
     assert (outbox.pending(), outbox.deliver({"cause": seen.append})) == (0, 0)
 
 
-def test_a_message_without_a_transaction_is_refused():
+def test_outbox_refuses_a_message_without_a_transaction():
     with pytest.raises(transaction.TransactionManagementError):
         outbox.emit("cause", 1)
 
 
-def test_a_message_that_fails_is_put_off_without_delaying_others_and_done_later():
+def test_outbox_message_that_fails_is_retried_later():
     failures = [ValueError("cannot be done")]
 
     def handle(payload: object) -> None:
@@ -81,7 +81,7 @@ def test_a_message_that_fails_is_put_off_without_delaying_others_and_done_later(
     assert (bad.attempts, bad.error) == (2, "")
 
 
-def test_the_pause_grows_with_each_failure_up_to_a_bound(monkeypatch):
+def test_outbox_pause_grows_with_each_failure_up_to_a_bound(monkeypatch):
     def fail(payload: object) -> None:
         raise ValueError
 
@@ -102,7 +102,7 @@ def test_the_pause_grows_with_each_failure_up_to_a_bound(monkeypatch):
 
 
 @pytest.mark.parametrize("once", [False, True], ids=["repeatable", "at most once"])
-def test_a_message_that_fails_too_often_is_dead_until_it_is_retried(once, monkeypatch):
+def test_outbox_message_that_fails_too_often_is_dead(once, monkeypatch):
     emit("bad", "good")
     monkeypatch.setattr(outbox, "MAX_ATTEMPTS", 2)
     asked: list[Any] = []
@@ -126,7 +126,7 @@ def test_a_message_that_fails_too_often_is_dead_until_it_is_retried(once, monkey
     assert outbox.due()
 
 
-def test_a_delivery_ends_after_its_time_and_its_limit_and_not_within_a_message():
+def test_outbox_delivery_ends_after_its_time_or_limit():
     emit(*range(6))
     handlers = {"cause": lambda payload: None}
     assert outbox.deliver(handlers, seconds=0) == 1
@@ -135,7 +135,7 @@ def test_a_delivery_ends_after_its_time_and_its_limit_and_not_within_a_message()
     assert not outbox.due()
 
 
-def test_a_delivery_handles_the_messages_of_its_queue_only():
+def test_outbox_delivery_handles_only_its_queue():
     with transaction.atomic():
         outbox.emit("cause", "slow", queue="slow")
         outbox.emit("cause", "quick")
@@ -148,7 +148,7 @@ def test_a_delivery_handles_the_messages_of_its_queue_only():
         assert not outbox.due(queue)
 
 
-def test_a_key_has_one_message_of_a_topic():
+def test_outbox_has_one_message_per_topic_and_key():
     for keys in (["1", "2"], ["2", "3"]):
         with transaction.atomic():
             outbox.emit_once("cause", {key: f"about {key}" for key in keys})
@@ -158,7 +158,7 @@ def test_a_key_has_one_message_of_a_topic():
     assert list(messages) == ["about 1", "about 2", "about 3", "another message"]
 
 
-def test_a_message_without_a_handler_stays_with_its_error():
+def test_outbox_message_without_a_handler_stays_with_its_error():
     emit(1, topic="unheard of")
     assert deliver() == 0
     message = OutboxMessage.objects.get()
@@ -173,7 +173,7 @@ def test_several_workers_at_once_handle_each_message_once():
     assert effects() == dict.fromkeys(range(120), 1)
 
 
-def test_a_message_that_commits_late_is_not_skipped():
+def test_outbox_message_that_commits_late_is_not_skipped():
     """The other transaction gets its id first and commits last."""
     with outsider() as slow:
         slow.execute("BEGIN")
@@ -188,7 +188,7 @@ def test_a_message_that_commits_late_is_not_skipped():
     assert [message.payload for message in ids] == ["early id", "late id"]
 
 
-def test_a_message_held_by_a_slow_worker_is_not_waited_for():
+def test_outbox_message_of_a_slow_worker_is_not_waited_for():
     emit("held", "free")
     with outsider() as other:
         other.execute("BEGIN")
@@ -200,7 +200,7 @@ def test_a_message_held_by_a_slow_worker_is_not_waited_for():
     assert effects() == {"free": 1, "held": 1}
 
 
-def test_a_worker_killed_between_the_effect_and_done_leaves_neither():
+def test_outbox_worker_killed_in_a_handler_leaves_no_effect():
     emit("one")
     with workers(1) as [worker]:
         worker.tell("deliver", stop="before_commit")
@@ -219,7 +219,7 @@ def deliver_once(handle: Callable[[object], None], **how: Any) -> int:
     return outbox.deliver({}, at_most_once={"cause": handle}, **how)
 
 
-def test_a_handler_that_is_called_at_most_once_is_called_after_the_commit():
+def test_outbox_calls_an_at_most_once_handler_after_the_commit():
     seen = []
 
     def handle(payload: object) -> None:
@@ -233,7 +233,7 @@ def test_a_handler_that_is_called_at_most_once_is_called_after_the_commit():
     assert OutboxMessage.objects.get().attempts == 1
 
 
-def test_what_may_have_taken_effect_is_not_repeated_and_its_error_is_kept():
+def test_outbox_keeps_the_error_of_an_at_most_once_handler():
     asked = []
 
     def lose_the_answer(payload: object) -> None:
@@ -245,5 +245,5 @@ def test_what_may_have_taken_effect_is_not_repeated_and_its_error_is_kept():
     OutboxMessage.objects.update(not_before="2020-01-01T00:00Z")
     assert deliver_once(lose_the_answer) == 0
     assert asked == ["one", "two"]
-    assert {each.error for each in OutboxMessage.objects.all()} == {"TimeoutError: no answer"}
+    assert {message.error for message in OutboxMessage.objects.all()} == {"TimeoutError: no answer"}
     assert outbox.pending() == 0

@@ -84,9 +84,7 @@ def dead_pool() -> None:
 
 
 @pytest.mark.parametrize("checked", [True, False], ids=["checked", "negative control"])
-def test_requests_after_the_server_ended_all_connections_are_all_served(
-    checked, dead_pool, monkeypatch
-):
+def test_connections_ended_by_the_server_fail_no_request(checked, dead_pool, monkeypatch):
     if not checked:
         monkeypatch.setattr("inventory.postgresql.base.is_usable", lambda _, **__: True)
     before, failed = counted("inventory_connections_dead_total"), 0
@@ -102,15 +100,15 @@ def test_requests_after_the_server_ended_all_connections_are_all_served(
         assert failed >= POOLED
 
 
-def test_a_connection_with_a_notice_from_the_server_is_alive():
+def test_connection_with_a_notice_from_the_server_is_alive():
     with outsider() as session, outsider() as other:
-        session.execute("LISTEN news")
-        other.execute("NOTIFY news")
+        session.execute("LISTEN messages")
+        other.execute("NOTIFY messages")
         assert is_usable(session, for_writes=True)
         assert session.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_a_connection_is_lent_each_time_and_not_inside_a_transaction():
+def test_connection_is_lent_only_outside_a_transaction():
     for _ in range(2):
         Item.objects.first()
         assert connection.connection is not None
@@ -213,7 +211,7 @@ def test_pool_keeps_a_session_in_which_a_condition_failed(one_session):
     assert one_session() == first
 
 
-def test_a_write_to_a_read_only_server_is_an_outage(stock):
+def test_write_to_a_read_only_server_is_an_outage(stock):
     with transaction.atomic():
         connection.cursor().execute("SET TRANSACTION READ ONLY")
         with pytest.raises(OperationalError, match="read-only"), transaction.atomic():
@@ -238,11 +236,11 @@ SMALL, LARGE = Share("small", 2 / 16), Share("large", 6 / 16)
         (True, (1, 1), (1, 1)),
     ],
 )
-def test_a_share_is_a_part_of_the_pool_and_at_least_one_connection(
+def test_share_is_a_part_of_the_pool_of_at_least_one(
     pool: Any, small: tuple[int, int], large: tuple[int, int]
 ) -> None:
     found = [share.options(pool) for share in (SMALL, LARGE)]
-    assert [(each["min_size"], each["max_size"]) for each in found] == [small, large]
+    assert [(options["min_size"], options["max_size"]) for options in found] == [small, large]
 
 
 @pytest.mark.parametrize(("pool", "seconds"), [({"timeout": 5}, 10.0), ({}, 60.0), (True, 60.0)])
@@ -255,33 +253,36 @@ Borrow = Callable[[Share | None, int], list[str]]
 
 @pytest.fixture
 def borrow(database: DatabaseWrapper) -> Iterator[Borrow]:
-    """Let so many threads borrow a connection each and keep it; what becomes of them."""
+    """Return a function by which many threads borrow a connection each and keep it.
+
+    It returns "lent" for each that got one, else the name of the error.
+    """
     go_on = threading.Event()
 
-    def one(share: Share | None, told: queue.SimpleQueue[str]) -> None:
+    def one(share: Share | None, results: queue.SimpleQueue[str]) -> None:
         borrowing_from.set(share)
         try:
             connection.ensure_connection()
-            told.put("lent")
+            results.put("lent")
             go_on.wait(TIMEOUT)
         except OperationalError as error:
-            told.put(type(error.__cause__).__name__)
+            results.put(type(error.__cause__).__name__)
         finally:
             connection.close()
             borrowing_from.set(None)
 
     def many(share: Share | None, count: int) -> list[str]:
-        told: queue.SimpleQueue[str] = queue.SimpleQueue()
+        results: queue.SimpleQueue[str] = queue.SimpleQueue()
         for _ in range(count):
-            threads.submit(one, share, told)
-        return sorted(told.get(timeout=TIMEOUT) for _ in range(count))
+            threads.submit(one, share, results)
+        return sorted(results.get(timeout=TIMEOUT) for _ in range(count))
 
     with ThreadPoolExecutor(40) as threads:
         yield many
         go_on.set()
 
 
-def test_who_uses_up_a_share_takes_nothing_of_another(
+def test_share_that_is_used_up_leaves_the_others_free(
     database: DatabaseWrapper, borrow: Borrow
 ) -> None:
     for share, size in ((SMALL, 2), (LARGE, 6), (None, 16)):
@@ -292,7 +293,7 @@ def test_who_uses_up_a_share_takes_nothing_of_another(
         assert borrow(share, 2) == 2 * [PoolTimeout.__name__]
 
 
-def test_a_connection_goes_back_to_the_share_that_it_came_from(borrow: Borrow) -> None:
+def test_connection_goes_back_to_its_own_share(borrow: Borrow) -> None:
     def borrow_and_change() -> None:
         borrowing_from.set(SMALL)
         connection.ensure_connection()
@@ -307,7 +308,7 @@ def test_a_connection_goes_back_to_the_share_that_it_came_from(borrow: Borrow) -
     assert borrow(LARGE, 6) == 6 * ["lent"]
 
 
-def test_all_pools_are_closed_together(database: DatabaseWrapper) -> None:
+def test_pools_of_all_shares_are_closed_together(database: DatabaseWrapper) -> None:
     for share in (SMALL, LARGE, None):
         borrowing_from.set(share)
         database.ensure_connection()
@@ -319,7 +320,7 @@ def test_all_pools_are_closed_together(database: DatabaseWrapper) -> None:
     assert database.pools() == []
 
 
-def test_without_a_pool_there_are_no_shares(database: DatabaseWrapper) -> None:
+def test_shares_need_a_pool(database: DatabaseWrapper) -> None:
     own = database.copy()
     own.settings_dict["OPTIONS"] = {**own.settings_dict["OPTIONS"], "pool": False}
     borrowing_from.set(SMALL)
@@ -383,7 +384,7 @@ def sell_as_a_cart(purchase: Purchase) -> Granted:
 
 
 @pytest.mark.parametrize("sell", [sell, sell_as_a_cart])
-def test_the_next_attempt_waits_behind_the_row_and_finds_the_purchase(stock, standby, sell):
+def test_commit_timeout_is_looked_up_behind_the_row_lock(stock, standby, sell):
     item, before = stock(5), counted("inventory_commit_unknown_total")
     with outsider() as session, in_thread(partial(sell, new_purchase(item))) as answer:
         eventually(lambda: waiting_behind_a_row(session))
@@ -394,7 +395,7 @@ def test_the_next_attempt_waits_behind_the_row_and_finds_the_purchase(stock, sta
     assert (granted.replayed, book(item).held) == (True, 1)
 
 
-def test_a_purchase_that_cannot_be_looked_up_is_unknown_and_its_key_finds_it_later(stock, standby):
+def test_commit_timeout_is_unknown_until_the_key_is_repeated(stock, standby):
     item = stock(5)
     purchase = new_purchase(item)
     with outsider() as session, in_thread(partial(sell, purchase)) as answer:
@@ -411,7 +412,7 @@ def test_a_purchase_that_cannot_be_looked_up_is_unknown_and_its_key_finds_it_lat
     assert book(item).held == 1
 
 
-def test_a_release_that_is_not_confirmed_fails_and_is_found_later(stock, standby):
+def test_release_whose_commit_times_out_is_found_later(stock, standby):
     standby()
     item = stock(5)
     granted = sell(new_purchase(item))

@@ -51,7 +51,7 @@ def assert_exact(item: int, stock: int, answered: Counter[str], asked: int) -> N
     assert (book(item).available, book(item).held, reserved(item)) == (0, stock, stock)
 
 
-def test_two_processes_without_the_lock_sell_exactly_what_there_is(stock):
+def test_processes_without_the_lock_sell_exactly_the_stock(stock):
     item = stock(150)
     purchases = [new_purchase(item) for _ in range(400)]
     with workers(2, **BARE) as shops:
@@ -59,7 +59,7 @@ def test_two_processes_without_the_lock_sell_exactly_what_there_is(stock):
     assert_exact(item, 150, answered, 400)
 
 
-def test_three_processes_at_the_items_lock_sell_exactly_what_there_is(stock):
+def test_processes_at_the_items_lock_sell_exactly_the_stock(stock):
     item = stock(1000)
     purchases = [new_purchase(item) for _ in range(3000)]
     with workers(3) as shops:
@@ -71,7 +71,7 @@ def test_three_processes_at_the_items_lock_sell_exactly_what_there_is(stock):
     assert_exact(item, 1000, answered, 3000)
 
 
-def test_processes_without_redis_beside_one_with_the_lock_sell_exactly_what_there_is(stock):
+def test_processes_with_and_without_redis_sell_exactly_the_stock(stock):
     item = stock(300)
     nowhere = f"redis://127.0.0.1:{free_port()}/0"
     with workers(2, redis=nowhere) as shops, workers(1) as locked:
@@ -90,7 +90,7 @@ def test_processes_without_redis_beside_one_with_the_lock_sell_exactly_what_ther
 
 
 @pytest.mark.parametrize("setup", [BARE, {}], ids=["unlocked", "locked"])
-def test_a_buyer_in_two_processes_gets_no_more_than_the_limit(setup, stock):
+def test_limit_holds_for_a_buyer_in_two_processes(setup, stock):
     item = stock(1000)
     limited = partial(new_purchase, item, limit=3)
     purchases = [limited(buyer) for _ in range(10) for buyer in range(1, 41)]
@@ -100,7 +100,7 @@ def test_a_buyer_in_two_processes_gets_no_more_than_the_limit(setup, stock):
     assert book(item).held == 120
 
 
-def test_the_same_keys_in_two_processes_are_each_sold_once(stock):
+def test_keys_used_in_two_processes_are_each_sold_once(stock):
     item = stock(1000)
     purchases = [new_purchase(item, limit=1) for _ in range(200)]
     with workers(2, **BARE) as shops:
@@ -112,7 +112,7 @@ def test_the_same_keys_in_two_processes_are_each_sold_once(stock):
     assert book(item).held == 200
 
 
-def test_two_processes_that_race_without_the_lock_sell_to_one(stock):
+def test_last_unit_is_sold_once_to_processes_without_the_lock(stock):
     """Without the guard this race oversells."""
     item = stock(20)
     with workers(2, **BARE) as shops:
@@ -134,7 +134,7 @@ SHORT = 0.3
 
 
 @pytest.mark.parametrize("stop", ["before_commit", "after_commit"])
-def test_the_key_of_a_lock_holder_killed_around_its_commit_buys_once(stop, stock):
+def test_key_of_a_holder_killed_at_its_commit_buys_once(stop, stock):
     """The others wait for its lease to end, and sell under a token of their own."""
     item = stock(2)
     mine = new_purchase(item)
@@ -154,7 +154,7 @@ def test_the_key_of_a_lock_holder_killed_around_its_commit_buys_once(stop, stock
     assert (book(item).available, book(item).held) == (0, 2)
 
 
-def test_a_holder_that_was_overtaken_changes_nothing_with_its_stale_token(stock):
+def test_stale_token_changes_nothing(stock):
     item = stock(5)
     paused = ITEM_LOCK.make(item).acquire(timeout=1)
     assert ITEM_LOCK.make(item).force_release("the test's holder is paused past its lease")
@@ -169,7 +169,7 @@ def test_a_holder_that_was_overtaken_changes_nothing_with_its_stale_token(stock)
         paused.release()
 
 
-def test_a_holder_that_is_overtaken_after_its_look_changes_nothing(stock):
+def test_stale_token_after_the_look_changes_nothing(stock):
     item = stock(5)
 
     def overtake(granted):
@@ -182,7 +182,7 @@ def test_a_holder_that_is_overtaken_after_its_look_changes_nothing(stock):
     assert (Item.objects.get(pk=item).fence, book(item).held, reserved(item)) == (2, 1, 1)
 
 
-def test_an_overtaken_batch_is_sold_again_without_the_lock(stock):
+def test_batch_with_a_stale_token_is_sold_without_the_lock(stock):
     item = stock(5)
     future = 10**18  # a token from long after this test
     batch.sell([ticket(new_purchase(item))], future)
@@ -193,7 +193,7 @@ def test_an_overtaken_batch_is_sold_again_without_the_lock(stock):
     assert book(item).available == 3
 
 
-def test_the_fence_is_not_lower_after_redis_lost_everything(stock):
+def test_fence_is_not_lower_after_redis_lost_everything(stock):
     item = stock(5)
     sell(new_purchase(item))
     before = Item.objects.get(pk=item).fence
@@ -202,7 +202,7 @@ def test_the_fence_is_not_lower_after_redis_lost_everything(stock):
     assert Item.objects.get(pk=item).fence > before
 
 
-def test_the_lock_is_given_back_after_the_commit_and_not_before(stock, monkeypatch):
+def test_lock_is_released_only_after_the_commit(stock, monkeypatch):
     """At the moment of the release, other sessions must already see the sale."""
     item, seen = stock(1), []
     release = RedisLease.release
@@ -217,7 +217,7 @@ def test_the_lock_is_given_back_after_the_commit_and_not_before(stock, monkeypat
 
 
 @pytest.mark.parametrize("lose", ["answer", "request"])
-def test_a_cut_at_the_commit_is_never_answered_as_a_failure(lose, stock):
+def test_connection_cut_at_the_commit_is_not_a_failure(lose, stock):
     """Whether or not the server had committed, the buyer gets exactly one unit."""
     item = stock(3)
     mine = new_purchase(item)
@@ -230,7 +230,7 @@ def test_a_cut_at_the_commit_is_never_answered_as_a_failure(lose, stock):
 
 
 @pytest.mark.parametrize("lose", ["answer", "request"])
-def test_a_cut_at_the_commit_of_a_batch_leaves_every_answer_true(lose, stock):
+def test_connection_cut_at_a_batch_commit_leaves_answers_true(lose, stock):
     item = stock(30)
     purchases = [new_purchase(item) for _ in range(60)]
     with proxy() as between, workers(1, port=between.port) as [shop]:
@@ -243,7 +243,7 @@ def test_a_cut_at_the_commit_of_a_batch_leaves_every_answer_true(lose, stock):
 
 
 @pytest.mark.parametrize(("lose", "sold"), [("answer", 1), ("request", 0)])
-def test_while_the_database_is_unreachable_the_outcome_is_unknown_until_a_retry(lose, sold, stock):
+def test_outcome_is_unknown_while_the_database_is_unreachable(lose, sold, stock):
     item = stock(3)
     mine = new_purchase(item)
     with proxy() as between, workers(1, port=between.port, pool_timeout=0.5) as [shop]:
@@ -257,7 +257,7 @@ def test_while_the_database_is_unreachable_the_outcome_is_unknown_until_a_retry(
     assert (book(item).available, reserved(item)) == (2, 1)
 
 
-def test_a_database_that_was_never_there_is_busy_and_nothing_is_written(stock):
+def test_purchase_without_a_database_is_busy(stock):
     item = stock(3)
     with proxy() as between, workers(1, port=between.port, pool_timeout=0.5) as [shop]:
         between.closed = True
@@ -266,7 +266,7 @@ def test_a_database_that_was_never_there_is_busy_and_nothing_is_written(stock):
     assert (book(item).available, reserved(item)) == (3, 0)
 
 
-def test_a_session_terminated_in_the_middle_of_a_batch_is_tried_again(stock):
+def test_batch_is_repeated_after_its_session_was_terminated(stock):
     item = stock(5)
     terminated: list[bool] = []
 

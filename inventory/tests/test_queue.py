@@ -100,7 +100,7 @@ def pool():
 
 
 @pytest.mark.parametrize(("max_batch", "sizes"), [(20, [20]), (8, [8, 8, 4])])
-def test_requests_before_the_drain_are_in_the_batch_in_order_of_arrival(max_batch, sizes, pool):
+def test_batch_has_all_requests_before_the_drain_in_order(max_batch, sizes, pool):
     """No batch is larger than the bound; the next request leads the next."""
     gated = GatedHandler()
     queue = Served(gated, max_batch=max_batch)
@@ -139,7 +139,7 @@ def test_draining_twice_does_not_exceed_the_bound():
     assert Served(handle, max_batch=1).submit(ITEM, 5) == -5
 
 
-def test_a_full_queue_refuses_at_once_and_serves_the_waiting(pool):
+def test_queue_refuses_when_full_and_serves_the_waiting(pool):
     gated = GatedHandler()
     queue = Served(gated, max_waiting=3)
     waits = queue_up(queue, [1, 2, 3], pool)
@@ -150,7 +150,7 @@ def test_a_full_queue_refuses_at_once_and_serves_the_waiting(pool):
     assert gated.batches == [[1, 2, 3]]
 
 
-def test_a_request_that_waited_too_long_is_refused_and_never_served(pool):
+def test_request_that_waited_too_long_is_refused(pool):
     gated = GatedHandler()
     queue = Served(gated, max_wait=0.02)
     leader, late = queue_up(queue, [1, 2], pool)
@@ -163,7 +163,7 @@ def test_a_request_that_waited_too_long_is_refused_and_never_served(pool):
     assert not queue.lines
 
 
-def test_a_leader_is_served_however_long_it_took_to_take_the_batch():
+def test_leader_is_served_however_long_it_waited():
     def slow(name, drain):
         time.sleep(0.05)
         answer(drain)
@@ -171,7 +171,7 @@ def test_a_leader_is_served_however_long_it_took_to_take_the_batch():
     assert Served(slow, max_wait=0.01).submit(ITEM, 1) == -1
 
 
-def test_a_leader_that_fails_before_draining_keeps_its_failure_to_itself(pool):
+def test_leader_that_fails_before_draining_fails_alone(pool):
     gated = GatedHandler(first_fails(ConnectionError("no lock"), drained=False))
     queue = Served(gated)
     leader, *others = queue_up(queue, [1, 2, 3], pool)
@@ -182,25 +182,25 @@ def test_a_leader_that_fails_before_draining_keeps_its_failure_to_itself(pool):
     assert not queue.lines
 
 
-def test_a_leader_that_fails_after_draining_fails_its_whole_batch_and_no_other(pool):
+def test_leader_that_fails_after_draining_fails_its_batch(pool):
     poison = ValueError("poison")
     gated = GatedHandler(first_fails(poison, drained=True))
     queue = Served(gated, max_batch=2)
     *batch, third = queue_up(queue, [1, 2, 3], pool)
     gated.go_on.release(2)
-    told = []
+    raised = []
     for wait in batch:
         with pytest.raises(ValueError, match="poison") as caught:
             wait()
-        told.append(caught.value)
+        raised.append(caught.value)
     # Each thread raises its own exception, because raising modifies it.
-    assert len({id(error) for error in [*told, poison]}) == 3
-    assert [error.__cause__ for error in told] == [poison, poison]
+    assert len({id(error) for error in [*raised, poison]}) == 3
+    assert [error.__cause__ for error in raised] == [poison, poison]
     assert third() == -3
     assert not queue.lines
 
 
-def test_when_the_leading_thread_is_ended_its_batch_is_told_unknown_and_the_queue_goes_on(pool):
+def test_leader_ended_after_draining_answers_its_batch_unknown(pool):
     gated = GatedHandler(first_fails(KeyboardInterrupt(), drained=True))
     queue = Served(gated, max_batch=2)
     leader, follower, third = queue_up(queue, [1, 2, 3], pool)
@@ -247,7 +247,7 @@ def end(monkeypatch):
 
 
 @pytest.mark.parametrize("given_the_lead", [False, True])
-def test_a_request_ended_while_waiting_leaves_the_queue_to_the_others(given_the_lead, pool, end):
+def test_request_ended_while_waiting_leaves_the_queue(given_the_lead, pool, end):
     gated = GatedHandler()
     queue = Served(gated, max_batch=1)
     leader, ended, last = queue_up(queue, [1, 2, 3], pool)
@@ -263,7 +263,7 @@ def test_a_request_ended_while_waiting_leaves_the_queue_to_the_others(given_the_
     assert not queue.lines
 
 
-def test_request_ended_after_its_answer_leaves_a_new_line_of_its_name(pool, end):
+def test_request_ended_after_its_answer_keeps_a_new_line(pool, end):
     gated = GatedHandler()
     queue = Served(gated)
     leader, ended = queue_up(queue, [1, 2], pool)
@@ -284,7 +284,7 @@ def test_request_ended_after_its_answer_leaves_a_new_line_of_its_name(pool, end)
     [(ValueError("bad"), ValueError, "bad"), (None, OutcomeUnknown, "not answered")],
     ids=["an exception", "no answer"],
 )
-def test_a_failed_answer_is_for_its_own_request_only(given, error, text, pool):
+def test_failed_answer_is_for_its_own_request_only(given, error, text, pool):
     def serve(drain):
         return answer(drain, lambda request: given if request == 2 else request)
 
@@ -296,7 +296,7 @@ def test_a_failed_answer_is_for_its_own_request_only(given, error, text, pool):
         two()
 
 
-def test_an_error_that_cannot_be_copied_still_answers_the_whole_batch(pool):
+def test_error_that_cannot_be_copied_answers_the_whole_batch(pool):
     class Odd(Exception):
         def __new__(cls, *, only_by_name):
             return super().__new__(cls, only_by_name)
@@ -312,14 +312,14 @@ def test_an_error_that_cannot_be_copied_still_answers_the_whole_batch(pool):
             wait()
 
 
-def test_a_handler_that_drains_nothing_is_unknown_and_leaves_no_queue():
+def test_handler_that_drains_nothing_is_unknown():
     queue = Served(lambda name, drain: None)
     with pytest.raises(OutcomeUnknown):
         queue.submit(ITEM, 1)
     assert not queue.lines
 
 
-def test_thousands_of_requests_on_many_threads_are_each_served_exactly_once():
+def test_queue_serves_thousands_of_requests_exactly_once():
     served: list[int] = []
     leading = threading.Lock()
 
@@ -394,7 +394,7 @@ class Crowd:
         return [self.wait_for(number) for number in numbers] == [-number for number in numbers]
 
 
-def test_short_lines_are_served_together_while_another_line_is_served(pool):
+def test_short_lines_are_served_together_while_another_is_led(pool):
     crowd = Crowd(pool)
     crowd.come("A", "B", "C", "B", "D")
     crowd.go_on("B", "A")
@@ -411,7 +411,7 @@ def test_line_that_is_no_longer_short_gets_a_leader_of_its_own(pool):
     assert crowd.batches == [("C", [3, 4, 5]), ("B", [2]), ("A", [1])]
 
 
-def test_lines_served_together_have_a_bounded_weight_and_the_others_are_next(pool):
+def test_lines_served_together_have_a_bounded_weight(pool):
     crowd = Crowd(pool)
     crowd.come("A", "B", "C", "D", "E", "F")
     crowd.go_on("B", "E", "A")
@@ -419,7 +419,7 @@ def test_lines_served_together_have_a_bounded_weight_and_the_others_are_next(poo
     assert crowd.batches == [("B", [2, 3, 4]), ("E", [5, 6]), ("A", [1])]
 
 
-def test_last_short_line_is_led_alone_when_nobody_else_is_at_work(pool):
+def test_last_short_line_is_led_alone(pool):
     crowd = Crowd(pool, max_weight=2)
     crowd.come("A", "B", "C", "D")
     [of_b, of_d] = [crowd.queue.lines[name].waiting[0] for name in ("B", "D")]
@@ -452,18 +452,18 @@ def test_request_ended_in_a_short_line_leaves_it_to_the_others(given_the_lead, p
     assert not crowd.queue.lines
 
 
-def test_thousands_of_requests_for_many_names_are_each_served_exactly_once():
+def test_queue_serves_many_names_exactly_once():
     served: list[int] = []
     leading = [threading.Lock() for _ in range(20)]
 
     def handle(name, drain):
         requests = answer(drain)
         names = {request % 20 for request in requests}
-        for each in sorted(names):
-            assert leading[each].acquire(blocking=False), "two leaders of a line at once"
+        for name in sorted(names):
+            assert leading[name].acquire(blocking=False), "two leaders of a line at once"
         served.extend(requests)
-        for each in names:
-            leading[each].release()
+        for name in names:
+            leading[name].release()
 
     queue = Served(handle, max_batch=64, max_waiting=10_000, few=4, max_weight=8)
 

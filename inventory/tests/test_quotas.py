@@ -18,7 +18,7 @@ from inventory.tests.helpers import at_once, book, kinds, new_purchase, open_not
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HOME = Quota.named("address", 1, "1 Main Street", limit=1)
-"""One unit for an address, whoever buys it."""
+"""One unit per address, also for different buyers."""
 
 
 def sent_home(item: int, quantity: int = 1, **other: Any) -> Purchase:

@@ -37,7 +37,7 @@ def sell(
 ) -> list[Outcome]:
     """Decide purchases of one item without writing them."""
     answers = decide_all([[purchase] for purchase in batch], {ITEM: available}, known, used)
-    return [each.outcome if isinstance(each, LineRefused) else each[0] for each in answers]
+    return [answer.outcome if isinstance(answer, LineRefused) else answer[0] for answer in answers]
 
 
 def decide_all(
@@ -48,28 +48,28 @@ def decide_all(
 ) -> list[CartAnswer]:
     """Decide without writing; the tickets have answers of an attempt that was rolled back."""
     waiting = [ticket(*cart) for cart in carts]
-    for each in waiting:
-        each.answer = [Granted(line, 1) for line in each.request.lines]
+    for queued in waiting:
+        queued.answer = [Granted(line, 1) for line in queued.request.lines]
     decision = decide(waiting, available, known, used)
     open_still = decision.granted + [repeat for repeat, _ in decision.repeats]
-    assert not any(each.answer for each in open_still)
+    assert not any(queued.answer for queued in open_still)
     ids = iter(range(100, 1000))
-    for each in decision.granted:
-        each.answer = [
-            Granted(line, next(ids), opened=each, line=position)
-            for position, line in enumerate(each.request.lines)
+    for queued in decision.granted:
+        queued.answer = [
+            Granted(line, next(ids), opened=queued, line=position)
+            for position, line in enumerate(queued.request.lines)
         ]
     decision.answer_repeats()
-    answers = [cast("CartAnswer", each.answer) for each in waiting]
+    answers = [cast("CartAnswer", queued.answer) for queued in waiting]
     assert decision.refused == [
-        each
-        for each, answer in zip(waiting, answers, strict=True)
+        queued
+        for queued, answer in zip(waiting, answers, strict=True)
         if isinstance(answer, LineRefused) and not isinstance(answer.outcome, KeyReused)
     ]
     return answers
 
 
-def test_an_empty_or_negative_purchase_is_an_error():
+def test_rules_refuse_a_purchase_of_less_than_one_unit():
     for quantity in (0, -1):
         with pytest.raises(ValueError, match="at least one unit"):
             sell([new_purchase(ITEM, quantity=quantity)], 5, {}, {})
@@ -98,7 +98,7 @@ grants = st.dictionaries(
 
 
 @given(batches, stock, grants, holdings)
-def test_every_purchase_gets_one_answer_and_it_is_true(batch, available, known, used):
+def test_rules_give_every_purchase_one_true_answer(batch, available, known, used):
     left, held = available, Counter(used)
     outcomes = sell(batch, available, known, used)
     assert len(outcomes) == len(batch)
@@ -177,7 +177,7 @@ def test_carts_are_granted_whole_or_leave_all_to_the_others(carts, units, used):
             held[line.scope, line.buyer] += line.quantity
         else:
             assert isinstance(answer, list)
-            assert [(each.purchase, each.line) for each in answer] == [
+            assert [(grant.purchase, grant.line) for grant in answer] == [
                 (line, position) for position, line in enumerate(cart)
             ]
             continue
@@ -193,7 +193,7 @@ def test_cart_of_a_missing_item_takes_nothing_and_says_which():
     assert (decision.granted, decision.refused) == ([other], [])
 
 
-def test_key_that_is_in_two_carts_of_a_batch_belongs_to_the_first():
+def test_key_in_two_carts_of_a_batch_belongs_to_the_first():
     first = [new_purchase(ITEM, 1), new_purchase(ITEM + 1, 1)]
     longer = [*first, new_purchase(ITEM + 2, 1)]
     crossing = [new_purchase(ITEM + 2, 1), first[1]]
@@ -202,7 +202,7 @@ def test_key_that_is_in_two_carts_of_a_batch_belongs_to_the_first():
     assert answers[1:3] == [LineRefused(0, KeyReused())] * 2
     for answer, replayed in ((answers[0], False), (answers[3], True)):
         assert isinstance(answer, list)
-        assert [each.replayed for each in answer] == [replayed, replayed]
+        assert [grant.replayed for grant in answer] == [replayed, replayed]
     assert stocks == {ITEM: 4, ITEM + 1: 4, ITEM + 2: 5}
 
 

@@ -49,11 +49,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 # --- exact counts ------------------------------------------------------------------------------
 
 
-def test_many_threads_on_one_item_leave_exactly_none_and_that_many_reservations(stock):
+def test_seller_with_many_threads_sells_exactly_the_stock(stock):
     sell_in_a_crowd(stock(2000), units=2000, buyers=5000, threads=250)
 
 
-def test_quantities_that_do_not_divide_the_stock_leave_only_the_remainder(stock):
+def test_seller_leaves_only_a_remainder_smaller_than_a_purchase(stock):
     item = stock(40)
     answers = crowd(sell, [new_purchase(item, quantity=3) for _ in range(24)], 8)
     assert kinds(answers) == {"Granted": 13, "SoldOut": 11}
@@ -79,7 +79,7 @@ def test_purchases_of_one_queue_are_granted_in_order_of_arrival(stock):
             wait_until_blocked(1)
             with in_queue(item, [2, 3, 4, 5]) as followers:
                 session.execute("COMMIT")
-                answers = [leader(), *(each() for each in followers)]
+                answers = [leader(), *(follower() for follower in followers)]
     assert [type(answer) for answer in answers] == [Granted] * 3 + [SoldOut] * 2
     assert answers[3:] == [SoldOut(0)] * 2
 
@@ -100,7 +100,7 @@ def in_queue(item: int, buyers: Sequence[int]) -> Iterator[list[Callable[[], obj
 # --- limits ------------------------------------------------------------------------------------
 
 
-def test_a_purchase_over_the_limit_is_told_what_is_left_and_takes_nothing(stock):
+def test_limit_refusal_names_what_is_left_and_takes_nothing(stock):
     """Not "sold out": the refused purchase returns the units that it took."""
     item = stock(100)
     assert sell(new_purchase(item, 1, 5, limit=3)) == LimitReached(3)
@@ -113,7 +113,7 @@ def test_a_purchase_over_the_limit_is_told_what_is_left_and_takes_nothing(stock)
     assert isinstance(sell(new_purchase(item, 2, limit=1)), Granted)
 
 
-def test_concurrent_requests_of_a_buyer_get_no_more_than_the_limit(stock):
+def test_limit_holds_for_concurrent_requests_of_a_buyer(stock):
     item = stock(1000)
     buys = [
         partial(sell, new_purchase(item, buyer, limit=2)) for _ in range(4) for buyer in (1, 2, 3)
@@ -122,20 +122,20 @@ def test_concurrent_requests_of_a_buyer_get_no_more_than_the_limit(stock):
     assert book(item).held == 6
 
 
-def test_a_limit_over_two_items_holds_when_both_are_bought_at_once(stock):
+def test_limit_over_two_items_holds_for_concurrent_purchases(stock):
     """The item's lock cannot help here: the quota's condition decides."""
     items = [stock(100), stock(100)]
     scope = items[0]
     buys = [partial(sell, new_purchase(item, 1, limit=3, scope=scope)) for item in items * 10]
     assert kinds(at_once(buys)) == {"Granted": 3, "LimitReached": 17}
-    assert sum(each.held for each in audit(items).items) == 3
+    assert sum(entry.held for entry in audit(items).items) == 3
     assert audit(items).problems == []
 
 
 # --- controls: without the guards, the errors do happen ----------------------------------------
 
 
-def test_without_the_condition_on_the_quota_two_items_together_exceed_a_limit(stock):
+def test_limit_over_two_items_breaks_without_its_condition(stock):
     """The control of the limit over two items: reading and writing in two steps breaks it."""
     items = [stock(10), stock(10)]
     scope = items[0]
@@ -151,14 +151,14 @@ def test_without_the_condition_on_the_quota_two_items_together_exceed_a_limit(st
             BuyerQuota.objects.filter(scope=scope, buyer=1).update(used=used + 1)
 
     at_once([partial(read_then_write, item) for item in items])
-    assert sum(each.held for each in audit(items).items) == 2, "twice the limit"
+    assert sum(entry.held for entry in audit(items).items) == 2, "twice the limit"
     assert any("used 1 units of the limit and holds 2" in text for text in audit(items).problems)
 
 
 # --- repeated keys, and what the shop opens with a purchase -------------------------------------
 
 
-def test_a_key_is_replayed_before_and_after_it_is_sold_out(stock):
+def test_key_is_replayed_before_and_after_the_item_is_sold_out(stock):
     item = stock(2)
     mine = new_purchase(item, 1, limit=1)
     first = sell(mine)
@@ -172,7 +172,7 @@ def test_a_key_is_replayed_before_and_after_it_is_sold_out(stock):
     assert book(item).held == 2
 
 
-def test_a_key_of_a_released_reservation_is_replayed_and_takes_nothing(stock):
+def test_key_of_a_released_reservation_is_replayed(stock):
     item = stock(1)
     mine = new_purchase(item, 1, limit=1)
     first = sell(mine)
@@ -182,7 +182,7 @@ def test_a_key_of_a_released_reservation_is_replayed_and_takes_nothing(stock):
     assert (book(item).available, book(item).held) == (1, 0)
 
 
-def test_a_key_for_another_quantity_item_or_scope_is_told_reused(stock):
+def test_key_for_another_quantity_item_or_scope_is_reused(stock):
     item, other = stock(5), stock(5)
     mine = new_purchase(item, 1)
     sell(mine)
@@ -192,19 +192,19 @@ def test_a_key_for_another_quantity_item_or_scope_is_told_reused(stock):
     assert (book(item).held, book(other).held) == (1, 0)
 
 
-def test_a_key_at_once_for_different_quantities_is_one_purchase_of_one_of_them(stock):
+def test_key_used_at_once_for_two_quantities_buys_once(stock):
     item = stock(50)
     mine = new_purchase(item, 1)
     buys = [partial(sell, replace(mine, quantity=n)) for n in range(1, 5) for _ in range(3)]
     answers = at_once(buys)
     assert kinds(answers) == {"Granted": 3, "KeyReused": 9}
     granted = [answer for answer in answers if isinstance(answer, Granted)]
-    assert len({(each.reservation, each.purchase.quantity) for each in granted}) == 1
-    assert sum(not each.replayed for each in granted) == 1
+    assert len({(grant.reservation, grant.purchase.quantity) for grant in granted}) == 1
+    assert sum(not grant.replayed for grant in granted) == 1
     assert (reserved(item), book(item).held) == (1, granted[0].purchase.quantity)
 
 
-def test_a_refused_key_may_buy_later(stock):
+def test_key_that_was_refused_may_buy_later(stock):
     item = stock(0)
     mine = new_purchase(item, 1)
     assert sell(mine) == SoldOut(0)
@@ -236,25 +236,25 @@ def buy(item: int, buyers: range, bad: Sequence[int]) -> list[object]:
     return at_once([partial(insist, purchase) for purchase in purchases])
 
 
-def test_a_purchase_that_cannot_be_opened_fails_alone(stock):
+def test_purchase_that_cannot_be_opened_fails_alone(stock):
     item = stock(100)
     answers = buy(item, range(1, 61), [7, 33])
     assert kinds(answers) == {"Granted": 58, "Poisoned": 2}
-    assert [n for n, each in enumerate(answers, 1) if isinstance(each, Poisoned)] == [7, 33]
+    assert [n for n, answer in enumerate(answers, 1) if isinstance(answer, Poisoned)] == [7, 33]
     assert (book(item).available, reserved(item)) == (42, 58)
 
 
-def test_purchases_that_fail_leave_their_units_to_the_next_buyers(stock):
+def test_purchases_that_fail_leave_their_units_to_others(stock):
     """They are granted first and fail; their units go to the next buyers."""
     item = stock(5)
     answers = buy(item, range(1, 41), range(1, 21))
-    bought = [n for n, each in enumerate(answers, 1) if isinstance(each, Granted)]
+    bought = [n for n, answer in enumerate(answers, 1) if isinstance(answer, Granted)]
     assert len(bought) == 5
     assert min(bought) > 20
     assert book(item).available == 0
 
 
-def test_a_grant_is_committed_before_it_is_answered(stock):
+def test_grant_is_committed_before_it_is_answered(stock):
     item = stock(1)
     granted = sell(new_purchase(item))
     with outsider() as session:
@@ -265,7 +265,7 @@ def test_a_grant_is_committed_before_it_is_answered(stock):
     assert granted.opened == f"opened {granted.reservation}"
 
 
-def test_an_unknown_item_is_an_error():
+def test_seller_raises_for_an_unknown_item():
     with pytest.raises(NoSuchItem):
         sell(new_purchase(0))
 
@@ -277,13 +277,13 @@ def test_refused_purchase_takes_no_other_of_its_batch_with_it(stock):
     sell(known)
 
     def decline(granted):
-        if refused := [each for each in granted if each.purchase.scope == closed]:
-            raise PurchasesRefused({each.reservation: NotOpened() for each in refused})
+        if refused := [grant for grant in granted if grant.purchase.scope == closed]:
+            raise PurchasesRefused({grant.reservation: NotOpened() for grant in refused})
         return open_nothing(granted)
 
     purchases = [new_purchase(item, scope=scope) for scope in (1, closed, 3, closed)]
     tickets = [ticket(purchase, on_granted=decline) for purchase in [*purchases, known]]
     Seller()._sell_or_split(tickets, None)
-    answers = [type(each.answer) for each in tickets]
+    answers = [type(ticket.answer) for ticket in tickets]
     assert answers == [list, NotOpened, list, NotOpened, list]
     assert (book(item).held, book(item).available) == (3, 7)

@@ -32,7 +32,7 @@ def reserve(item: int, buyer: int = 1, quantity: int = 1) -> int:
     return pk
 
 
-def test_a_release_returns_units_and_allowance_exactly_once(stock):
+def test_release_returns_units_and_allowance_exactly_once(stock):
     item = stock(5)
     mine = reserve(item, 1, 3)
     assert release(mine) == [services.Released(mine, item, 1, 3)]
@@ -40,17 +40,17 @@ def test_a_release_returns_units_and_allowance_exactly_once(stock):
     assert (book(item).available, BuyerQuota.objects.get(buyer=1).used) == (5, 0)
 
 
-def test_a_generator_of_reservations_is_released_whole(stock):
+def test_release_accepts_a_generator_of_reservations(stock):
     """It can be read only once and is needed more often."""
     item = stock(7)
     mine = [reserve(item, n) for n in range(1, 8)]
     with services.releasing(pk for pk in mine) as released:
         pass
-    assert sorted(each.reservation for each in released) == mine
+    assert sorted(release.reservation for release in released) == mine
     assert book(item).available == 7
 
 
-def test_releases_that_overlap_in_opposite_order_over_two_items_do_not_block_each_other(stock):
+def test_releases_in_opposite_order_do_not_deadlock(stock):
     items = [stock(20), stock(20)]
     mine = [reserve(items[n % 2], n) for n in range(20)]
     calls = [partial(release, *mine), partial(release, *reversed(mine))] * 3
@@ -58,7 +58,7 @@ def test_releases_that_overlap_in_opposite_order_over_two_items_do_not_block_eac
     assert [book(item).available for item in items] == [20, 20]
 
 
-def test_what_the_shop_cannot_follow_is_not_released(stock):
+def test_release_is_rolled_back_if_its_block_raises(stock):
     item = stock(5)
     mine = reserve(item)
     with pytest.raises(ValueError, match="no order"), services.releasing([mine]):
@@ -66,16 +66,16 @@ def test_what_the_shop_cannot_follow_is_not_released(stock):
     assert (book(item).held, BuyerQuota.objects.get(buyer=1).used) == (1, 1)
 
 
-def test_what_the_block_removes_is_not_released(stock):
+def test_release_leaves_out_what_its_block_removes(stock):
     item = stock(5)
     mine, other = reserve(item, 1), reserve(item, 2)
     with services.releasing([mine, other]) as released:
         del released[0]
-    assert [each.reservation for each in released] == [other]
+    assert [release.reservation for release in released] == [other]
     assert (book(item).available, book(item).held) == (4, 1)
 
 
-def test_a_confirmed_reservation_is_released_only_on_request(stock):
+def test_release_of_a_confirmed_reservation_must_be_requested(stock):
     item = stock(5)
     mine = reserve(item, 1, 3)
     with transaction.atomic():
@@ -87,13 +87,13 @@ def test_a_confirmed_reservation_is_released_only_on_request(stock):
     assert book(item).available == 5
 
 
-def test_a_reservation_is_confirmed_once_while_it_is_held_and_late_only_by_who_says_so(stock):
+def test_confirm_accepts_a_held_reservation_once(stock):
     item = stock(5)
     mine, gone, late = reserve(item, 1), reserve(item, 2), reserve(item, 3)
     release(gone)
     Reservation.objects.filter(pk=late).update(deadline="2020-01-01T00:00Z")
     with transaction.atomic():
-        confirmed = [services.confirm(each) for each in (mine, mine, gone, late)]
+        confirmed = [services.confirm(reservation) for reservation in (mine, mine, gone, late)]
         assert confirmed == [True, False, False, False]
         assert services.confirm(late, late=True)
     assert (book(item).confirmed, book(item).held) == (2, 0)
@@ -104,24 +104,24 @@ def test_a_reservation_is_confirmed_once_while_it_is_held_and_late_only_by_who_s
     [lambda item: services.confirm(0), lambda item: services.reserve_inside([new_purchase(item)])],
     ids=["confirm", "reserve_inside"],
 )
-def test_what_belongs_to_the_callers_transaction_is_refused_without_one(call, stock):
+def test_services_refuse_to_run_without_a_transaction(call, stock):
     with pytest.raises(transaction.TransactionManagementError):
         call(stock(1))
 
 
-def test_nothing_asked_is_nothing_released():
+def test_release_of_no_reservation_does_nothing():
     assert release() == []
     assert release(2**40) == []
 
 
-def test_a_reservation_is_due_after_its_deadline_and_until_its_end_its_units_may_come_back(stock):
+def test_reservation_is_due_after_its_deadline(stock):
     item = stock(5)
     bought = new_purchase(item)
     mine, other = sell(bought).reservation, reserve(item)
     Reservation.objects.filter(pk=mine).update(deadline="2020-01-01T00:00Z")
     assert services.due() == services.due_of([other, mine]) == [mine]
     assert services.due_of([other]) == []
-    assert [each.reservation for each in release(mine, other, only_due=True)] == [mine]
+    assert [due.reservation for due in release(mine, other, only_due=True)] == [mine]
     assert (services.due(), services.may_come_back(item)) == ([], True)
     release(other)
     assert not services.may_come_back(item)
@@ -137,7 +137,7 @@ def reclaim(*reservations: int) -> None:
         pass
 
 
-def test_a_part_that_is_given_back_is_available_and_the_rest_is_kept(stock):
+def test_release_of_a_part_keeps_the_rest(stock):
     item = stock(5)
     mine = reserve(item, 1, 3)
     assert release(mine, units=1) == [services.Released(mine, item, 1, 1)]
@@ -150,7 +150,7 @@ def test_a_part_that_is_given_back_is_available_and_the_rest_is_kept(stock):
     assert release(mine, units=1) == []
 
 
-def test_parts_given_back_at_once_never_add_up_to_more_than_was_reserved(stock):
+def test_releases_of_parts_never_exceed_the_reservation(stock):
     item = stock(10)
     mine = reserve(item, 1, 7)
     answers = at_once([partial(release, mine, units=2) for _ in range(8)])
@@ -158,7 +158,7 @@ def test_parts_given_back_at_once_never_add_up_to_more_than_was_reserved(stock):
     assert (book(item).available, book(item).held) == (9, 1)
 
 
-def test_units_that_are_written_off_leave_the_total_and_the_limit_and_are_not_sold_again(stock):
+def test_written_off_units_leave_the_total_and_are_not_sold(stock):
     item = stock(5)
     mine, other = reserve(item, 1, 3), reserve(item, 2, 2)
     assert len(release(mine, other, written_off=[mine])) == 2
@@ -199,7 +199,7 @@ def test_reservations_taken_again_together_are_taken_all_or_none(stock):
     assert [book(item).available for item in items] == [1, 0]
 
 
-def test_of_many_concurrent_reclaims_of_the_same_units_one_succeeds(stock):
+def test_reclaim_of_the_same_units_succeeds_once(stock):
     item = stock(3)
     mine = reserve(item)
     release(mine)
@@ -211,7 +211,7 @@ def test_of_many_concurrent_reclaims_of_the_same_units_one_succeeds(stock):
 # --- inside the caller's transaction ------------------------------------------------------------
 
 
-def test_a_checkout_with_its_own_transaction_reserves_all_its_lines_or_none(stock):
+def test_reserve_inside_reserves_all_lines_or_none(stock):
     phone, case = stock(5), stock(1)
     lines = [new_purchase(phone, 1, 2), new_purchase(case, 1)]
     with transaction.atomic():
@@ -224,7 +224,7 @@ def test_a_checkout_with_its_own_transaction_reserves_all_its_lines_or_none(stoc
     assert audit([phone, case]).balanced
 
 
-def test_what_is_reserved_inside_goes_with_the_callers_transaction(stock):
+def test_reserve_inside_is_rolled_back_with_its_caller(stock):
     item = stock(5)
     with transaction.atomic():
         services.reserve_inside([new_purchase(item)])
@@ -232,7 +232,7 @@ def test_what_is_reserved_inside_goes_with_the_callers_transaction(stock):
     assert (book(item).available, Reservation.objects.count()) == (5, 0)
 
 
-def test_checkouts_with_transactions_and_purchases_at_once_sell_exactly_everything(stock):
+def test_reserve_inside_and_purchases_sell_exactly_the_stock(stock):
     item = stock(30)
 
     def check_out(buyer: int) -> bool:

@@ -60,7 +60,7 @@ def test_names_and_addresses_of_a_batch_stay_with_their_buyers(buyers: Any) -> N
 
 
 @pytest.mark.parametrize("refused", ["\0", "Ann\0", "\ud83d", "x\ude00"], ids=ascii)
-def test_what_postgresql_cannot_hold_is_refused_with_its_whole_batch(refused: str) -> None:
+def test_sql_refuses_a_batch_with_a_value_postgresql_cannot_hold(refused: str) -> None:
     with pytest.raises(DataError), connection.wrap_database_errors, transaction.atomic():
         read([("Ann", "1 Main St"), ("Bob", refused)])
 
@@ -76,7 +76,7 @@ def test_numbers_keys_and_nothing_arrive_as_they_were_given() -> None:
         assert cursor.fetchall() == []
 
 
-def test_what_is_no_number_of_json_is_refused() -> None:
+def test_sql_refuses_numbers_that_json_does_not_have() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         sql.rows([{"weight": float("nan")}])
 
@@ -94,7 +94,7 @@ class Stamp(models.CharField):  # type: ignore[type-arg]  # Django's has none at
         return f"stamped {type(model_instance).__name__} {uuid4().hex}"
 
 
-def test_every_kind_of_default_is_what_django_would_write(stock):
+def test_insert_writes_the_same_defaults_as_django(stock):
     item = stock(40)
     before = timezone.now()
     with more(
@@ -134,7 +134,7 @@ def test_rows_with_own_defaults_stay_in_the_order_of_arrival(stock):
         tickets = [ticket(new_purchase(item)) for _ in range(100)]
         batch.sell(tickets)
         found = {row["key"]: row["number"] for row in rows(Reservation)}
-    numbered = [found[each.request.lines[0].key] for each in tickets]
+    numbered = [found[ticket.request.lines[0].key] for ticket in tickets]
     first = numbered[0]  # Django made some when the column was added
     assert numbered == list(range(first, first + 100))
 
@@ -147,7 +147,9 @@ def test_rows_with_own_defaults_stay_in_the_order_of_arrival(stock):
     ],
     ids=["too long", "no value"],
 )
-def test_a_default_that_cannot_be_written_is_refused(field: Any, default, error, message, stock):
+def test_insert_refuses_a_default_that_cannot_be_written(
+    field: Any, default, error, message, stock
+):
     """The database refuses one that is too long, and does not cut it."""
     item = stock(1)
     with more(added=field):
@@ -159,7 +161,7 @@ def test_a_default_that_cannot_be_written_is_refused(field: Any, default, error,
 
 
 @isolate_apps("inventory")
-def test_a_model_with_a_parents_table_is_refused():
+def test_insert_refuses_a_model_with_a_parents_table():
     class Parent(models.Model):
         class Meta:
             app_label = "inventory"

@@ -106,7 +106,7 @@ def sell_unguarded(
     with committing():
         decision, levels = batch.look(tickets, token)
         if decision.granted:
-            granted = batch.open_each(decision.granted)
+            granted = batch.open_granted(decision.granted)
             hooks.failpoint(BEFORE_COMMIT)
             [(_, take), reserve] = batch.taking(granted, token)
             [level] = levels.values()

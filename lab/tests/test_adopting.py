@@ -36,7 +36,7 @@ DATABASE = "concerts"
 REDIS_DATABASE = 15
 """The last database, which no test worker uses."""
 
-TOGETHER = "test_processes_without_redis_beside_one_with_the_lock_sell_exactly_what_there_is"
+TOGETHER = "test_processes_with_and_without_redis_sell_exactly_the_stock"
 SOME_TESTS = (
     "inventory/tests/test_rules.py",
     "inventory/tests/test_books.py",

@@ -6,8 +6,8 @@ locks among them, and a restart drops all; the holder learns of it when it next 
 So use a server for locks alone, with `-M` (errors instead of evictions). There is no fencing token,
 and no order among waiters, who try again and again.
 
-Every client of pymemcache works: some do not wait for answers unless told to (`noreply`), so each
-command here says that it does.
+Every client of pymemcache works. Some do not wait for answers by default (`noreply`), so each
+command here asks for one.
 
 Source: memcached's protocol.txt, on `add`, `gets` and `cas`.
 """

@@ -145,8 +145,8 @@ class ZooKeeperLock(Backend):
     def _let_go(self, lease: NodeLease) -> bool:
         repeated, lease.release_sent = lease.release_sent, True
         try:
-            # Once, and not for as long as kazoo goes on trying: of a delete that it repeats, it
-            # could not be told whether the first one has deleted the node.
+            # Once, without kazoo's retries: after a repeated delete nobody could know whether
+            # the first one has deleted the node.
             self.client.delete_async(lease.path).get(timeout=ANSWER_TIMEOUT)
         except NoNodeError:
             return repeated

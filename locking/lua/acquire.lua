@@ -33,7 +33,7 @@ if belongs_to(value, holder) then
   return {tonumber(string.match(value, '^%d+'))}
 end
 
--- Whatever was told before, this answer is what counts: a grant may have been revoked since.
+-- This answer replaces any wake-up sent before: a grant may have been revoked since.
 soft('DEL', wake_list(holder))
 
 local look_again_ms

@@ -178,7 +178,7 @@ local function first_waiter()
 end
 
 -- Hands the lock to the first live waiter, or frees it. A fair waiter gets the lock with its
--- wake-up, which saves a round trip and lets nobody in between; an unfair one is only told to ask
+-- wake-up, which saves a round trip and lets nobody in between; an unfair one is only woken to ask
 -- again. Returns the fence if the new holder is `caller`, which needs no wake-up.
 local function pass_on(caller)
   local mode, lease_ms, holder, waiter = first_waiter()

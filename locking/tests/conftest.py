@@ -39,9 +39,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     async def run() -> None:
         async with AsyncExitStack() as stack:
-            for each in arguments.values():
-                if isinstance(each, redis.asyncio.Redis):
-                    await stack.enter_async_context(each)
+            for argument in arguments.values():
+                if isinstance(argument, redis.asyncio.Redis):
+                    await stack.enter_async_context(argument)
             await asyncio.wait_for(pyfuncitem.obj(**arguments), 60)
 
     asyncio.run(run())

@@ -210,7 +210,7 @@ def test_fakeredis_serves_for_the_tests_of_programs() -> None:
 
 
 @pytest.mark.parametrize("client", ["redis://127.0.0.1:1", None, object()])
-def test_what_is_no_client_is_refused(client: Any) -> None:
+def test_lock_refuses_an_object_that_is_not_a_client(client: Any) -> None:
     for kind in (RedisLock, AsyncRedisLock):
         with pytest.raises(TypeError, match="client of redis-py"):
             kind(client, "phone")

@@ -15,7 +15,7 @@ from locking.redis_lock_async import AsyncRedisLock
 from locking.tests.helpers import Task, eventually
 
 
-def test_the_function_runs_inside_the_lock_and_its_result_comes_back(valkey: Redis):
+def test_exclusive_runs_the_function_inside_the_lock(valkey: Redis):
     lock = RedisLock(valkey, "restock", owner="me")
     assert run_exclusively(lock, lock.owner) == "me"
     assert lock.owner() is None
@@ -59,12 +59,12 @@ def test_function_without_a_place_in_the_queue_tries_again(valkey: Redis):
     assert waiting.result() == "me"
 
 
-def test_the_result_of_a_function_that_lost_the_lock_is_not_returned(valkey: Redis):
+def test_exclusive_returns_no_result_after_the_lock_was_lost(valkey: Redis):
     with pytest.raises(LockLost):
         run_exclusively(RedisLock(valkey, "restock"), valkey.flushall)
 
 
-def test_a_decorated_function_runs_one_at_a_time_for_each_thing(valkey: Redis):
+def test_exclusive_function_runs_one_at_a_time_per_name(valkey: Redis):
     inside: list[int] = []
     worst: list[int] = []
 
@@ -83,7 +83,7 @@ def test_a_decorated_function_runs_one_at_a_time_for_each_thing(valkey: Redis):
     assert restock.__doc__ == "Put stock back."
 
 
-async def test_a_coroutine_function_runs_inside_the_lock(valkey_async):
+async def test_exclusive_coroutine_runs_inside_the_lock(valkey_async):
     probe = AsyncRedisLock(valkey_async, "nightly")
 
     @exclusively(AsyncRedisLock(valkey_async, "nightly", owner="me"), timeout=20)
@@ -117,7 +117,7 @@ def plain() -> None: ...
     "function",
     [generator, async_generator, coroutine, partial(coroutine), CallableCoroutine()],
 )
-def test_a_function_whose_body_runs_later_is_refused_by_a_blocking_lock(valkey: Redis, function):
+def test_exclusive_of_a_blocking_lock_refuses_deferred_bodies(valkey: Redis, function):
     lock = RedisLock(valkey, "restock")
     with pytest.raises(TypeError):
         exclusively(lock)(function)
@@ -128,7 +128,7 @@ def test_a_function_whose_body_runs_later_is_refused_by_a_blocking_lock(valkey: 
         asyncio.run(exclusively(lambda: lock)(coroutine)())
 
 
-def test_a_blocking_function_and_a_generator_are_refused_by_an_asyncio_lock(valkey_async):
+def test_exclusive_of_an_asyncio_lock_refuses_blocking_functions(valkey_async):
     lock = AsyncRedisLock(valkey_async, "restock")
     for function in (plain, generator, async_generator):
         with pytest.raises(TypeError):

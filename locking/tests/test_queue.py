@@ -39,7 +39,7 @@ def ids_of(dues) -> list[str]:
     return [due.id for due in dues]
 
 
-def test_an_id_is_due_after_its_delay_and_not_before(store, queue):
+def test_queue_returns_an_id_after_its_delay_and_not_before(store, queue):
     assert queue.enqueue(["a"], 60) == 1
     assert queue.enqueue(["b"], 0.2) == 1
     assert queue.top(10) == []
@@ -52,7 +52,7 @@ def test_an_id_is_due_after_its_delay_and_not_before(store, queue):
     assert len(queue) == 1
 
 
-def test_entering_an_id_again_changes_nothing_unless_asked_to_reschedule(queue):
+def test_enqueue_of_a_known_id_changes_nothing_by_default(queue):
     queue.enqueue(["a"], 60)
     due = queue.next_due()
     assert queue.enqueue(["a"], 0) == 0
@@ -62,7 +62,7 @@ def test_entering_an_id_again_changes_nothing_unless_asked_to_reschedule(queue):
     assert len(queue) == 2
 
 
-def test_one_text_instead_of_several_ids_and_other_kinds_of_arguments_are_refused(store, queue):
+def test_queue_refuses_arguments_of_wrong_types(store, queue):
     for call in (
         lambda: queue.enqueue("order-7", 0),
         lambda: queue.discard("order-7"),
@@ -76,7 +76,7 @@ def test_one_text_instead_of_several_ids_and_other_kinds_of_arguments_are_refuse
     assert len(queue) == 0
 
 
-def test_an_id_in_flight_is_still_in_the_queue(queue):
+def test_queue_still_contains_an_id_in_flight(queue):
     queue.enqueue(["a"], 0)
     (taken,) = queue.pop()
     assert queue.enqueue(["a"], 0) == 0
@@ -96,7 +96,7 @@ def test_pop_takes_the_longest_due_and_no_more_than_asked(queue):
     assert (len(queue), queue.in_flight()) == (0, 3)
 
 
-def test_dequeue_takes_an_id_only_if_it_was_not_rescheduled_since_it_was_read(queue):
+def test_dequeue_leaves_an_id_that_was_rescheduled_meanwhile(queue):
     queue.enqueue(["a"], -1)
     (read,) = queue.top()
     queue.enqueue(["a"], 5, reschedule=True)
@@ -109,12 +109,12 @@ def test_dequeue_takes_an_id_only_if_it_was_not_rescheduled_since_it_was_read(qu
     assert len(queue) == 0
 
 
-def test_many_processes_take_every_id_exactly_once(store, store_server, queue):
+def test_queue_gives_every_id_to_one_of_many_processes(store, store_server, queue):
     ids = {f"order-{number}" for number in range(2000)}
     assert queue.enqueue(ids, 0) == 2000
     with ExitStack() as running:
         workers = [process(consume, store_server.endpoint, "done") for _ in range(4)]
-        for worker in [running.enter_context(each) for each in workers]:
+        for worker in [running.enter_context(process) for process in workers]:
             worker.join(60)
             assert worker.exitcode == 0
     done = [one.decode() for one in store.lrange("done", 0, -1)]
@@ -123,7 +123,7 @@ def test_many_processes_take_every_id_exactly_once(store, store_server, queue):
     assert queue.next_due() is None
 
 
-def test_what_a_killed_consumer_did_not_acknowledge_comes_back(store, store_server, queue):
+def test_queue_returns_what_a_killed_consumer_had_claimed(store, store_server, queue):
     queue.enqueue(["a", "b"], 0)
     with process(pop_and_hang, store_server.endpoint, 3.0) as victim:
         eventually(lambda: store.exists("popped"))
@@ -135,7 +135,7 @@ def test_what_a_killed_consumer_did_not_acknowledge_comes_back(store, store_serv
     assert queue.next_due() is None
 
 
-def test_a_late_acknowledgement_does_not_end_another_consumers_claim(store):
+def test_late_acknowledgement_does_not_end_anothers_claim(store):
     slow, other = DelayQueue(store, "orders", claim=0.05), DelayQueue(store, "orders")
     slow.enqueue(["a"], 0)
     late = slow.pop()
@@ -145,13 +145,13 @@ def test_a_late_acknowledgement_does_not_end_another_consumers_claim(store):
     assert other.acknowledge(again) == 1
 
 
-def test_a_client_that_decodes_replies_sees_the_same(store_server, store):
+def test_queue_works_with_a_client_that_decodes_replies(store_server, store):
     queue = DelayQueue(connect(store_server.endpoint, decode_responses=True), "orders")
     queue.enqueue(["a"], -1)
     assert ids_of(queue.top()) == ids_of(queue.pop()) == ["a"]
 
 
-def test_discarded_ids_are_gone_whether_they_waited_or_were_in_flight(queue):
+def test_discard_removes_ids_that_wait_or_are_in_flight(queue):
     queue.enqueue(["a", "b"], 0)
     queue.enqueue(["c"], 60)
     (taken,) = queue.pop(1)

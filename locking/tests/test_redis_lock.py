@@ -80,7 +80,7 @@ def test_newcomers_overtake_only_where_it_is_unfair(side: Any, store: Redis, fai
     holder = lock.acquire()
     waiting = Task(lambda: side.lock(fair=fair).acquire(20))
     eventually(lambda: lock.waiters() == 1)
-    store.delete(LOCK)  # free, and nobody has been told yet
+    store.delete(LOCK)  # free, and no waiter has been woken yet
     if fair:
         with pytest.raises(LockTimeout):
             side.lock().acquire(0)  # it hands the lock to the first in line

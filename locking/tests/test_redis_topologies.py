@@ -64,18 +64,18 @@ def use(url: str, name: str = "phone") -> None:
 
 
 @pytest.mark.parametrize("scheme", ["redis", "valkey"])
-def test_a_server(valkey_server: Valkey, scheme: str):
+def test_connect_to_a_server(valkey_server: Valkey, scheme: str):
     use(valkey_server.endpoint.replace("redis", scheme, 1))
 
 
-def test_a_unix_socket():
+def test_connect_to_a_unix_socket():
     server = Valkey()
     server.options = ("--unixsocket", str(server.home / "socket"))
     with server:
         use(f"unix://{server.home}/socket?db=1")
 
 
-def test_another_kind_of_url_is_refused():
+def test_connect_refuses_another_kind_of_url():
     for url in ("127.0.0.1", "http://127.0.0.1", "redis+other://127.0.0.1", "unix+sentinel://x"):
         for make in (connect, connect_async):
             with pytest.raises(ValueError, match="URL"):
@@ -92,11 +92,12 @@ def test_another_kind_of_url_is_refused():
 def sentinels_of(url: str) -> list[tuple[str, int]]:
     client: Any = connect(url)
     pool = client.connection_pool
-    named = [sentinel.connection_pool for sentinel in pool.sentinel_manager.sentinels]
-    return [(each.connection_kwargs["host"], each.connection_kwargs["port"]) for each in named]
+    sentinels = pool.sentinel_manager.sentinels
+    places = [sentinel.connection_pool.connection_kwargs for sentinel in sentinels]
+    return [(place["host"], place["port"]) for place in places]
 
 
-def test_the_hosts_of_a_url_may_be_ipv6_addresses():
+def test_connect_accepts_ipv6_addresses():
     url = "redis+sentinel://:p@[::1]:1,two,[fe80::2%eth0],[::3]:4/shop/3"
     addresses = [("::1", 1), ("two", 26379), ("fe80::2%eth0", 26379), ("::3", 4)]
     assert sentinels_of(url) == addresses
@@ -105,7 +106,7 @@ def test_the_hosts_of_a_url_may_be_ipv6_addresses():
             connect(f"redis+sentinel://{wrong}/shop")
 
 
-def test_a_cluster_is_found_by_an_ipv6_address():
+def test_cluster_is_found_by_an_ipv6_address():
     with ClusterNode() as node:
         with Redis(port=node.port) as client:
             serve_all_slots(client)
@@ -124,7 +125,7 @@ def test_option_of_the_caller_wins_over_the_default(make: Any, url: str):
     assert options.items() <= client.connection_pool.connection_kwargs.items()
 
 
-def test_the_credentials_and_the_query_of_a_url_with_sentinels():
+def test_connect_passes_credentials_and_query_to_sentinels():
     url = "redis+sentinel://u%40s:p%2Fw@one:1,two:2,three/shop/3?socket_timeout=2&client_name=a%20b"
     for make in (connect, connect_async):
         client = make(url, timeout=0.5)
@@ -134,10 +135,10 @@ def test_the_credentials_and_the_query_of_a_url_with_sentinels():
         assert (settings["socket_timeout"], settings["socket_connect_timeout"]) == (2.0, 0.5)
         assert settings["client_name"] == "a b"
         manager = client.connection_pool.sentinel_manager  # type: ignore[union-attr]
-        places = [each.connection_pool.connection_kwargs for each in manager.sentinels]
-        hosts = [(each["host"], each["port"]) for each in places]
+        places = [sentinel.connection_pool.connection_kwargs for sentinel in manager.sentinels]
+        hosts = [(place["host"], place["port"]) for place in places]
         assert hosts == [("one", 1), ("two", 2), ("three", 26379)]
-        assert not any("password" in each and each["password"] for each in places)
+        assert not any("password" in place and place["password"] for place in places)
 
 
 # -- clusters
@@ -195,7 +196,7 @@ def cluster(cluster_url: str) -> Iterator[RedisCluster]:
         yield client
 
 
-def test_on_a_cluster_locks_of_all_nodes_work_and_hand_over(cluster, cluster_url):
+def test_cluster_locks_on_all_nodes_work_and_hand_over(cluster, cluster_url):
     names = [f"item-{number}" for number in range(12)]
     on_node = {cluster.get_node_from_key(f"lock:{{{name}}}").name: name for name in names}
     assert len(on_node) == 3
@@ -203,7 +204,7 @@ def test_on_a_cluster_locks_of_all_nodes_work_and_hand_over(cluster, cluster_url
         use(cluster_url, name)
 
 
-def test_on_a_cluster_a_lock_follows_its_slot_to_another_node(cluster, cluster_url):
+def test_cluster_lock_follows_its_slot_to_another_node(cluster, cluster_url):
     lock = RedisLock(cluster, "moving")
     before = lock.acquire()
     before.release()
@@ -220,7 +221,7 @@ def test_on_a_cluster_a_lock_follows_its_slot_to_another_node(cluster, cluster_u
     after.release()
 
 
-def test_a_cluster_needs_one_node_of_its_url_and_is_unavailable_without_any():
+def test_cluster_needs_only_one_node_of_its_url():
     with ClusterNode() as node:
         with Redis(port=node.port) as client:
             serve_all_slots(client)
@@ -241,13 +242,13 @@ def test_a_cluster_needs_one_node_of_its_url_and_is_unavailable_without_any():
                     RedisLock(client, "phone").acquire(timeout=1)
 
 
-def test_on_a_cluster_the_delay_queue_works(cluster):
+def test_cluster_delay_queue_works(cluster):
     queue = DelayQueue(cluster, "orders")
     queue.enqueue(["a", "b"], -1)
     assert queue.acknowledge(queue.pop(2)) == 2
 
 
-def test_the_clients_of_a_cluster_are_freed(cluster_url: str):
+def test_cluster_clients_are_freed(cluster_url: str):
     client = connect(cluster_url)
     RedisLock(client, "phone").acquire().release()
     DelayQueue(client, "orders").enqueue(["a"], 0)
@@ -273,7 +274,7 @@ def sentinels(count: int) -> Iterator[tuple[list[Any], Any, str]]:
             with Redis(port=sentinel.port) as asked:
                 ask = partial(asked.execute_command, "SENTINEL", "REPLICAS", "shop")
                 eventually(ask, within=30)
-        places = ",".join(f"127.0.0.1:{each.port}" for each in watching)
+        places = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in watching)
         yield watching, primary, f"redis+sentinel://{places}/shop"
 
 
@@ -318,7 +319,7 @@ def test_silent_sentinel_does_not_stop_an_acquire():
         Task(use, url).result(within=30)
 
 
-def test_a_server_error_raises_lock_unavailable_and_leaves_nothing(own_valkey: Valkey):
+def test_server_error_raises_lock_unavailable(own_valkey: Valkey):
     with Redis.from_url(own_valkey.endpoint) as client:
         lock = RedisLock(client, "phone")
         lock.acquire().release()
@@ -334,7 +335,7 @@ def test_a_server_error_raises_lock_unavailable_and_leaves_nothing(own_valkey: V
 @pytest.mark.parametrize(
     ("user", "words"), [("eve:no", "invalid username-password pair"), ("eve:pw", "evalsha")]
 )
-def test_what_the_server_refuses_is_not_reported_as_silence(valkey, valkey_server, user, words):
+def test_server_refusal_is_not_reported_as_silence(valkey, valkey_server, user, words):
     valkey.acl_setuser("eve", enabled=True, passwords=["+pw"], commands=["+get"], keys=["*"])
     lock = RedisLock(connect(valkey_server.endpoint.replace("//", f"//{user}@")), "phone")
     with pytest.raises(LockUnavailable, match=rf"lock 'phone' refused: .*{words}"):

@@ -193,7 +193,7 @@ def test_interrupted_block_is_not_renewed(store: Redis) -> None:
     eventually(lambda: not store.exists(LOCK), within=20)
 
 
-def test_interrupt_of_the_start_of_the_thread_is_raised_as_itself(
+def test_interrupt_at_thread_start_is_raised_as_itself(
     store: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if a signal's exception came where `Thread.start` stumbles over it."""
@@ -237,7 +237,7 @@ def test_block_may_end_in_another_thread(store: Redis) -> None:
     assert not store.exists(LOCK)
 
 
-def test_no_thread_runs_without_renewal(store: Redis) -> None:
+def test_lock_without_renewal_starts_no_thread(store: Redis) -> None:
     lock = RedisLock(store, "phone", renew=False)
     lock.renewer = Renewer()
     lock.acquire().release()

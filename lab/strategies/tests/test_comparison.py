@@ -55,9 +55,7 @@ def sell(purchase: Purchase, by: str = DEFAULT) -> Any:
     ],
     indirect=["by"],
 )
-def test_many_threads_on_one_item_leave_exactly_none_and_that_many_reservations(
-    by, units, buyers, threads, stock
-):
+def test_seller_with_many_threads_sells_exactly_the_stock(by, units, buyers, threads, stock):
     sell_in_a_crowd(stock(units), units, buyers, threads)
 
 

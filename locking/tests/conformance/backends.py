@@ -29,7 +29,7 @@ class Backend:
     # s after which the lock of a killed holder must be free: long on a busy machine, but shorter
     # than the lease that locks have otherwise.
     crash_release: ClassVar[float] = 15.0
-    # s by which a lease may end later on the server than its holder was told.
+    # s by which a lease may end later on the server than its holder knows.
     late_end: ClassVar[float] = 0.1
     heavy: ClassVar[bool] = False  # its server takes seconds to start: the tests are long ones
 

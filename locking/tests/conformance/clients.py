@@ -23,7 +23,7 @@ ANSWER_TIMEOUT = 40.0  # s; for an answer that a test is sure to get
 
 
 class Cancelled(Exception):
-    """The client was interrupted while it did as it was told."""
+    """The client was interrupted while it executed a command."""
 
 
 class Client:

@@ -35,7 +35,7 @@ def test_redlock_works_while_a_minority_of_its_servers_is_down(deployment, lock)
 
 
 @only(RedlockOnValkey)
-def test_redlock_is_unavailable_without_a_majority_and_leaves_nothing(deployment, lock, name):
+def test_redlock_without_a_majority_leaves_nothing(deployment, lock, name):
     lease = lock.acquire(0)
     other = deployment.here.lock(f"{name}-free")
     with deployment.down(3):
@@ -50,7 +50,7 @@ def test_redlock_is_unavailable_without_a_majority_and_leaves_nothing(deployment
 
 
 @only(RedlockOnValkey)
-def test_redlock_calls_no_lease_lost_that_a_silent_server_may_know(deployment, lock, name):
+def test_redlock_lease_is_not_lost_while_a_server_is_silent(deployment, lock, name):
     lease = lock.acquire(0)
     for client in deployment.here.client[:2]:
         client.delete(f"redlock:{name}")  # as if the lock had been granted by the other three
@@ -129,7 +129,7 @@ def test_work_and_lock_end_in_one_commit(lock, name):
 
 
 @only(PostgresTransaction)
-def test_a_transaction_that_failed_unnoticed_is_not_taken_for_committed(lock):
+def test_failed_transaction_is_not_taken_for_committed(lock):
     lease = lock.acquire(0)
     with pytest.raises(psycopg.errors.DivisionByZero):
         lease.connection.execute("SELECT 1/0")
@@ -145,7 +145,7 @@ def use_and_close(deployment: Deployment, name: str) -> None:
 
 @only(PostgresAdvisory)
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_does_not_end_its_parents_lock(deployment, lock, name):
+def test_lock_survives_the_end_of_a_forked_child(deployment, lock, name):
     deployment.here.lock(f"{name}-before").acquire(0).release()  # leaves an idle connection
     lease = lock.acquire(0)
     fork = PROCESSES.get_context("fork")
@@ -161,7 +161,7 @@ def test_a_forked_child_does_not_end_its_parents_lock(deployment, lock, name):
 
 
 @only(PostgresAdvisory)
-def test_the_check_of_an_advisory_lock_sees_that_its_connection_ended(lock):
+def test_advisory_lock_check_sees_that_its_connection_ended(lock):
     lease = lock.acquire(0)
     lease.check()
     assert lock.force_release("for the test")
@@ -172,7 +172,7 @@ def test_the_check_of_an_advisory_lock_sees_that_its_connection_ended(lock):
 
 
 @only(Memcached)
-def test_a_memcached_lock_that_was_evicted_is_lost_and_not_made_again(deployment, lock, name):
+def test_memcached_lock_that_was_evicted_is_lost(deployment, lock, name):
     lease = lock.acquire(0)
     deployment.here.client.flush_all(noreply=False)
     with pytest.raises(LockLost):
@@ -209,7 +209,7 @@ def test_etcd_lets_nobody_in_without_a_client_certificate(deployment):
 
 
 @only(Etcd)
-def test_an_etcd_waiter_that_gives_up_leaves_no_lease(deployment, lock):
+def test_etcd_waiter_that_gives_up_leaves_no_lease(deployment, lock):
     client = deployment.here.client
 
     def leases() -> int:

@@ -25,7 +25,7 @@ def counter(tmp_path):
     return path
 
 
-def test_many_processes_count_exactly(deployment, client, counter):
+def test_processes_with_the_lock_count_exactly(deployment, client, counter):
     processes, rounds = 6, 25
     clients = [client() for _ in range(processes)]
     for one in clients:
@@ -43,7 +43,7 @@ def test_many_processes_count_exactly(deployment, client, counter):
         assert set(tokens) == {None}
 
 
-def test_processes_without_a_lock_lose_counts_and_meet_each_other(counter):
+def test_processes_without_a_lock_lose_counts(counter):
     """A control."""
     with ExitStack() as running:
         # The lock's handle connects to nothing before it is used.
@@ -58,7 +58,7 @@ def test_processes_without_a_lock_lose_counts_and_meet_each_other(counter):
     assert int(counter.read_text()) < 4 * 500
 
 
-def test_only_one_of_many_threads_of_one_handle_is_inside(lock):
+def test_handle_shared_by_threads_lets_one_in(lock):
     assert most_inside([lock] * 5, rounds=10) == 1
 
 
@@ -76,9 +76,7 @@ def test_locks_of_different_names_do_not_exclude_each_other(deployment, name):
         deployment.here.lock(one).acquire(0).release()
 
 
-def test_a_stopped_holder_that_comes_back_late_cannot_release_the_next_ones_lock(
-    deployment, lock, client
-):
+def test_late_release_of_a_stopped_holder_frees_nothing(deployment, lock, client):
     holder, successor = client(lease=deployment.kind.lease), client()
     token = holder.call("acquire", 0)
     holder.signal(signal.SIGSTOP)
@@ -100,9 +98,7 @@ def test_a_stopped_holder_that_comes_back_late_cannot_release_the_next_ones_lock
         assert later > token
 
 
-def test_a_lease_that_was_taken_away_is_lost_and_its_release_frees_nobody_elses(
-    deployment, lock, client
-):
+def test_lost_lease_does_not_release_the_next_holders_lock(deployment, lock, client):
     if not deployment.capabilities.force_release:
         with pytest.raises(LockUnsupported):
             lock.force_release("nobody can")
@@ -134,7 +130,7 @@ def test_time_outs_of_none_short_and_long_are_kept(lock, client):
         assert timeout - 0.01 <= took <= timeout + MARGIN
 
 
-def test_a_release_wakes_the_waiters_one_after_the_other_and_in_order_where_that_is_declared(
+def test_release_wakes_waiters_one_by_one_in_declared_order(
     deployment, lock, client, until_in_line
 ):
     waiters = [client() for _ in range(4)]
@@ -160,7 +156,7 @@ def test_a_release_wakes_the_waiters_one_after_the_other_and_in_order_where_that
         assert tokens == sorted(set(tokens))
 
 
-def test_a_cancelled_waiter_leaves_nothing_behind(deployment, lock, client, until_in_line):
+def test_cancelled_waiter_leaves_nothing_behind(deployment, lock, client, until_in_line):
     waiter = client()
     lease = lock.acquire(0)
     waiter.begin("acquire", ANSWER_TIMEOUT)
@@ -179,7 +175,7 @@ def test_a_cancelled_waiter_leaves_nothing_behind(deployment, lock, client, unti
     waiter.call("release")
 
 
-def test_a_killed_waiter_does_not_hold_up_those_behind_it(lock, client, until_in_line):
+def test_killed_waiter_does_not_hold_up_those_behind_it(lock, client, until_in_line):
     ghost, behind = client(lease=1.0), client()
     lease = lock.acquire(0)
     ghost.begin("acquire", ANSWER_TIMEOUT)
@@ -191,7 +187,7 @@ def test_a_killed_waiter_does_not_hold_up_those_behind_it(lock, client, until_in
     behind.answer(within=10)
 
 
-def test_nothing_is_left_on_the_server_after_use(deployment, lock, client):
+def test_lock_leaves_nothing_on_the_server_after_use(deployment, lock, client):
     other = client()
     for _ in range(3):
         with lock.acquire(0):

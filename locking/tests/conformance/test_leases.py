@@ -17,7 +17,7 @@ MAX_LEASE = 100.0
 """Seconds: more than any backend's lease or session here."""
 
 
-def test_a_living_holder_keeps_the_lock_or_learns_that_its_lease_ended(deployment, lock, client):
+def test_living_holder_keeps_the_lock_or_learns_of_its_end(deployment, lock, client):
     holder = client(lease=deployment.kind.lease)
     holder.call("acquire", 0)
     if deployment.capabilities.renewal:
@@ -37,7 +37,7 @@ def test_a_living_holder_keeps_the_lock_or_learns_that_its_lease_ended(deploymen
             client().call("acquire", 0)
 
 
-def test_an_extended_lease_outlasts_its_first_end(deployment, name):
+def test_extended_lease_outlasts_its_first_end(deployment, name):
     lease = deployment.here.lock(name, lease=deployment.kind.lease).acquire(0)
     if not deployment.capabilities.extend:
         with pytest.raises(LockUnsupported):
@@ -55,7 +55,7 @@ def test_an_extended_lease_outlasts_its_first_end(deployment, name):
     other.acquire(1).release()
 
 
-def test_a_lost_lease_cannot_be_extended(deployment, lock, client):
+def test_lost_lease_cannot_be_extended(deployment, lock, client):
     if not deployment.capabilities.extend:
         return  # neither can another one
     lease = lock.acquire(0)
@@ -67,7 +67,7 @@ def test_a_lost_lease_cannot_be_extended(deployment, lock, client):
     client().call("acquire", 5)
 
 
-def test_the_same_handle_enters_twice_only_if_it_was_made_to(deployment, lock, client):
+def test_handle_enters_twice_only_if_reentrant(deployment, lock, client):
     with lock.acquire(0), pytest.raises(LockTimeout):
         lock.acquire(0)
     if not deployment.capabilities.reentrant:
@@ -81,7 +81,7 @@ def test_the_same_handle_enters_twice_only_if_it_was_made_to(deployment, lock, c
     assert other.call("try_for", 0)[0]
 
 
-def test_operators_see_who_holds_and_how_many_wait_as_far_as_declared(
+def test_lock_shows_holder_and_number_of_waiters_as_declared(
     deployment, lock, client, until_in_line
 ):
     holder, waiter = client(owner="till-7"), client()
@@ -109,7 +109,7 @@ def test_operators_see_who_holds_and_how_many_wait_as_far_as_declared(
 # -- crashes
 
 
-def test_a_killed_holders_lock_goes_to_the_one_who_waits(deployment, client, until_in_line):
+def test_lock_of_a_killed_holder_goes_to_the_waiter(deployment, client, until_in_line):
     holder, waiter = client(lease=deployment.kind.lease), client()
     token = holder.call("acquire", 0)
     waiter.begin("acquire", ANSWER_TIMEOUT)
@@ -122,7 +122,7 @@ def test_a_killed_holders_lock_goes_to_the_one_who_waits(deployment, client, unt
         assert later > token
 
 
-def test_a_killed_holders_lock_can_be_had_by_one_who_comes_later(deployment, lock, client):
+def test_lock_of_a_killed_holder_can_be_acquired_later(deployment, lock, client):
     holder = client(lease=deployment.kind.lease)
     holder.call("acquire", 0)
     holder.kill()
@@ -130,7 +130,7 @@ def test_a_killed_holders_lock_can_be_had_by_one_who_comes_later(deployment, loc
     eventually(lambda: deployment.here.traces(lock.name) == [], within=10)
 
 
-def test_a_restart_of_the_server_never_lets_two_in_unnoticed(deployment, lock, client):
+def test_server_restart_never_lets_two_in_unnoticed(deployment, lock, client):
     holder = client()
     token = holder.call("acquire", 0)
     with deployment.down():
@@ -153,9 +153,7 @@ def test_a_restart_of_the_server_never_lets_two_in_unnoticed(deployment, lock, c
 
 
 @pytest.mark.timeout(300)
-def test_a_waiter_survives_a_restart_of_the_server_or_learns_of_it(
-    deployment, lock, client, until_in_line
-):
+def test_server_restart_is_survived_by_a_waiter_or_raised(deployment, lock, client, until_in_line):
     holder, waiter = client(), client()
     holder.call("acquire", 0)
     waiter.begin("acquire", 60)
@@ -176,9 +174,7 @@ def test_a_waiter_survives_a_restart_of_the_server_or_learns_of_it(
     when_up(lock.acquire, 120).release()
 
 
-def test_without_a_server_the_lock_is_unavailable_at_once_and_not_granted_later(
-    deployment, lock, client
-):
+def test_lock_without_a_server_is_unavailable_at_once(deployment, lock, client):
     lock.acquire(0).release()  # connected, so that the client goes on trying
     with deployment.down():
         began = time.monotonic()
@@ -189,7 +185,7 @@ def test_without_a_server_the_lock_is_unavailable_at_once_and_not_granted_later(
 
 
 @pytest.mark.timeout(300)
-def test_a_release_that_no_server_hears_can_be_repeated(deployment, client):
+def test_release_without_a_server_can_be_repeated(deployment, client):
     holder, other = client(), client()
     token = holder.call("acquire", 0)
     with deployment.down(), pytest.raises((LockUnavailable, LockLost)) as first:
