@@ -105,6 +105,8 @@ def use_embedded_servers() -> EmbeddedServers:
         urls = servers.attach()
     for name, url in urls.as_environment().items():
         os.environ[name] = environment.text(name) or url
+    # Next to the database, because both know the same orders.
+    os.environ.setdefault("PSP_DATABASE", str(folder / "psp.sqlite3"))
     return servers
 
 

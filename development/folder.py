@@ -12,14 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from development import StackError
+from development.environment import PROJECT, text
 from development.files import write_private
-from shop.environment import PROJECT, Variable, declare, text
-
-VARIABLES = declare(
-    Variable(
-        "SHOP_DATA", ".data", "folder for the embedded servers' data, secrets, logs and mails"
-    ),
-)
 
 
 def data_folder() -> Path:
@@ -68,6 +62,30 @@ def kept_secret(name: str, folder: Path | None = None) -> str:
 def secret(variable: str) -> str:
     """Return the secret that a variable of the environment gives; if none, one that is kept."""
     return text(variable) or kept_secret(variable.lower().replace("_", "-"))
+
+
+def provider_address() -> str:
+    """Return the address of the fake payment provider that runs with this data; empty if none."""
+    try:
+        return _address_file().read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+@contextmanager
+def provider_announced(address: str) -> Iterator[None]:
+    """Tell other commands with this data, such as `manage.py audit`, the address of the fake
+    payment provider.
+    """
+    write_private(_address_file(), address)
+    try:
+        yield
+    finally:
+        _address_file().unlink(missing_ok=True)
+
+
+def _address_file() -> Path:
+    return make_folder(data_folder()) / "psp-url"
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""The shop's own processes: web, Celery's worker and beat, and any other module of this project.
+"""The shop's own processes: web, Celery's worker and beat, the fake payment provider, and any other
+module of this project.
 
 They are servers like those of `servers`: `manage.py run` and tests start them by themselves, and a
 supervisor keeps the demo's alive.
@@ -9,6 +10,7 @@ supervisor keeps the demo's alive.
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import socket
 import sys
@@ -20,9 +22,10 @@ from uuid import uuid4
 import urllib3
 from celery import Celery
 
+from development import environment
+from development.folder import data_folder, make_folder, secret
 from development.needs import Need
 from development.servers import Command, ServerFailed
-from shop import environment
 from shop.background.config import QUEUES
 
 HOST = "127.0.0.1"
@@ -117,6 +120,52 @@ class Web(Page):
     ) -> None:
         super().__init__("web", words, path, variables=variables, home=home, port=port)
         self.variables = {"SHOP_BIND": HOST, "SHOP_PORT": str(self.port), **self.variables}
+
+
+class PaymentProvider(Page):
+    """The fake payment provider (`development/psp`).
+
+    Args:
+        variables, home, port: as of every module; `payment_variables` has what it needs.
+        back: address to which its page leads back.
+    """
+
+    def __init__(
+        self,
+        variables: Mapping[str, str] | None = None,
+        home: Path | None = None,
+        port: int = 0,
+        back: str = "",
+    ) -> None:
+        super().__init__("psp", (), variables=variables, home=home, port=port)
+        self.words = ["development.psp", "--bind", f"{HOST}:{self.port}"]
+        if back:
+            self.words += ["--back", back]
+
+
+def payment_variables(
+    psp: str, shop: str, database: str, data: Path | None = None
+) -> dict[str, str]:
+    """Return the variables by which the fake payment provider and a shop know each other.
+
+    Args:
+        psp: address of the provider.
+        shop: address of the shop.
+        database: URL of the shop's database: the provider has a file for each, because both know
+            the same orders.
+        data: folder of these files; by default in the data folder.
+    """
+    books = environment.text("PSP_DATABASE")
+    if not books:
+        name = hashlib.sha256(database.encode()).hexdigest()[:16]
+        books = str(make_folder((data or data_folder()) / "psp") / name)
+    return {
+        "PSP_URL": psp,
+        "PSP_DATABASE": books,
+        "PSP_WEBHOOK_URL": f"{shop}/api/v1/webhooks/psp",
+        # Given explicitly, because the processes may have another data folder.
+        **{name: secret(name) for name in ("PSP_KEY", "PSP_WEBHOOK_SECRET")},
+    }
 
 
 class Worker(Module):

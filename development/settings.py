@@ -3,7 +3,8 @@
 `shop.environment.choose_settings` selects them if `SHOP_DEMO=1`.
 """
 
-from development.folder import secret
+from development.environment import PSP_PORT
+from development.folder import provider_address, secret
 from shop import environment
 from shop.settings import *  # noqa: F403
 from shop.settings import INSTALLED_APPS, PAYMENT_PROVIDER
@@ -19,7 +20,9 @@ PUBLIC_URL = environment.text("PUBLIC_URL").rstrip("/") or (
 
 PSP_KEY, PSP_WEBHOOK_SECRET = secret("PSP_KEY"), secret("PSP_WEBHOOK_SECRET")
 if environment.PROVIDERS["http"] == PAYMENT_PROVIDER and not environment.is_set("PSP_URL"):
-    PAYMENT_PROVIDER = "development.provider.SaysYes"
+    # The fake payment provider, which may run beside this process. Where it does not, the money of
+    # a payment is unknown, and the audit says that it could not compare it.
+    PSP_URL = provider_address() or f"http://127.0.0.1:{PSP_PORT}"
 
 # A load test uses few tokens for thousands of buyers, so there is no rate limit by default.
 SHOP_RATE_LIMIT = environment.number("RATE_LIMIT") if environment.is_set("RATE_LIMIT") else 0

@@ -1,21 +1,20 @@
-"""The shop's fixtures, and the demo's payment provider as a separate process."""
+"""The fixtures of the shop and of its payment provider; sales that a strategy sells."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from development.conftest import _running_psp, psp
 from inventory.tests.conftest import stock
 from lab.strategies import CLASSES
 from lab.strategies.choice import open_sale
-from lab.tests.psp import KEY, SECRET, Psp, running_psp
 from shop.catalogue.models import Sale
 from shop.conftest import ann, bob, fake_provider, sale
-from shop.payments.provider import provider
 
-__all__ = ["ann", "bob", "fake_provider", "sale", "sale_of", "stock"]
+__all__ = ["_running_psp", "ann", "bob", "fake_provider", "psp", "sale", "sale_of", "stock"]
 
 
 @pytest.fixture
@@ -35,23 +34,3 @@ def by(request: pytest.FixtureRequest, settings: Any) -> str:
     kind = CLASSES[name]
     settings.INVENTORY_SELLER = f"{kind.__module__}.{kind.__qualname__}"
     return name
-
-
-@pytest.fixture(scope="session")
-def _running_psp() -> Iterator[Psp]:
-    with running_psp() as psp:
-        yield psp
-
-
-@pytest.fixture
-def psp(_running_psp: Psp, settings: Any) -> Iterator[Psp]:
-    """The payment provider, without faults, in the shop's settings.
-
-    It sends webhooks only after ``psp.behave(webhook_url=…)``.
-    """
-    settings.PSP_URL, settings.PSP_KEY = _running_psp.url, KEY
-    settings.PSP_WEBHOOK_SECRET = SECRET
-    settings.PAYMENT_PROVIDER = "shop.payments.http_provider.HttpProvider"
-    provider.cache_clear()
-    yield _running_psp
-    _running_psp.forget()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from development.folder import VARIABLES as DEVELOPMENT_VARIABLES
+from development.environment import VARIABLES as DEVELOPMENT_VARIABLES
 from development.folder import data_folder
 from shop.environment import (
     PROJECT,
@@ -16,9 +16,6 @@ from shop.environment import (
 )
 from shop.environment import VARIABLES as SHOP_VARIABLES
 
-PSP_PORT = 8790
-"""Default port of the demo's payment provider, if it is free."""
-
 MAIL_PORT = 8791
 """Where the demo's mail server listens, if that port is free."""
 
@@ -26,10 +23,6 @@ ROOM_PORT = 8792
 """Where the control room's process listens, if that port is free."""
 
 VARIABLES = DEVELOPMENT_VARIABLES + declare(
-    Variable("PSP_WEBHOOK_URL", "", "demo provider: the shop's address for webhooks"),
-    Variable("PSP_PUBLIC_URL", "", "demo provider: its address for browsers; unset: `PSP_URL`"),
-    Variable("PSP_DATABASE", "", "demo provider: its SQLite file; unset: in memory"),
-    Variable("PSP_BEHAVIOUR", "", "demo provider: misbehaviour as JSON (lab/psp/books.py)"),
     Variable("LOCUST_PORT", "8089", "Locust's port; if unset and taken, the next free one"),
     Variable("CELERY_CONCURRENCY", "2", "Celery worker processes"),
     Variable("LAB_WITHOUT", "", "demo only: safeguards that are off: admission, lock, guard"),
@@ -49,7 +42,6 @@ __all__ = [
     "ALL_VARIABLES",
     "MAIL_PORT",
     "PROJECT",
-    "PSP_PORT",
     "ROOM_PORT",
     "VARIABLES",
     "data_folder",

@@ -6,7 +6,6 @@
 from development.settings import *  # noqa: F403
 from development.settings import INSTALLED_APPS, LOGGING, TEMPLATES
 from lab import environment as demo
-from shop.settings import PAYMENT_PROVIDER as HTTP_PROVIDER
 
 DATA_DIR = demo.data_folder()
 
@@ -22,10 +21,6 @@ LOGGING = {
     **LOGGING,
     "loggers": {**LOGGING["loggers"], "lab": {"level": demo.text("LOG_LEVEL")}},
 }
-
-# The demo's provider moves no money either, but may be late or misbehave.
-PAYMENT_PROVIDER = HTTP_PROVIDER
-PSP_URL = demo.text("PSP_URL") or f"http://127.0.0.1:{demo.PSP_PORT}"
 
 # Safeguards that a demonstration goes without (lab/strategies/combining.py).
 LAB_WITHOUT = demo.names("LAB_WITHOUT")

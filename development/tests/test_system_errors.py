@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from django.db import OperationalError, ProgrammingError
 
-from development import StackError, folder
+from development import StackError, environment
 from development.leftovers import private_folder
 from development.system_errors import explain, refuse_unusable, told_in_one_line
 from development.tests.mounts import run_on
@@ -33,7 +33,7 @@ with told_in_one_line():
 
 def variables(**ours: str) -> dict[str, str]:
     """Return the environment of a user who has set only these."""
-    declared = (*VARIABLES, *folder.VARIABLES)
+    declared = (*VARIABLES, *environment.VARIABLES)
     known = {"DJANGO_SETTINGS_MODULE"} | {variable.name for variable in declared}
     return {name: value for name, value in os.environ.items() if name not in known} | ours
 

@@ -180,7 +180,7 @@ TIMEOUT = 10.0
 
 
 def misbehave(url: str, **behaviour: Any) -> None:
-    """Let the payment provider misbehave from now on; see ``lab/psp/books.py``.
+    """Let the payment provider misbehave from now on; see ``development/psp/books.py``.
 
     A healthy shop bears everything but `bounce`: a refund that the provider refuses for good waits
     for a person, so that money stays owed.

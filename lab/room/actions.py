@@ -46,7 +46,7 @@ PROVIDER: dict[str, dict[str, Any]] = {
     "lost": {"lost": 0.3},
     "repeats": {"copies": 3, "shuffle": 2000},
 }
-"""How the payment provider can behave, by the button's name: see `lab/psp/books.py`."""
+"""How the payment provider can behave, by the button's name: see `development/psp/books.py`."""
 
 
 def arguments_of(act: Callable[..., None]) -> type[Struct]:

@@ -22,8 +22,7 @@ from rich.text import Text
 
 from development import StackError, leftovers
 from development.embedded import EmbeddedServers, ServerUrls
-from development.files import write_private
-from development.folder import alone, make_folder
+from development.folder import alone, make_folder, provider_announced
 from development.ports import asked_or_free
 from development.signals import shielded
 from development.supervisor import ProcessState, Supervisor
@@ -110,7 +109,7 @@ class Demo:
             (self.folder / TARGET).unlink(missing_ok=True)
             if self.servers is not None:
                 stack.target(self.servers).write(self.folder / TARGET)
-            write_private(self.folder / entry.PSP_ADDRESS, stack.psp_url)
+            between.enter_context(provider_announced(stack.psp_url))
         return stack
 
     def _fill(self, stack: Stack) -> None:
@@ -191,7 +190,6 @@ class Demo:
     def _stop(self) -> None:
         with shielded():
             self._say_last("\nStopping …")
-            (self.folder / entry.PSP_ADDRESS).unlink(missing_ok=True)
             if self.stack is not None:
                 self.stack.stop()
             if self.servers is not None:

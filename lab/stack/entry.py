@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     # Imported at run time only where servers start: the demo's image has none.
     from development.embedded import EmbeddedServers
 
-PSP_ADDRESS = "psp-url"
-"""In the demo's folder: the payment provider's address."""
-
 NEED_NO_SERVER = entry.NEED_NO_SERVER | {
     *("lesson", "explore", "bench_locks", "reset", "prove_shop", "host_shop"),
 }
@@ -120,8 +117,3 @@ def _use_private_servers(*, with_small_disk: bool) -> None:
 
 def _use_shared_servers() -> None:
     used.embedded = use_embedded_servers()
-    os.environ.setdefault("PSP_DATABASE", str(used.embedded.folder / "psp.sqlite3"))
-    address = environment.data_folder() / "demo" / PSP_ADDRESS
-    if address.exists() and not environment.is_set("PSP_URL"):
-        # `manage.py audit` beside a demo compares with that demo's payment provider.
-        os.environ["PSP_URL"] = address.read_text()

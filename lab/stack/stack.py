@@ -8,7 +8,6 @@ with private_folder() as folder, Stack(folder / "shop", urls) as stack:
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import sys
@@ -17,9 +16,18 @@ from pathlib import Path
 from typing import Any, Self
 
 from development.embedded import EmbeddedServers, ServerUrls
-from development.folder import make_folder, secret
+from development.environment import PSP_PORT
 from development.ports import next_free, release
-from development.processes import SHOP, Beat, Greeter, Page, Web, Worker
+from development.processes import (
+    SHOP,
+    Beat,
+    Greeter,
+    Page,
+    PaymentProvider,
+    Web,
+    Worker,
+    payment_variables,
+)
 from development.servers import Server
 from development.signals import shielded
 from development.supervisor import Program, Supervisor
@@ -68,7 +76,7 @@ class Stack:
         self.urls = urls
         self.port = port or next_free(environment.number("SHOP_PORT"))
         self.locust_port = locust_port or next_free(environment.number("LOCUST_PORT"))
-        self.psp_port = next_free(environment.PSP_PORT)
+        self.psp_port = next_free(PSP_PORT)
         self.mail_port = next_free(environment.MAIL_PORT)
         self.room_port = next_free(environment.ROOM_PORT)
         self.url = f"http://127.0.0.1:{self.port}"
@@ -87,13 +95,11 @@ class Stack:
     @property
     def mail_folder(self) -> Path:
         """Where the mail server keeps what it takes."""
-        return Path(self.extra.get("SHOP_DATA") or environment.data_folder()) / "mail"
+        return self._data / "mail"
 
-    def _psp_database(self) -> str:
-        """Return the provider's file: one per database, because both know the same orders."""
-        data = Path(self.extra.get("SHOP_DATA") or environment.data_folder())
-        name = hashlib.sha256(self.urls.database.encode()).hexdigest()[:16]
-        return environment.text("PSP_DATABASE") or str(make_folder(data / "psp") / name)
+    @property
+    def _data(self) -> Path:
+        return Path(self.extra.get("SHOP_DATA") or environment.data_folder())
 
     def start(self, *names: str) -> None:
         """Start the processes `names` (of `ALL`) and return when all of them serve.
@@ -110,11 +116,7 @@ class Stack:
             "SHOP_PORT": str(self.port),
             "SHOP_FAILPOINTS": self.parts.get("failpoints", ""),
             "METRICS_FOLDER": str(self.supervisor.folder / "metrics"),
-            "PSP_URL": self.psp_url,
-            "PSP_DATABASE": self._psp_database(),
-            "PSP_WEBHOOK_URL": f"{self.url}/api/v1/webhooks/psp",
-            # Passed explicitly, because the processes may have another data folder.
-            **{name: secret(name) for name in ("PSP_KEY", "PSP_WEBHOOK_SECRET")},
+            **payment_variables(self.psp_url, self.url, self.urls.database, self._data),
             # Never to a real one: the buyers of load tests have made-up addresses.
             "EMAIL_HOST": "127.0.0.1",
             "EMAIL_PORT": str(self.mail_port),
@@ -184,8 +186,7 @@ class Stack:
         # The demo writes there what the faults of Locust's page and of the room act on.
         target = ("--target", str(home / TARGET))
         clock = under_clock(Path(self.parts["clock"])) if "clock" in self.parts else {}
-        psp = ("lab.psp", "--bind", f"{host}:{self.psp_port}")
-        yield Page("psp", psp, home=home, port=self.psp_port)
+        yield PaymentProvider(home=home, port=self.psp_port, back=f"{self.url}/stage/")
         mail = ("lab.mail_server", "--port", str(self.mail_port), "--folder", str(self.mail_folder))
         yield Greeter("mail", mail, home=home, port=self.mail_port)
         yield Web(clock, home, self.port, path="/readyz", words=web)

@@ -16,8 +16,8 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from course.tests.conftest import dropped_leases
-from lab.psp import checkout
-from lab.psp.books import Behaviour, Books
+from development.psp import checkout
+from development.psp.books import Behaviour, Books
 from lab.room.tests.conftest import chromium, open_page, room, serve_room
 from shop import payments
 from shop.accounts.models import User

@@ -23,6 +23,7 @@ WRITTEN = (
     "mail",
     "psp",
     "psp-key",
+    "psp-url",
     "psp-webhook-secret",
     "secret-key",
     "servers",

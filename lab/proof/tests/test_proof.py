@@ -18,6 +18,7 @@ from typing import ClassVar
 import pytest
 
 from development import StackError
+from development.tests.psp import Psp
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED
 from lab import environment
 from lab.proof import controls, progress, sabotage, testbed
@@ -28,7 +29,6 @@ from lab.proof.result import Result
 from lab.proof.run import FaultRun, LocalSales
 from lab.proof.sabotage import SABOTAGE
 from lab.proof.testbed import misbehave
-from lab.tests.psp import Psp
 from loadtest.checker import Finding, Verdict
 from loadtest.checker.tables import rewrite
 from loadtest.fault_log import Injected

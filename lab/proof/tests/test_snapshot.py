@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import smtplib
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.core.mail import EmailMessage, get_connection
 from django.db import connection, transaction
+from msgspec.structs import asdict
 
 from development.ports import next_free, release
 from development.processes import Greeter
@@ -28,6 +30,8 @@ from shop.identity import identity
 from shop.mails import sending
 from shop.mails.rendering import Kind
 from shop.orders.models import Order
+from shop.payments.http_provider import HttpProvider
+from shop.payments.models import Payment
 from shop.tests.catalogue import a_sale, an_order, mail
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -215,3 +219,37 @@ def test_the_line_of_the_database_shell_shows_the_stock_and_what_holds_it() -> N
     with connection.cursor() as cursor:
         cursor.execute(query)
         assert cursor.fetchall() == [(9, 6, 3, 0)]
+
+
+def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_order(
+    psp, sale, ann, tmp_path
+):
+    other = ann.order(sale)
+    bought = ann.order(sale)
+    provider = HttpProvider()
+    lost = bought + 1_000_000  # the shop does not know it
+    for order in (other, bought, lost):
+        intent = provider.create_intent(order=order, amount=1000, currency="CNY", key=str(uuid4()))
+        provider.capture(intent.id, key=str(uuid4()))
+    (tmp_path / "ledger").write_text("".join(snapshot.ledger_rows([bought])))
+    _, found = rows.read(tmp_path / "ledger")
+    assert [(type(row), *list(asdict(row).values())[1:]) for row in found] == [
+        (rows.Payment, str(bought), "capture", 1000, "CNY"),
+        (rows.Payment, str(lost), "capture", 1000, "CNY"),
+    ]
+    answer = ann.get(f"demo/sales/{sale.pk}/ledger")
+    told = [json.loads(line) for line in b"".join(answer.streaming_content).splitlines()]
+    assert [(row["kind"], row.get("order")) for row in told] == [
+        ("snapshot", None),
+        *(("payment", str(order)) for order in (other, bought, lost)),
+        ("end", None),
+    ]
+
+
+def test_a_proof_waits_for_money_that_is_under_way(psp, sale, ann):
+    order = ann.order(sale)
+    before = snapshot.owed([sale.pk])
+    psp.behave(processing=60_000)
+    ann.post(f"orders/{order}/payment")
+    assert Payment.objects.get(order=order).state == Payment.State.PENDING
+    assert snapshot.owed([sale.pk]) == before + 1

@@ -1,7 +1,7 @@
 """The provider's operations: create, capture, cancel, refund, and the events they cause.
 
-One transaction each. One process serves, and no other greenlet runs during a transaction: the
-second of two concurrent requests sees the result of the first.
+One transaction each. One process serves, and no other thread or greenlet of it runs during a
+transaction: the second of two concurrent requests sees the result of the first.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,8 +59,9 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         seed: of random faults.
         delay: before every answer, at most a minute: else nobody could end it.
         processing: time until captures and refunds are decided; 0: at once.
-        asks: share of payments that need the buyer although the buyer has no browser. With one, all
-            payments do.
+        page: whether a buyer with a browser pays on the provider's page; if not, the shop may
+            capture at once.
+        asks: share of the other payments that need the buyer too.
         decline: share of captures that fail.
         bounce: share of refunds that fail.
         lost: share of answers that are lost although the request took effect.
@@ -71,6 +73,7 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 0
     delay: Annotated[int, msgspec.Meta(ge=0, le=60_000)] = 0
     processing: Milliseconds = 0
+    page: bool = True
     asks: Share = 0.0
     decline: Share = 0.0
     bounce: Share = 0.0
@@ -96,6 +99,8 @@ class NoSuchIntent(Exception):
 class Books:
     """Payments, refunds, the ledger and events in an SQLite file; `:memory:` for none.
 
+    All threads of a process may use them at once.
+
     Args:
         file: path.
         default: the behaviour until `behave` changes it.
@@ -103,7 +108,9 @@ class Books:
 
     def __init__(self, file: str, default: Behaviour) -> None:
         self._default = msgspec.structs.asdict(default)
-        self._database = sqlite3.connect(file, isolation_level=None)
+        # They share one connection, on which one of them at a time has a transaction.
+        self._lock = threading.RLock()
+        self._database = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
         self._database.row_factory = sqlite3.Row
         # After a crash of the machine the last transactions may be missing; never after a kill.
         self._database.executescript(
@@ -154,11 +161,12 @@ class Books:
     ) -> Answer:
         """Create a payment, which names the key of its request in every answer and event.
 
-        It needs the buyer, on the page, if it has a page to return to.
+        It needs the buyer, on the page, if it has a page to return to and the behaviour says so.
         """
         pk, now = f"pi_{uuid4().hex}", self.behaviour
         attempt = len(self._intents_of(order)) if now.asks else 0
-        asks = bool(return_url) or now.strikes(now.asks, "asks", order, attempt)
+        with_page = now.page and bool(return_url)
+        asks = with_page or now.strikes(now.asks, "asks", order, attempt)
         self._run(
             'INSERT INTO intent (id, "order", amount, currency, created, reference, status, '
             "return_url, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -262,11 +270,15 @@ class Books:
             self._give_back(self._refund(pk))
         return 200, refund_document(self._refund(pk))
 
-    def settle(self) -> None:
-        """Decide due captures and refunds."""
+    def settle(self, now: float | None = None) -> None:
+        """Decide captures and refunds that are due.
+
+        Args:
+            now: seconds since 1970; by default the present time.
+        """
         due = "SELECT * FROM {} WHERE status = '{}' AND due <= ? ORDER BY due LIMIT ?"
         with self._transaction():
-            limits = (time.time(), AT_ONCE)
+            limits = (time.time() if now is None else now, AT_ONCE)
             for intent in self._run(due.format("intent", "processing"), *limits):
                 self._take(intent)
             for given in self._run(due.format("refund", "pending"), *limits):
@@ -302,6 +314,11 @@ class Books:
     def latest(self, number: int) -> list[sqlite3.Row]:
         """Return the latest payments, the newest first."""
         return self._run("SELECT * FROM intent ORDER BY created DESC, rowid DESC LIMIT ?", number)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._database.close()
 
     def _with(self, fields: dict[str, Any]) -> Behaviour:
         return msgspec.convert({**self._default, **fields}, Behaviour)
@@ -363,16 +380,18 @@ class Books:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
+        with self._lock:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
 
     def _run(self, statement: str, *values: object) -> list[sqlite3.Row]:
-        return self._database.execute(statement, values).fetchall()
+        with self._lock:
+            return self._database.execute(statement, values).fetchall()
 
     def _one(self, statement: str, *values: object) -> sqlite3.Row | None:
         rows = self._run(statement, *values)

@@ -1,4 +1,4 @@
-"""`python -m lab.psp --bind 127.0.0.1:8790`: serve."""
+"""`python -m development.psp --bind 127.0.0.1:8790`: serve the fake payment provider."""
 
 # ruff: noqa: E402
 from gevent import monkey
@@ -19,12 +19,12 @@ import urllib3
 from gevent.pool import Pool
 from gevent.pywsgi import WSGIHandler, WSGIServer
 
+from development import environment
 from development.folder import secret
-from lab import environment
-from lab.psp.api import Api
-from lab.psp.books import Behaviour, Books
+from development.psp.api import Api
+from development.psp.books import Behaviour, Books
 
-log = logging.getLogger("lab.psp")
+log = logging.getLogger("development.psp")
 
 SECRETS = ("PSP_KEY", "PSP_WEBHOOK_SECRET")
 
@@ -89,7 +89,7 @@ def _forever(work: Callable[[], None]) -> None:
         gevent.sleep(PAUSE)
 
 
-class Handler(WSGIHandler):
+class Handler(WSGIHandler):  # type: ignore[misc]  # gevent has no types
     """Tells the application its socket, so that it can lose an answer."""
 
     def get_environ(self) -> dict[str, Any]:
@@ -118,9 +118,10 @@ def default_behaviour() -> Behaviour:
 
 def main() -> None:
     """Serve until the process is stopped."""
-    parser = ArgumentParser(prog="lab.psp")
+    parser = ArgumentParser(prog="development.psp")
     parser.add_argument("--bind", required=True, metavar="HOST:PORT")
-    bind = parser.parse_args().bind
+    parser.add_argument("--back", default="", metavar="URL", help="where its page leads back to")
+    options = parser.parse_args()
     logging.basicConfig(
         level=logging.WARNING, format="{asctime} {levelname} {name}: {message}", style="{"
     )
@@ -132,9 +133,9 @@ def main() -> None:
     books = Books(environment.text("PSP_DATABASE") or ":memory:", default_behaviour())
     Sender(books, webhook_secret).start()
     public_url = environment.text("PSP_PUBLIC_URL").rstrip("/")
-    api = Api(books, key, demo=demo, public_url=public_url)
+    api = Api(books, key, demo=demo, public_url=public_url, back=options.back)
     # Refusals such as 402 are outcomes, so nothing logs requests.
-    WSGIServer(bind, api, backlog=4096, log=None, handler_class=Handler).serve_forever()
+    WSGIServer(options.bind, api, backlog=4096, log=None, handler_class=Handler).serve_forever()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 from babel.numbers import format_currency
 from django.template import Context, Engine
 
-from lab.psp.books import Books
+from development.psp.books import Books
 from shop.money import to_major
 
 TEMPLATE = Engine().from_string(
@@ -29,7 +29,7 @@ TEXTS = {
         "language": "en",
         "title": "Demo Pay",
         "order": "Order",
-        "note": "This is the payment provider of the demo. It moves no money.",
+        "note": "This is a fake payment provider. It moves no money.",
         "pay": "Pay",
         "ask": "Pay, and let my bank ask me first",
         "decline": "Let my bank decline",
@@ -44,7 +44,7 @@ TEXTS = {
         "language": "zh-Hans",
         "title": "演示支付",
         "order": "订单",
-        "note": "这是演示用的支付服务商，不会产生真实扣款。",
+        "note": "这是模拟的支付服务商，不会产生真实扣款。",
         "pay": "支付",
         "ask": "支付，并先由银行验证",
         "decline": "让银行拒绝付款",

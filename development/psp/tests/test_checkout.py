@@ -104,6 +104,13 @@ def test_buyer_without_a_browser_is_asked_where_the_behaviour_says_so(psp):
     assert shop.get(intent.id).status == "requires_capture"
 
 
+def test_buyer_with_a_browser_pays_at_once_where_the_behaviour_says_so(psp):
+    psp.behave(page=False)
+    assert asked().status == "requires_capture"
+    psp.behave(page=False, asks=1.0)
+    assert asked().status == "requires_action"
+
+
 def test_refund_is_found_by_its_key(psp):
     intent, same = asked(return_url=""), key()
     shop.capture(intent.id, key=key())

@@ -13,7 +13,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qs, parse_qsl
 
 import msgspec
 from babel.numbers import format_currency
@@ -21,8 +21,8 @@ from django.template import Context, Engine
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from lab.psp import checkout
-from lab.psp.books import Answer, Behaviour, Books, NoSuchIntent, intent_document, refusal
+from development.psp import checkout
+from development.psp.books import Answer, Behaviour, Books, NoSuchIntent, intent_document, refusal
 from shop.money import to_major
 
 MAX_KEY = 255
@@ -69,10 +69,14 @@ class Api:
         key: with which the shop authenticates.
         demo: whether there is a page of the books, and whether the behaviour may change.
         public_url: address of the provider for browsers; empty: the one that the shop calls.
+        back: address to which the page of the books leads back; empty: it leads nowhere.
     """
 
-    def __init__(self, books: Books, key: str, *, demo: bool, public_url: str = "") -> None:
+    def __init__(
+        self, books: Books, key: str, *, demo: bool, public_url: str = "", back: str = ""
+    ) -> None:
         self._books, self._key, self._demo, self._public_url = books, key, demo, public_url
+        self._back = back
         self._calls: list[tuple[str, dict[str, Callable[..., Answer | Body]]]] = [
             ("payment_intents", {"POST": self._create}),
             ("payment_intents/([^/]+)", {"GET": self._get}),
@@ -91,7 +95,7 @@ class Api:
         if path == "/healthz":
             kind, body = "text/plain", b"ok\n"
         elif path == "/" and self._demo:
-            kind, body = "text/html; charset=utf-8", page(self._books).encode()
+            kind, body = "text/html; charset=utf-8", page(self._books, self._back).encode()
         elif path.startswith(PAY):
             return self._checkout(environ, start_response)
         else:
@@ -235,8 +239,8 @@ LATEST = 50
 TEMPLATE = Engine().from_string(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
 
 
-def page(books: Books) -> str:
-    """Return the page: the totals and the latest payments."""
+def page(books: Books, back: str) -> str:
+    """Return the page: the totals and the latest payments, with a link to `back` unless empty."""
     sums, states = books.totals()
     payments = {row["status"]: row["payments"] for row in states}
     shown: dict[str, Any] = {"Payments": sum(payments.values())}
@@ -249,13 +253,13 @@ def page(books: Books) -> str:
     shown["Declined"] = payments.get("failed", 0)
     now = books.behaviour
     ordinary = asdict(Behaviour(webhook_url=now.webhook_url, seed=now.seed))
-    # The demo's shop, whose stage has a link to this page, gets the webhooks.
-    shop = urlsplit(now.webhook_url)
     context = {
-        "stage": f"{shop.scheme}://{shop.netloc}/stage/" if shop.netloc else "",
+        "back": back,
         "totals": shown,
         "faults": [
-            f"{name} {each}" for name, each in asdict(now).items() if each != ordinary[name]
+            f"{name} {json.dumps(each)}"
+            for name, each in asdict(now).items()
+            if each != ordinary[name]
         ],
         "latest": [
             {

@@ -1,43 +1,38 @@
-"""The payment provider as a separate process, for tests."""
+"""The fake payment provider as a separate process, for tests."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import urllib3
 
-from development.embedded import ServerUrls
-from development.leftovers import private_folder
-from lab.psp.books import SCHEMA
-from lab.stack.stack import Stack
-from shop.tests.processes import wait_for
+from development.processes import PaymentProvider
+from development.psp.books import SCHEMA
 
 KEY, SECRET = "sk_test", "whsec_test"
 
 
 class Psp:
-    """A running provider, with its file at `file`."""
+    """A running provider with a file of its own.
 
-    def __init__(self, stack: Stack, file: Path) -> None:
-        self._stack, self.file, self.url = stack, file, stack.psp_url
+    Attributes:
+        url: its address.
+    """
+
+    def __init__(self, process: PaymentProvider) -> None:
+        self._process, self.url = process, process.endpoint
 
     def kill(self) -> None:
-        """`kill -9` it; it is started again."""
-        supervisor = self._stack.supervisor
-        killed = supervisor.state("psp").pid
-        os.kill(killed, signal.SIGKILL)
-        wait_for(lambda: supervisor.state("psp").pid not in {0, killed})
-        self._stack.wait_until_ready("psp")
+        """`kill -9` it, and start it again."""
+        self._process.kill()
+        self._process.start()
 
     def behave(self, **how: Any) -> None:
-        """Configure its behaviour (see lab/psp/books.py); by default, no faults."""
+        """Configure its behaviour (see development/psp/books.py); by default, no faults."""
         self.call("behaviour", how)
 
     def call(self, path: str, body: Any = None) -> bytes:
@@ -60,7 +55,7 @@ class Psp:
 
     def sql(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Run a statement in its file; return its rows, if any."""
-        with closing(sqlite3.connect(self.file, isolation_level=None)) as connection:
+        with self._file() as connection:
             connection.execute("PRAGMA foreign_keys = ON")
             return connection.execute(statement, values).fetchall()
 
@@ -72,20 +67,22 @@ class Psp:
         """Reset behaviour and data: order ids repeat in other tests."""
         self.behave()
         # Around the triggers that make the ledger append-only.
-        with closing(sqlite3.connect(self.file, isolation_level=None)) as connection:
+        with self._file() as connection:
             for trigger in ("ledger_is_not_changed", "ledger_is_not_shortened"):
                 connection.execute(f"DROP TRIGGER {trigger}")
             for table in ("event", "request", "ledger", "refund", "intent"):
                 connection.execute(f"DELETE FROM {table}")
             connection.executescript(SCHEMA)
 
+    def _file(self) -> closing[sqlite3.Connection]:
+        path = self._process.variables["PSP_DATABASE"]
+        return closing(sqlite3.connect(path, isolation_level=None))
+
 
 @contextmanager
 def running_psp() -> Iterator[Psp]:
     """Start a provider with a file of its own."""
-    with private_folder() as folder:
-        extra = {"PSP_DATABASE": str(folder / "books"), "PSP_KEY": KEY, "PSP_WEBHOOK_URL": ""}
-        extra["PSP_WEBHOOK_SECRET"] = SECRET
-        with Stack(folder / "psp", ServerUrls.of_environment(), extra=extra) as stack:
-            stack.start("psp")
-            yield Psp(stack, folder / "books")
+    process = PaymentProvider({"PSP_KEY": KEY, "PSP_WEBHOOK_SECRET": SECRET, "SHOP_DEMO": "1"})
+    process.variables["PSP_DATABASE"] = str(process.home / "books")
+    with process:
+        yield Psp(process)
