@@ -86,7 +86,7 @@ def take_room(browser: Browser, address: str) -> None:
     page.locator("[data-heal]").click()
     expect(page.locator("[data-heal]")).to_be_disabled()
     page.get_by_role("button", name="Send the buyers away").click()
-    expect(page.locator("[data-card-links]")).to_be_visible()
+    expect(page.locator("[data-result-links]")).to_be_visible()
 
 
 def take_stage(browser: Browser, address: str) -> None:

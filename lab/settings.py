@@ -11,8 +11,9 @@ DATA_DIR = demo.data_folder()
 
 # The lab before the course, whose pages get the shop's frame (lab/templates/course/base.html).
 INSTALLED_APPS = [*INSTALLED_APPS, "lab", "course"]
-# The charts' library, which the page of a verdict carries with it.
-STATICFILES_DIRS = [("lab/uplot", demo.PROJECT / "loadtest/checker/report/uplot")]
+# The charts' library and the first section of a verdict, which its page carries with it.
+REPORT = demo.PROJECT / "loadtest/checker/report"
+STATICFILES_DIRS = [("lab/uplot", REPORT / "uplot"), ("lab/result", REPORT / "result")]
 ROOT_URLCONF = "lab.urls"
 # Templates that extend the shop's of the same name.
 FIRST = [demo.PROJECT / "lab/demo/templates", *TEMPLATES[0]["DIRS"]]

@@ -12,7 +12,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -36,19 +38,27 @@ class Wanted(msgspec.Struct):
         elsewhere: histories of its buyers that are in another folder.
         reason: why there can be no verdict; empty if there may be one.
         look: a command that shows the books of the main sale; empty if none is known.
+        figures: further figures of the page's first section, by their names.
     """
 
     plan: RunPlan
     elsewhere: list[str]
     reason: str
     look: str
+    figures: dict[str, int] = {}
 
 
 _VERDICT = msgspec.json.Decoder(Verdict)
 _BROKEN = msgspec.json.Decoder(list[Broken])
 
 
-def judge_apart(folder: RunFolder, plan: RunPlan, reason: str, look: str) -> Verdict:
+def judge_apart(
+    folder: RunFolder,
+    plan: RunPlan,
+    reason: str,
+    look: str,
+    figures: Mapping[str, int] = MappingProxyType({}),
+) -> Verdict:
     """Judge a run that has ended, and write the verdict and its page; never fails.
 
     Args:
@@ -56,8 +66,9 @@ def judge_apart(folder: RunFolder, plan: RunPlan, reason: str, look: str) -> Ver
         plan: of the run, with the ids of its sales.
         reason: why there can be no verdict; empty if there may be one.
         look: a command that shows the books of the main sale.
+        figures: further figures of the page's first section, by their names.
     """
-    wanted = Wanted(plan, list(map(str, folder.elsewhere)), reason, look)
+    wanted = Wanted(plan, list(map(str, folder.elsewhere)), reason, look, dict(figures))
     try:
         done = _judge(folder, wanted, seconds=JUDGING)
         if done.returncode == 0:
@@ -117,7 +128,15 @@ def _conclude(folder: RunFolder, run: Wanted) -> int:
 def _story(wanted: Wanted, verdict: Verdict) -> Story:
     plan = wanted.plan
     facts = plan.facts(plan.sale)
-    return Story(plan.title, plan.repeat, facts, verdict.reason, plan.buyers, look=wanted.look)
+    return Story(
+        plan.title,
+        plan.repeat,
+        facts,
+        verdict.reason,
+        plan.buyers,
+        look=wanted.look,
+        figures=wanted.figures,
+    )
 
 
 def _so_far(folder: RunFolder, plan: RunPlan) -> int:

@@ -1,77 +1,91 @@
-"""The result card of a rush: what became of its buyers, and how to check it without this page.
+"""The result card of a rush: the first section of its verdict's page, in the shop's languages.
 
 Buyers are counted from what they were told, which is in the history; what was sold is counted from
-the database. So the card shows both, and where they differ something is wrong.
+the database. So the card shows both, and where they differ something is wrong. When the buyers have
+finished, the card says what can be counted at once; when the rush has been judged, it is made from
+the verdict.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
+from django.utils import translation
+
 from inventory.audit import audit
-from loadtest.history import FAIL, OK, Operation
+from lab.room.texts import TEXTS
+from loadtest.checker import FAIL, buyers_by_end
+from loadtest.checker.report import Words, result
+from loadtest.files import RunFolder
+from loadtest.run_plan import RunPlan
 from shop.catalogue.models import Sale
 
-GOT, SOLD_OUT, REFUSED, NO_ANSWER = "got", "sold_out", "refused", "no_answer"
-"""How a rush ends for a buyer. `SOLD_OUT` is also the shop's code for it."""
-
-CHECK = """\
-SELECT item.total, item.reserved, item.available,
-       (SELECT count(*) FROM inventory_reservation AS r
-        WHERE r.item_id = item.id AND r.state <> 'released') AS reservations
-FROM inventory_item AS item WHERE item.id = {item};"""
-"""What anybody can ask the database; `reserved` must not exceed `total`."""
+JUDGING = "judging"
+"""In place of a verdict, while there is none."""
 
 
-def buyers_by_end(calls: Iterable[Operation]) -> Counter[str]:
-    """Count the buyers who asked for an order by what they were told in the end.
-
-    Whoever has an order got one, whatever other attempts were told. Of the others the last attempt
-    counts: a buyer who had no answer and asked again knows what the second answer says.
+def counted_at_once(
+    files: RunFolder, plan: RunPlan, look: str, *, handovers: int
+) -> dict[str, Any]:
+    """Return what is known of a rush before it is judged, as a document like a verdict.
 
     Args:
-        calls: in the order of their ends, those without an answer last.
-    """
-    ends: dict[str, str] = {}
-    for call in calls:
-        if call.op == "order" and ends.get(call.buyer) != GOT:
-            ends[call.buyer] = _end(call)
-    return Counter(ends.values())
-
-
-def _end(call: Operation) -> str:
-    if call.outcome == OK:
-        return GOT
-    if call.outcome != FAIL:
-        return NO_ANSWER
-    return SOLD_OUT if call.code == SOLD_OUT else REFUSED
-
-
-def result_card(calls: Iterable[Operation], sale: int, *, handovers: int) -> dict[str, Any]:
-    """Return the card of a rush that is over.
-
-    Args:
-        calls: of its buyers.
-        sale: its id.
+        files: of the rush.
+        plan: of the rush.
+        look: a command that shows the books of the sale.
         handovers: how often an item's lock was granted meanwhile.
 
     Raises:
         Error: the database does not answer.
         HistoryError: the history cannot be read.
     """
-    ends = buyers_by_end(calls)
-    item = Sale.objects.select_related("item").get(pk=sale).item
-    found = audit([item.pk])
+    ends = buyers_by_end(files)
+    item = Sale.objects.select_related("item").get(pk=plan.sale).item
+    oversold = max(0, item.reserved - item.total)
     return {
-        "sale": sale,
-        "buyers": ends.total(),
-        **{name: ends[name] for name in (GOT, SOLD_OUT, REFUSED, NO_ANSWER)},
-        "units": item.total,
-        "taken": item.reserved,
-        "oversold": max(0, item.reserved - item.total),
-        "handovers": handovers,
-        "problems": found.problems[:3],
-        "query": CHECK.format(item=item.pk),
+        "verdict": FAIL if oversold or audit([item.pk]).problems else JUDGING,
+        "reason": "",
+        "result": {
+            "buyers": sum(ends.values()),
+            **ends,
+            "units": item.total,
+            "taken": item.reserved,
+            "oversold": oversold,
+            "handovers": handovers,
+        },
+        "check": {"look": look, "again": ""},
     }
+
+
+def card_of(files: RunFolder, plan: RunPlan, told: Mapping[str, Any], word: str) -> dict[str, Any]:
+    """Return the card as the room's pages show it.
+
+    Args:
+        files: of the rush.
+        plan: of the rush.
+        told: the verdict, or what takes its place until then.
+        word: pass, fail, unknown or `JUDGING`.
+    """
+    audit_too = f"{told['check']['look']}\npython3 manage.py audit --sale {plan.sale}"
+    told = {**told, "check": {**told["check"], "look": audit_too}}
+    html = {}
+    for language, _ in settings.LANGUAGES:
+        with translation.override(language):
+            html[language] = _section(told, plan, word)
+    return {"verdict": word, "run": files.number, "html": html}
+
+
+def _section(told: Mapping[str, Any], plan: RunPlan, word: str) -> str:
+    texts = {kind: {name: str(text) for name, text in TEXTS[kind].items()} for kind in SECTION}
+    check = texts["check"]
+    words = Words(texts["card"], texts["sentences"], check["button"], check["look"], check["again"])
+    units = told["result"].get("units", plan.stock)
+    size = {"buyers": plan.buyers, "units": units, "strategy": plan.strategy}
+    heading = {"title": texts["check"]["title"] % size, "headline": [texts["verdicts"][word]]}
+    return str(result({**told, **heading}, words, level=2))
+
+
+SECTION = ("card", "sentences", "check", "verdicts")
+"""The texts of the section."""

@@ -260,6 +260,12 @@ class Room:
             others = {key: value for key, value in self._state.items() if key != name}
             self._state = others if what is None else {**others, name: what}
 
+    def begin_rush(self, sale: int, buyers: int) -> None:
+        """Show a rush that begins, and nothing of the one before."""
+        for name in ("card", "fault_over"):
+            self.show(name, None)
+        self.show("rush", {"sale": sale, "buyers": buyers})
+
     def empty(self) -> None:
         """Forget what was shown and what has happened; follow the newest sale."""
         self.chosen = None

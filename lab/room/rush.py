@@ -18,25 +18,23 @@ from development import StackError
 from lab.proof.load import LoadFailed
 from lab.proof.run import LocalSales, LocustLoad
 from lab.proof.testbed import running
-from lab.room.card import result_card
+from lab.room.card import JUDGING, card_of, counted_at_once
 from lab.room.faults import FaultControl
 from lab.room.room import Room, Task
 from loadtest.checker import Verdict
 from loadtest.files import RunFolder, Runs
-from loadtest.history import HistoryError, operations
+from loadtest.history import HistoryError
 from loadtest.judge_process import judge_apart
 from loadtest.run import Faults, ShopUnderTest, Show, run
 from loadtest.run_plan import RunPlan
 from loadtest.sales import FOLLOWING_UP
+from loadtest.shops.flash_sale import look_of
 
 POLL = 0.5
 """Seconds between two looks at the shop."""
 
 PATIENCE = 90.0
 """Seconds to wait for the database before the card is given up: longer than any fault lasts."""
-
-JUDGING = "judging"
-"""In place of a verdict, while there is none."""
 
 NUMBER = re.compile(r"\d{1,9}")
 
@@ -58,7 +56,6 @@ class Rush:
         self._url, self._runs, self._room, self._faults = url, Runs(folder), room, faults
         self._add = room.timeline.add
         self._closing = threading.Event()
-        self._handovers = 0
         self.task = Task("the last rush is still going on, or being judged")
 
     def send_away(self) -> None:
@@ -96,19 +93,20 @@ class Rush:
 
     def _run(self, plan: RunPlan) -> None:
         sale = int(plan.sale)
-        self._room.show("card", None)
-        self._room.show("rush", {"sale": sale, "buyers": plan.buyers})
+        self._room.begin_rush(sale, plan.buyers)
         self._add("rush", sale=sale, buyers=plan.buyers)
         try:
             granted = self._room.totals().get("grants", 0)
             files = self._runs.new()
-            left = partial(self._show_first_card, files, sale, granted)
+            left = partial(self._show_first_card, files, plan, granted)
             show = RushShow(files, left, self._closing)
             sales = LocalSales(running(self._url), files, show)
             faults = FaultsByHand(self._faults, files)
             by_hand = replace(plan, operated=True)
             verdict = run(by_hand, sales, RushLoad(sales, self.task), faults, show)
-            self._show_card(files, sale, verdict.verdict)
+            told = files.verdict()
+            assert told is not None  # the judge writes one, whatever comes of it
+            self._room.show("card", card_of(files, plan, told, verdict.verdict))
         except Abandoned:
             pass
         except (LoadFailed, StackError, HistoryError, OSError, Error) as error:
@@ -118,24 +116,21 @@ class Rush:
             self._room.show("rush", None)
             connection.close()
 
-    def _show_first_card(self, files: RunFolder, sale: int, granted: int) -> None:
-        """Show the card when the buyers have finished."""
+    def _show_first_card(self, files: RunFolder, plan: RunPlan, granted: int) -> int:
+        """Show the card when the buyers have finished; return how often a lock was granted."""
         # Counted here only: the lock is also granted to the questions that are repeated afterwards.
-        self._handovers = self._room.totals().get("grants", 0) - granted
-        self._add("rush_over", sale=sale)
-        self._show_card(files, sale, JUDGING)
+        handovers = self._room.totals().get("grants", 0) - granted
+        self._add("rush_over", sale=int(plan.sale))
+        told = self._counted(files, plan, handovers)
+        self._room.show("card", card_of(files, plan, told, JUDGING))
+        return handovers
 
-    def _show_card(self, files: RunFolder, sale: int, verdict: str) -> None:
-        card = self._card(files, sale)
-        self._room.show("card", {**card, "verdict": verdict, "run": files.number})
-
-    def _card(self, files: RunFolder, sale: int) -> dict[str, Any]:
-        """Return the card, as soon as the database answers: a fault may keep it away."""
+    def _counted(self, files: RunFolder, plan: RunPlan, handovers: int) -> dict[str, Any]:
+        """Return the figures, as soon as the database answers: a fault may keep it away."""
         give_up = time.monotonic() + PATIENCE
         while True:
             try:
-                calls = operations(*files.histories())
-                return result_card(calls, sale, handovers=self._handovers)
+                return counted_at_once(files, plan, look_of(plan.sale), handovers=handovers)
             except Error:
                 connection.close()
                 if self.task.end.wait(1.0) or time.monotonic() > give_up:
@@ -151,15 +146,13 @@ class RushShow(Show):
 
     Args:
         files: of the rush.
-        left: called once the buyers have finished.
+        left: called once the buyers have finished; returns how often a lock was granted.
         closing: whether nobody waits for the verdict any more.
     """
 
-    def __init__(
-        self, files: RunFolder, left: Callable[[], None], closing: threading.Event
-    ) -> None:
+    def __init__(self, files: RunFolder, left: Callable[[], int], closing: threading.Event) -> None:
         self._files, self._left, self._closing = files, left, closing
-        self._have_left = False
+        self._handovers: int | None = None
 
     def step(self, step: str, seconds: float = 0.0, pending: int = 0) -> None:
         """Say that the buyers have finished.
@@ -169,15 +162,15 @@ class RushShow(Show):
         """
         if self._closing.is_set():
             raise Abandoned
-        if step == FOLLOWING_UP and not self._have_left:
-            self._have_left = True
-            self._left()
+        if step == FOLLOWING_UP and self._handovers is None:
+            self._handovers = self._left()
 
     def judge(self, shop: ShopUnderTest[Any]) -> Verdict:
         """Judge it, and write its verdict and its page."""
         assert isinstance(shop, LocalSales)
         look = shop.shop.look(shop.plan.sale)
-        return judge_apart(self._files, shop.plan, shop.reason, look)
+        figures = {} if self._handovers is None else {"handovers": self._handovers}
+        return judge_apart(self._files, shop.plan, shop.reason, look, figures)
 
 
 class RushLoad(LocustLoad):

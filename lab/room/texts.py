@@ -131,13 +131,29 @@ TEXTS: dict[str, dict[str, Promise | str]] = {
         "taken": _("taken"),
         "oversold": _("oversold"),
         "handovers": _("lock grants"),
-        "verdict": _("verdict"),
+        "rate": _("Requests/s"),
+        "p99": _("99 % within, ms"),
+        "faults": _("Faults"),
     },
     "verdicts": {
-        "pass": _("holds"),
-        "fail": _("broken"),
-        "unknown": _("not judged"),
-        "judging": _("being judged"),
+        "pass": _("PROVED"),
+        "fail": _("BROKEN"),
+        "unknown": _("COULD NOT BE JUDGED"),
+        "judging": _("BEING JUDGED"),
+    },
+    "sentences": {
+        "pass": _("All properties hold."),
+        "fail": _("At least one property does not hold."),
+        "unknown": _("Data for a verdict are missing. This is not a pass."),
+        "judging": _("Every answer is being compared with the books."),
+    },
+    "check": {
+        "title": _("%(buyers)s buyers, %(units)s units, strategy %(strategy)s"),
+        "button": _("Check it yourself"),
+        "look": _("The shop’s own figures, without this tool:"),
+        "again": _(
+            "Judge the recorded calls again, without a shop, from the folder above the run’s:"
+        ),
     },
     # Why a demo does not offer some faults, by what it lacks.
     "lacks": {

@@ -8,7 +8,7 @@ the folder of its run, `report` shows it, and `python -m loadtest.checker` judge
 again.
 """
 
-from loadtest.checker.judge import ENOUGH, Broken, judge, judge_so_far
+from loadtest.checker.judge import ENOUGH, Broken, buyers_by_end, judge, judge_so_far
 from loadtest.checker.properties import BY_ANSWERS, PROPERTIES, Need, not_judged
 from loadtest.checker.snapshot import SnapshotError
 from loadtest.checker.verdict import EXIT_CODES, FAIL, PASS, UNKNOWN, Finding, Rate, Verdict
@@ -31,6 +31,7 @@ __all__ = [
     "Rate",
     "SnapshotError",
     "Verdict",
+    "buyers_by_end",
     "judge",
     "judge_so_far",
     "not_judged",

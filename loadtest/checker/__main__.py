@@ -86,8 +86,16 @@ def _story(files: RunFiles, title: str) -> Story:
         told: dict[str, Any] = json.loads(files.verdict_file.read_text())
         look = told["check"]["look"]
         reason = told["reason"] if told["properties"] else ""
+        # Of the first section's figures, the files do not tell this one.
+        figures = {name: told["result"][name] for name in ["handovers"] if name in told["result"]}
         return Story(
-            told["title"], told["repeat"], told["facts"], reason, told["buyers"], look=look
+            told["title"],
+            told["repeat"],
+            told["facts"],
+            reason,
+            told["buyers"],
+            look=look,
+            figures=figures,
         )
     except (OSError, ValueError, KeyError):
         return Story(title)

@@ -63,7 +63,38 @@ def judge(
             aftermaths(evidence),
             dict(not_judged),
             histories=_histories(evidence, findings),
+            ends=_ends(evidence),
         )
+
+
+def buyers_by_end(files: RunFiles) -> dict[str, int]:
+    """Count the buyers of a run by what they were told in the end; see `Verdict.ends`.
+
+    Raises:
+        HistoryError, SnapshotError, OSError: as `judge`.
+    """
+    with Evidence(enough={}) as evidence:
+        evidence.load(files)
+        return _ends(evidence)
+
+
+def _ends(evidence: Evidence) -> dict[str, int]:
+    """Count the buyers who asked for an order by what they were told in the end.
+
+    Whoever has an order got one, whatever other attempts were told. Of the others the last attempt
+    counts, whose columns SQLite returns with `max("end")`: a buyer who had no answer and asked
+    again knows what the second answer says.
+    """
+    ended = evidence.rows(
+        """
+        SELECT CASE WHEN oks > 0 THEN 'got' WHEN outcome <> 'fail' THEN 'no_answer'
+                    WHEN code = 'sold_out' THEN 'sold_out' ELSE 'refused' END AS ended, count(*)
+        FROM (SELECT max("end"), outcome, code, sum(outcome = 'ok') AS oks FROM call
+              WHERE op = 'order' GROUP BY buyer)
+        GROUP BY ended
+        """
+    )
+    return {"got": 0, "sold_out": 0, "refused": 0, "no_answer": 0} | dict(ended)
 
 
 def _histories(evidence: Evidence, findings: Sequence[Finding]) -> dict[str, History]:

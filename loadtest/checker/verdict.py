@@ -149,7 +149,8 @@ class Verdict:
 
     `not_judged` holds the properties, by id, that the run says nothing about, and why not.
     `reason` says why nothing was judged; there are no findings and no figures then. `histories`
-    has the smallest history of each broken property, by id, as far as calls show it.
+    has the smallest history of each broken property, by id, as far as calls show it. `ends` are the
+    buyers by what they were told in the end: `got`, `sold_out`, `refused` or `no_answer`.
     """
 
     properties: list[Finding] = field(default_factory=list)
@@ -158,6 +159,7 @@ class Verdict:
     not_judged: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
     histories: Mapping[str, History] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,10 +69,29 @@ def _story(result: RushResult) -> Story:
     )
 
 
+def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the figures of the page's first section: all rounds together."""
+    if not rows:
+        return {}
+    told = {
+        "got": sum(each["answered_sold"] for each in rows),
+        "refused": sum(each["refused"] for each in rows),
+        "no_answer": sum(each["unknown"] for each in rows),
+    }
+    return {
+        "buyers": sum(told.values()),
+        **told,
+        "units": sum(each["of"] for each in rows),
+        "taken": sum(each["sold"] for each in rows),
+        "oversold": sum(max(0, each["sold"] - each["of"]) for each in rows),
+    }
+
+
 def _more(result: RushResult) -> dict[str, Any]:
     return {
         "verdict": result.verdict,
         "headline": [result.headline],
+        "result": _figures(result.rows),
         "rounds": result.rows,
         "remarks": list(result.remarks),
         "not_seen": [each.to_json() for each in result.unseen],

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from loadtest.checker import FAIL, PASS, PROPERTIES, Verdict, judge
+from loadtest.checker import FAIL, PASS, PROPERTIES, Verdict, buyers_by_end, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.__main__ import main
 from loadtest.checker.judging import judge_run, write_verdict
@@ -92,6 +92,39 @@ def test_a_report_shows_all_properties_and_loads_nothing_from_elsewhere(tmp_path
     moments = len(files.during()) + 2
     assert len(charts["stock"]["at"]) == moments
     assert {len(curve["values"]) for curve in charts["stock"]["curves"]} == {moments}
+
+
+def test_buyers_are_counted_once_by_the_last_answer(tmp_path: Path) -> None:
+    world = World()
+    answers = [
+        ("ann", 0, "no_answer"),
+        ("ann", 201, ""),
+        ("ann", 409, "limit_reached"),
+        ("bob", 0, "no_answer"),
+        ("bob", 409, "sold_out"),
+        ("cy", 409, "sold_out"),
+        ("di", 429, "rate_limited"),
+        ("flo", 503, "busy"),
+        ("flo", 0, "no_answer"),
+    ]
+    for number, (buyer, status, code) in enumerate(answers):
+        order = "1" if status == 201 else None
+        at = 10 * number
+        world.call(at, at + 5, "order", status, code, buyer=buyer, order=order)
+    world.call(1, 2, "look", 200, buyer="ed")
+    ends = {"got": 1, "no_answer": 1, "sold_out": 2, "refused": 1}
+    assert buyers_by_end(world.write(tmp_path)) == ends
+
+
+def test_first_section_shows_the_figures_and_how_to_check_them(tmp_path: Path) -> None:
+    story = Story("A title", look="psql …", figures={"handovers": 7})
+    text = written(tmp_path, story, judge(sold_out_run(3).write(tmp_path)), None)
+    section = text[text.index('<section class="result"') :].partition("</section>")[0]
+    for name, figure in (("taken", 4), ("units", 4), ("oversold", 0), ("handovers", 7)):
+        assert f'data-result="{name}"' in section
+        assert f"<dd>{figure}</dd>" in section
+    assert "psql …" in section
+    assert "python -m loadtest.checker" in section
 
 
 def test_what_was_not_judged_is_listed_with_the_reason_and_never_as_passed(tmp_path: Path) -> None:

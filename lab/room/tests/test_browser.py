@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -13,12 +14,15 @@ from playwright.sync_api import Page, expect
 
 from inventory.models import Item
 from lab.models import UnenforcedItem
+from lab.room.card import JUDGING, card_of
 from lab.room.duel import RECORDING, SHIPPED, SIDES
 from lab.room.room import curves
 from lab.room.texts import TEXTS
 from lab.tests.test_accessibility import findings
 from loadtest.faults import FAULTS as KNOWN_FAULTS
 from loadtest.faults import left_out
+from loadtest.files import RunFolder
+from loadtest.run_plan import RunPlan
 from shop.checkout import buy
 from shop.tests.catalogue import a_buyer, a_sale
 from shop.tests.processes import wait_for
@@ -185,36 +189,50 @@ def test_no_button_moves_during_a_rush_and_a_fault(open_page, a_room_with_faults
     assert places(page) == before
 
 
+def a_card(word: str, folder: Path, **more: int) -> dict[str, Any]:
+    """Return the card of a rush, as its verdict says it."""
+    figures = ("buyers", "got", "sold_out", "refused", "no_answer", "units", "taken", "oversold")
+    told = {
+        "verdict": word,
+        "reason": "",
+        "result": {**dict.fromkeys((*figures, "handovers"), 1100), **more},
+        "check": {"look": "SELECT 7;", "again": "" if word == JUDGING else "judge it again"},
+    }
+    plan = RunPlan(buyers=1100, seed=1, stock=1100, sale="3")
+    return card_of(RunFolder(folder / "1"), plan, told, word)
+
+
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080)])
-def test_no_button_moves_when_the_verdict_arrives(open_page, a_room_with_faults, width, height):
-    page = open_page("/room/", viewport={"width": width, "height": height})
-    counts = ("buyers", "got", "sold_out", "refused", "no_answer", "units", "taken", "oversold")
-    card: dict[str, Any] = dict.fromkeys((*counts, "handovers"), 1100)
-    card |= {"sale": 3, "run": 1, "problems": [], "query": "SELECT 7;", "verdict": "judging"}
-    a_room_with_faults.room.show("card", card)
-    expect(page.locator("[data-result=verdict] dd")).to_have_text("being judged")
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_no_button_moves_when_the_verdict_arrives(
+    open_page, a_room_with_faults, tmp_path, width, height, language
+):
+    page = open_page("/room/", viewport={"width": width, "height": height}, locale=language)
+    room = a_room_with_faults.room
+    room.show("card", a_card(JUDGING, tmp_path))
+    links = page.locator("[data-result-links]")
+    expect(links).to_be_visible()
     before = places(page)
-    assert "Check it yourself" in before
-    a_room_with_faults.room.show("card", {**card, "verdict": "pass"})
-    expect(page.locator("[data-result=verdict] dd")).to_have_text("holds")
-    expect(page.get_by_role("link", name="The report")).to_be_visible()
+    assert links.locator("button").inner_text() in before
+    room.show("card", a_card("pass", tmp_path, rate=2800, p99=1200, faults=12))
+    expect(page.locator("[data-result=faults] dd")).to_have_text("12")
+    expect(page.locator("[data-card-report]")).to_be_visible()
     assert places(page) == before
-    assert box(page, "[data-card-links]")["bottom"] <= box(page, "[data-card]")["bottom"]
+    assert box(page, "[data-result=faults]")["bottom"] <= box(page, "[data-result-links]")["top"]
+    assert box(page, "[data-result-links]")["bottom"] <= box(page, "[data-card]")["bottom"]
 
 
-def test_card_shows_what_became_of_the_buyers(open_page, a_room_with_faults):
+def test_card_shows_what_became_of_the_buyers(open_page, a_room_with_faults, tmp_path):
     page = open_page("/room/")
-    counts = dict.fromkeys(("refused", "no_answer", "oversold", "handovers"), 0)
-    card = {"sale": 3, "run": 1, "problems": [], "query": "SELECT 7;", "buyers": 90, "got": 50}
-    more = {"verdict": "pass", "sold_out": 40, "units": 50, "taken": 50}
-    a_room_with_faults.room.show("card", {**card, **counts, **more})
+    a_room_with_faults.room.show("card", a_card("pass", tmp_path, got=50))
     result = page.locator("[data-card]")
     expect(result.locator("[data-result=got] dd")).to_have_text("50")
-    expect(result.locator("[data-result=verdict] dd")).to_have_text("holds")
-    expect(result).to_have_attribute("data-is", "good")
+    expect(result.get_by_role("heading")).to_have_text("PROVED")
+    assert list(findings(page)) == []
     page.get_by_role("button", name="Check it yourself").click()
     expect(page.get_by_role("dialog")).to_contain_text("SELECT 7;")
     expect(page.get_by_role("dialog")).to_contain_text("manage.py audit --sale 3")
+    expect(page.get_by_role("dialog")).to_contain_text("judge it again")
 
 
 def test_a_telephone_shows_figures_one_chart_and_faults_in_this_order(

@@ -241,6 +241,17 @@ def test_a_late_viewer_gets_no_more_than_the_last_minute(sale):
 
 
 @pytest.mark.long
+def test_a_new_rush_begins_without_what_the_last_one_left(sale):
+    room = Room()
+    room.show("card", {"run": 1})
+    room.show("fault_over", {"code": "healed", "values": {"fault": "holder-paused"}})
+    room.begin_rush(sale.pk, 500)
+    room.step()
+    frame = room.next(0)[1]
+    assert frame["rush"] == {"sale": sale.pk, "buyers": 500}
+    assert frame.keys().isdisjoint({"card", "fault_over"})
+
+
 def test_naive_oversells_and_combining_does_not_to_the_same_buyers(tmp_path):
     words = ("--buyers", "80", "--stock", "20", "--seed", "7", "--folder", str(tmp_path))
     # Not among the mails of other databases' shops, whose orders have the same numbers.

@@ -64,7 +64,7 @@ def test_show_step_1_a_buyer_buys_a_phone(page, demo):
 def test_show_step_2_a_rush_sells_all_and_no_more(page, demo):
     open_step(page, demo, 2)
     start_a_rush(page, buyers=120, arrivals=20, stock=80)
-    expect(page.locator("[data-card-links]")).to_be_visible()
+    expect(page.locator("[data-result-links]")).to_be_visible()
     assert (result(page, "got"), result(page, "taken"), result(page, "oversold")) == (80, 80, 0)
     told = result(page, "sold_out") + result(page, "refused") + result(page, "no_answer")
     assert result(page, "buyers") == 80 + told
@@ -97,7 +97,7 @@ def test_show_step_3_redis_stays_away_until_it_is_healed_and_an_old_token_is_ref
     page.locator("[data-heal]").click()
     expect(log).to_contain_text("Celery has started")
     page.get_by_role("button", name="Send the buyers away").click()
-    expect(page.locator("[data-card-links]")).to_be_visible()
+    expect(page.locator("[data-result-links]")).to_be_visible()
     assert result(page, "oversold") == 0
 
 

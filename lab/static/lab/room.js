@@ -132,27 +132,16 @@ function measured({ at, fault, silent, programs }) {
 
 // --- The result --------------------------------------------------------------------------------
 
-const CARD = ["buyers", "got", "sold_out", "refused", "no_answer", "units", "taken", "oversold", "handovers", "verdict"];
-
+// The first section of the verdict's page, as the report shows it, with links to both of its files.
 function showCard({ card }) {
   const key = JSON.stringify(card ?? null);
-  const list = find("card-figures");
-  if (list.dataset.key === key) return;
-  list.dataset.key = key;
+  const shown = find("card-result");
+  if (shown.dataset.key === key) return;
+  shown.dataset.key = key;
   find("card-none").hidden = Boolean(card);
-  find("card-links").hidden = !card;
-  find("card").dataset.is = card ? (card.oversold || card.problems.length || card.verdict === "fail" ? "bad" : "good") : "";
-  list.replaceChildren(...CARD.map((name) => {
-    const [part, label, value] = ["div", "dt", "dd"].map((kind) => document.createElement(kind));
-    part.dataset.result = name;
-    label.textContent = texts.card[name];
-    value.textContent = !card ? "–" : name === "verdict" ? texts.verdicts[card.verdict] : number.format(card[name]);
-    part.append(label, value);
-    return part;
-  }));
+  shown.innerHTML = card ? card.html[document.documentElement.lang] : "";
   if (!card) return;
-  find("check-query").textContent = card.query;
-  find("check-audit").textContent = `python3 manage.py audit --sale ${card.sale}`;
+  find("result-links").append(find("card-links").content.cloneNode(true));
   find("card-report").toggleAttribute("data-waits", card.verdict === "judging"); // it keeps its place
   find("card-report").href = fileAddress(`reports/rush/${card.run}`);
   find("card-history").href = fileAddress(`rushes/${card.run}`);
@@ -292,7 +281,6 @@ find("watch").addEventListener("change", ({ target }) => {
 const BUTTONS = {
   stop: () => act("stop"),
   heal: () => act("heal"),
-  check: () => find("check").showModal(),
   restock: ({ units }) => act("restock", { sale: sale?.id, units: Number(units) }),
   pause: () => act("pause", { sale: sale?.id, paused: !sale?.paused }),
   provider: ({ behaviour }) => act("provider", { behaviour }),

@@ -11,14 +11,16 @@ files only, so any run that `loadtest.checker` can judge has one.
 
 from loadtest.checker.report.document import Story, document, why_not
 from loadtest.checker.report.gather import Evidence, gather, stock_so_far
-from loadtest.checker.report.page import render, write
+from loadtest.checker.report.page import Words, render, result, write
 
 __all__ = [
     "Evidence",
     "Story",
+    "Words",
     "document",
     "gather",
     "render",
+    "result",
     "stock_so_far",
     "why_not",
     "write",

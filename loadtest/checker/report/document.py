@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from loadtest.checker import PASS, PROPERTIES, UNKNOWN, Rate, Verdict
 from loadtest.checker.properties.property import Check
 from loadtest.checker.report.gather import Evidence
-from loadtest.checker.report.headline import SUMMARIES, counted, headline
+from loadtest.checker.report.headline import SUMMARIES, Speed, counted, headline
 from loadtest.checker.verdict import Finding, Problem
 from loadtest.fault_log import Injected
 from loadtest.files import RunFiles
@@ -75,6 +75,7 @@ class Story:
         passed: the word for a pass.
         look: a command that shows the figures of the shop's own books; empty if none is known.
         remarks: what the reader should know besides, in sentences.
+        figures: further figures of the page's first section, by their names.
     """
 
     title: str
@@ -85,6 +86,7 @@ class Story:
     passed: str = SUMMARIES[PASS][0]
     look: str = ""
     remarks: Sequence[str] = ()
+    figures: Mapping[str, int] = field(default_factory=dict)
 
 
 def document(
@@ -113,6 +115,7 @@ def document(
         "reason": story.reason or verdict.reason,
         "repeat": story.repeat,
         "buyers": story.buyers,
+        "result": _result(verdict, speed, injected) | dict(story.figures),
         "facts": {name: str(value) for name, value in story.facts.items()},
         "properties": [_property(each) for each in verdict.properties],
         "not_judged": dict(verdict.not_judged),
@@ -135,6 +138,22 @@ def document(
             "files": [path.name for path in _raw(files)],
         },
     }
+
+
+def _result(verdict: Verdict, speed: Speed | None, injected: int) -> dict[str, int]:
+    """Return the figures of the page's first section, as far as they are known."""
+    counts, figures = verdict.counts, {}
+    if counts:
+        figures = {
+            "buyers": sum(verdict.ends.values()),
+            **verdict.ends,
+            "units": counts["total"],
+            "taken": counts["held"] + counts["confirmed"],
+            "oversold": counts["oversold"],
+        }
+    if speed is not None:
+        figures |= {"rate": round(speed.rate), "p99": round(speed.p99)}
+    return figures | ({"faults": injected} if injected else {})
 
 
 def unseen(verdict: Verdict) -> Iterator[Unseen]:

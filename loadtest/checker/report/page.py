@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -21,6 +21,71 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters["number"] = number
 _TEMPLATES.globals["rows_of"] = lambda rows: [tuple(row.values()) for row in rows]
+
+
+class Words(NamedTuple):
+    """What the first section of the page says besides the verdict itself, in one language.
+
+    Attributes:
+        figures: labels of the figures, by their names, in the order in which they are shown.
+        sentences: what the verdicts mean.
+        check: text of the button that shows how to check the figures.
+        look: what the command shows that asks the shop.
+        again: what the command does that judges the run's files.
+    """
+
+    figures: Mapping[str, str]
+    sentences: Mapping[str, str]
+    check: str
+    look: str
+    again: str
+
+
+ENGLISH = Words(
+    {
+        "buyers": "wanted one",
+        "got": "got one",
+        "sold_out": "sold out",
+        "refused": "refused",
+        "no_answer": "no answer",
+        "units": "Units",
+        "taken": "taken",
+        "oversold": "oversold",
+        "handovers": "lock grants",
+        "rate": "Requests/s",
+        "p99": "99 % within, ms",
+        "faults": "Faults",
+    },
+    {outcome: sentence for outcome, (_, sentence) in SUMMARIES.items()},
+    "Check it yourself",
+    "The shop’s own figures, without this tool:",
+    "Judge the recorded calls again, without a shop, from the folder above the run’s:",
+)
+
+
+def result(
+    told: Mapping[str, Any], words: Words = ENGLISH, *, level: int = 1, check: bool = True
+) -> Markup:
+    """Return the first section of the page, which is the result card of the control room too.
+
+    Args:
+        told: the verdict, as `document` returns it.
+        words: in the reader's language.
+        level: of its heading.
+        check: whether it says how to check the figures.
+    """
+    word, *seen = told["headline"]
+    text = _TEMPLATES.get_template("result.html").render(
+        told=told,
+        words=words,
+        word=word,
+        # The figures say the same, and each of them what it is.
+        seen="" if told["result"] else " · ".join(seen),
+        sentence=told["reason"] or words.sentences[told["verdict"]],
+        level=level,
+        check=check,
+    )
+    return Markup(text)
 
 
 def write(path: str | Path, told: Mapping[str, Any], evidence: Evidence | None) -> None:
@@ -47,14 +112,12 @@ def render(
     """
     charts = Charts(evidence) if evidence else None
     counts, speed = told["counts"], told["speed"]
-    word, *seen = told["headline"]
     template = _TEMPLATES.get_template("page.html")
     return template.render(
         told=told,
         now=now,
-        word=word,
-        seen=" · ".join(seen),
-        sentence=told["reason"] or SUMMARIES[told["verdict"]][1],
+        word=told["headline"][0],
+        first=result(told, check=not now),
         counts=meanings(counts) if counts else [],
         speed=Speed(speed["answers"], speed["seconds"], speed["p99"]).meaning if speed else "",
         loop="" if now else _loop(evidence),
@@ -66,7 +129,7 @@ def render(
             (each["call"], each["answer"], _MEANING.get(each["outcome"], ""), each["count"])
             for each in told["answers"]
         ],
-        css=Markup(_text("uplot/uPlot.min.css") + _text("page.css")),
+        css=Markup(_text("uplot/uPlot.min.css") + _text("page.css") + _text("result/result.css")),
         js=Markup(_text("uplot/uPlot.iife.min.js") + _text("page.js")),
         values=_script(charts.values() if charts else {}),
     )
