@@ -643,6 +643,30 @@ def test_rush_finds_what_is_subtly_broken_within_8_rounds(
     assert broken <= set().union(*found), found
 
 
+class RepeatsWithoutUnits(Keyed):
+    """Its shop answers a repeated purchase with the order, and does not say the units again."""
+
+    levels = frozenset({Level.STOCK, Level.CARTS, Level.REPEATS})
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.answered: Counter[str] = Counter()
+
+    def outcome(self, sale: str, buyer: str, response: Response) -> Outcome:
+        said = super().outcome(sale, buyer, response)
+        if not isinstance(said, Sold):
+            return said
+        self.answered[said.order] += 1
+        return said if self.answered[said.order] == 1 else Sold(said.order, 0)
+
+
+def test_rush_takes_the_units_of_an_order_from_the_answer_that_says_them(guarded: str) -> None:
+    shop = RepeatsWithoutUnits(guarded)
+    result = rush(shop, guarded, rounds=2)
+    assert (result.verdict, fails_in(result)) == ("pass", {}), list(lines(result, 80))
+    assert max(shop.answered.values()) > 1
+
+
 class HearsTheCart(StockOnly):
     """A shop whose cart's id is in the answer to "add to cart"."""
 
