@@ -19,7 +19,7 @@ def address_of(url: str, *, owned: bool = False) -> tuple[str, int]:
 
     Args:
         url: of the shop.
-        owned: whoever asks owns the host, so that it may be another machine.
+        owned: the caller owns the host, so that it may be another machine.
 
     Raises:
         RunImpossible: it is no address, or not this machine's.

@@ -227,7 +227,7 @@ class Buyers:
     def _came_back_from_carts(self) -> Iterator[snapshot.Row]:
         """Yield what carts held for a while: others were told meanwhile that nothing was left.
 
-        Whoever was told so at the last step held nothing, unless carts expire.
+        A buyer who was told so at the last step held nothing, unless carts expire.
         """
         bought = {asked.buyer for asked in self._sold.values()}
         for number, units in self._added.items():
@@ -246,7 +246,7 @@ class Buyers:
     def _may_hold(self, orders: Mapping[str, int]) -> int:
         """Return how many units the buyers' carts may hold that are in no order.
 
-        Whoever was refused at the last step holds nothing, unless the refusal may be about
+        A buyer who was refused at the last step holds nothing, unless the refusal may be about
         something else than the stock, such as the voucher: the cart stays then.
         """
         if Level.EXPIRY in self.plan.tries and self.carts_expire:

@@ -130,9 +130,9 @@ class Sales(ShopUnderTest[RunPlan]):
         if not self._opened:  # it shows no books
             return False
         self.ask_figures()
-        pending = self.figures.get("owed", 0)
+        pending = self.figures.get("pending", 0)
         while not at_rest(self._books, self.patience, self.pause):
-            before, pending = pending, self.figures.get("owed", 0)
+            before, pending = pending, self.figures.get("pending", 0)
             if pending >= before:
                 return False
         return True
@@ -191,8 +191,8 @@ class Sales(ShopUnderTest[RunPlan]):
 
     def _books(self, since: float) -> Figures | None:
         """Look at what must come to rest, after so many seconds; see `at_rest`."""
-        self.show.step(FOLLOWING_UP, since, self.figures.get("owed", 0))
-        if not self.ask_figures() or self.figures["owed"]:
+        self.show.step(FOLLOWING_UP, since, self.figures.get("pending", 0))
+        if not self.ask_figures() or self.figures["pending"]:
             return None
         names = ("purchases", "held", "confirmed", "available")
         return tuple(self.figures[name] for name in names)

@@ -120,7 +120,7 @@ class Declined(Exception):
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a rush on this shop should be, unless whoever starts it says otherwise."""
+    """How large a rush on this shop should be, unless the command says otherwise."""
 
     stock: int = 20
     buyers: int = 120

@@ -189,7 +189,7 @@ def change_terms(request: HttpRequest, sale: int, *, body: schemas.TermsWanted) 
 def show_figures(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
     """Show what a sale has come to.
 
-    Stock, orders, follow-ups that are owed, and how many web processes sell.
+    Stock, orders, follow-ups that are pending, and how many web processes sell.
     """
     with past_the_pool():
         return 200, _figures(sale, _sales(sale, query))
@@ -214,7 +214,7 @@ def _figures(sale: int, sales: list[int]) -> schemas.Figures:
         fence=item.fence,
         oversold=max(0, item.held + item.confirmed - item.total),
         purchases=Reservation.objects.filter(scope=sale).count(),
-        owed=snapshot.owed(sales),
+        pending=snapshot.pending(sales),
         # Without a folder of metrics, this process speaks for itself.
         processes=len(web) or 1,
         degraded=any(each["inventory_degraded"] for each in web) if web else circuit().open,

@@ -144,7 +144,7 @@ class Figures(Document):
     fence: Count
     oversold: Count
     purchases: Count
-    owed: Annotated[Count, Meta(description="Orders whose follow-up is open.")]
+    pending: Annotated[Count, Meta(description="Orders whose follow-up is open.")]
     processes: Annotated[int, Meta(ge=1, description="Web processes alive.")]
     degraded: Annotated[bool, Meta(description="A process sells without Redis.")]
 

@@ -22,7 +22,7 @@ class Progress:
 
     phase: str
     seconds: float = 0.0
-    owed: int = 0
+    pending: int = 0
     fault: str = ""
     injected: int = 0
     sale: str = ""

@@ -116,6 +116,6 @@ def line(plan: RunPlan, now: Progress) -> str:
     parts = [f"{now.phase} {max(now.seconds, 0.0):.0f} s"]
     if plan.faults:
         parts.append(f"fault: {now.fault or 'none'}, {now.injected} so far")
-    if now.owed > 0:
-        parts.append(f"{now.owed} open")
+    if now.pending > 0:
+        parts.append(f"{now.pending} open")
     return "; ".join(parts)

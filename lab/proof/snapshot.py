@@ -44,10 +44,10 @@ def items(sales: Sequence[int]) -> list[snapshot.Item]:
         return books.items(database, sales)
 
 
-def owed(sales: Sequence[int]) -> int:
+def pending(sales: Sequence[int]) -> int:
     """What is still to come for sales: mails, payments, refunds, messages, expiries, winners."""
     with _database() as database:
-        return books.owed(database, sales)
+        return books.pending(database, sales)
 
 
 def without_draws(sales: Sequence[int]) -> list[int]:

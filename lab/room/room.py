@@ -366,7 +366,7 @@ class Room:
             "programs": now["programs"].value if now["programs"].up else {},
             "sale": sale,
             "recent": slow.get("recent", []),
-            "owed": {"messages": slow.get("outbox", 0), "mails": slow.get("mails", 0)},
+            "pending": {"messages": slow.get("outbox", 0), "mails": slow.get("mails", 0)},
             "lock": now["redis"].value if now["redis"].up else None,
             "web": web.get("web", []),
             "stale": web.get("stale", 0),

@@ -27,8 +27,8 @@ from shop.operating import headers
 View = Callable[[HttpRequest], HttpResponse]
 
 LIFETIME = 15 * 60
-"""Seconds that a token may be used, and that a stream lasts: whoever is no longer staff, or loses a
-permission, is out after twice this time at most. The page gets a new token in time."""
+"""Seconds that a token may be used, and that a stream lasts: a user who is no longer staff, or who
+loses a permission, is out after twice this time at most. The page gets a new token in time."""
 
 # The process has another port and so another origin. A session cookie would have to be looked up
 # in PostgreSQL, which the room must outlive; a signed token is checked without a server.

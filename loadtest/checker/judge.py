@@ -81,9 +81,9 @@ def buyers_by_end(files: RunFiles) -> dict[str, int]:
 def _ends(evidence: Evidence) -> dict[str, int]:
     """Count the buyers who asked for an order by what they were told in the end.
 
-    Whoever has an order got one, whatever other attempts were told. Of the others the last attempt
-    counts, whose columns SQLite returns with `max("end")`: a buyer who had no answer and asked
-    again knows what the second answer says.
+    A buyer who has an order got one, whatever other attempts were told. Of the others the last
+    attempt counts, whose columns SQLite returns with `max("end")`: a buyer who had no answer and
+    asked again knows what the second answer says.
     """
     ended = evidence.rows(
         """

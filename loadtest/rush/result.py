@@ -47,7 +47,7 @@ class RushResult:
     stopped: bool = False
 
     def stop(self) -> None:
-        """Record that whoever started the rounds has ended them; those that are over count."""
+        """Record that somebody has ended the rounds early; those that are over count."""
         self.stopped = True
         if not self.rounds:
             self.reason = "stopped before the first round was over"

@@ -26,7 +26,7 @@ def load_full(host: str, *, deployed: bool = False, owned: bool = False) -> Full
     Args:
         host: the address.
         deployed: whether the shop is in production.
-        owned: whoever asks owns the host, so that it may be another machine.
+        owned: the caller owns the host, so that it may be another machine.
 
     Raises:
         RunImpossible: the host may not be loaded.

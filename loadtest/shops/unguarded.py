@@ -445,7 +445,7 @@ class AtCart(Adapter):
     """The shop that reserves at the cart: who gets no unit there does not go on."""
 
     def added(self, sale: str, buyer: str, response: Response) -> None:
-        """Turn away whoever got nothing."""
+        """Turn away a buyer who got nothing."""
         if response.status == 409:
             raise Declined(SOLD_OUT)
 

@@ -50,7 +50,7 @@ FIGURES: dict[str, Any] = {
     "fence": 5,
     "oversold": 0,
     "purchases": 8,
-    "owed": 1,
+    "pending": 1,
     "processes": 2,
     "degraded": False,
 }
@@ -200,7 +200,7 @@ def test_a_run_is_patient_while_follow_ups_become_fewer(
         clock.now += longer
 
     def look() -> bool:
-        run.figures["owed"] = max(stuck, 300 - int(clock.now))
+        run.figures["pending"] = max(stuck, 300 - int(clock.now))
         return True
 
     monkeypatch.setattr(run.sales, "ask_figures", look)

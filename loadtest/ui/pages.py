@@ -82,7 +82,7 @@ def verdict(run: PageRun | RushRun) -> str:
 
 def phase(run: PageRun | RushRun) -> str:
     """Return what a run does now; while it waits for the follow-up, how much is pending."""
-    pending = run.figures.get("owed", 0)
+    pending = run.figures.get("pending", 0)
     more = f": {pending:,} pending" if run.phase == SETTLING else ""
     return f"{PHASES[run.phase]}{more}"
 
@@ -159,8 +159,8 @@ def _of_ours(run: PageRun, tally: Tally) -> Iterator[dict[str, str]]:
     if plan.faults:
         name = plan.faults[0] if len(plan.faults) == 1 else f"{len(plan.faults)} kinds"
         yield _row("Fault", name, "one every 5 to 15 s. Stop the run to get the verdict.")
-    owed = run.figures.get("owed", 0)
-    yield _row("Follow-ups owed", owed, "orders whose confirmation is not sent")
+    pending = run.figures.get("pending", 0)
+    yield _row("Follow-ups pending", pending, "orders whose confirmation is not sent")
 
 
 def _broken(run: PageRun | RushRun) -> list[dict[str, str]]:

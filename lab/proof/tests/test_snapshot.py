@@ -1,4 +1,4 @@
-"""What a proof reads at the end: orders, what is still owed, and who got which mail."""
+"""What a proof reads at the end: orders, what is still pending, and who got which mail."""
 
 from __future__ import annotations
 
@@ -100,18 +100,18 @@ def test_what_expires_before_the_final_read_is_owed_until_its_mail_is_sent() -> 
     an_order(lasting)
     order = an_order(brief)
     follow_up()
-    assert snapshot.owed([lasting.pk]) == 0
-    assert snapshot.owed([brief.pk]) == 1, "the expiry"
+    assert snapshot.pending([lasting.pk]) == 0
+    assert snapshot.pending([brief.pk]) == 1, "the expiry"
     assert orders.expire() == 1
     assert Order.objects.get(pk=order.pk).status == "expired"
-    assert snapshot.owed([brief.pk]) == 1, "the message about it"
+    assert snapshot.pending([brief.pk]) == 1, "the message about it"
     follow_up()
-    assert snapshot.owed([brief.pk]) == 0
+    assert snapshot.pending([brief.pk]) == 0
     expired = mail(order, "expired")
     expired.update(done=None)
-    assert snapshot.owed([brief.pk]) == 1, "the mail"
+    assert snapshot.pending([brief.pk]) == 1, "the mail"
     expired.update(dead=Order.objects.get(pk=order.pk).created)
-    assert snapshot.owed([brief.pk]) == 0, "nobody tries it again"
+    assert snapshot.pending([brief.pk]) == 0, "nobody tries it again"
 
 
 @pytest.fixture
@@ -248,8 +248,8 @@ def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_ord
 
 def test_a_proof_waits_for_money_that_is_under_way(psp, sale, ann):
     order = ann.order(sale)
-    before = snapshot.owed([sale.pk])
+    before = snapshot.pending([sale.pk])
     psp.behave(processing=60_000)
     ann.post(f"orders/{order}/payment")
     assert Payment.objects.get(order=order).state == Payment.State.PENDING
-    assert snapshot.owed([sale.pk]) == before + 1
+    assert snapshot.pending([sale.pk]) == before + 1

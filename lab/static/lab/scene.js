@@ -135,8 +135,8 @@ export class Scene {
     this.box(ROW, WORDS.row, sale ? [[left]] : []);
     this.bar({ x: ROW.x + 12, y: ROW.y + 58, width: ROW.width - 24 }, sale ? sale.available / (sale.total || 1) : 0, "level");
     this.box(OUTBOX, WORDS.outbox, [
-      [format(WORDS.messages, { count: number.format(frame.owed.messages) })],
-      [format(WORDS.mails, { count: number.format(frame.owed.mails) }), "faint"],
+      [format(WORDS.messages, { count: number.format(frame.pending.messages) })],
+      [format(WORDS.mails, { count: number.format(frame.pending.mails) }), "faint"],
     ]);
   }
 

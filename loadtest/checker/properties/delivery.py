@@ -57,10 +57,10 @@ _NUMBER = re.compile(r"\d(?:[\d.,'’\u00a0\u202f]*\d)?")
 _MINUTE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
 
 
-# All mails that are owed: order and name. The follow-ups that the snapshot names are owed to every
-# order.
-_OWED = """
-    WITH owed (order_id, name) AS (
+# All mails that must be sent: order and name. The follow-ups that the snapshot names are sent for
+# every order.
+_EXPECTED = """
+    WITH expected (order_id, name) AS (
         SELECT order_id, mail FROM happened WHERE mail <> '' AND (order_id, happened.id) NOT IN
             (SELECT order_id, number FROM state JOIN opened ON opened.id = order_id
              WHERE total = 0 AND op = '' AND state.stock = 'confirmed')
@@ -69,11 +69,12 @@ _OWED = """
 """
 # A crash may send a mail again, under the same Message-ID: mail programs show it once.
 _SENT = f"""
-    {_OWED}
-    SELECT owed.order_id AS "order", owed.name, count(DISTINCT message) AS mails,
+    {_EXPECTED}
+    SELECT expected.order_id AS "order", expected.name, count(DISTINCT message) AS mails,
            count(message) AS times
-    FROM owed LEFT JOIN delivery AS d ON d.order_id = owed.order_id AND d.name = owed.name
-    GROUP BY owed.order_id, owed.name
+    FROM expected
+    LEFT JOIN delivery AS d ON d.order_id = expected.order_id AND d.name = expected.name
+    GROUP BY expected.order_id, expected.name
 """
 
 
@@ -97,11 +98,11 @@ class DeliveredMails(Property):
             f"{_SENT} HAVING mails > 1 OR (mails = 1 AND times > 1 AND NOT :has_faults)",
         ),
         Check(
-            "mail {message} ({name}) to {recipient} is not owed for order {order}",
+            "mail {message} ({name}) to {recipient} is not expected for order {order}",
             f"""
-            {_OWED}
+            {_EXPECTED}
             SELECT message, recipient, iif(order_id = '', '?', order_id) AS "order", name
-            FROM delivery WHERE (order_id, name) NOT IN (SELECT order_id, name FROM owed)
+            FROM delivery WHERE (order_id, name) NOT IN (SELECT order_id, name FROM expected)
             """,
         ),
         Check(

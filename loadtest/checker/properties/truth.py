@@ -94,7 +94,7 @@ _NOT_FOUND = Check(
 )
 
 # An overload or the sale's end may be told first; a server error is judged elsewhere. To a stranger
-# only an overload: whoever is told that a sale has sold out was taken for a buyer.
+# only an overload: one who is told that a sale has sold out was taken for a buyer.
 _INVALID_AND_GRANTED = Check(
     "an invalid request of {buyer} ({op}) was answered {answer}, and not {must}",
     f"""

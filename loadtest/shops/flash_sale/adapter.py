@@ -66,7 +66,7 @@ class Adapter(DemoShop):
     look = staticmethod(look_of)
 
     def __init__(self, url: str) -> None:
-        # Whether it may be loaded was decided by whoever loads the adapter.
+        # Whether it may be loaded was decided when the adapter was loaded.
         super().__init__(address_of(url, owned=True))
 
     def open(self, units: int) -> str:

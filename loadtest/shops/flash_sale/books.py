@@ -36,7 +36,7 @@ SELECT id::text, item_id::text, "limit", price, currency,
        COALESCE((extract(epoch FROM early_starts_at) * 1000000)::bigint, 0), early_code <> ''
 FROM shop_sale WHERE id = ANY(%(sales)s)
 """
-# Whoever left the group during the run is not among them.
+# A buyer who left the group during the run is not among them.
 EARLY = """
 SELECT sale.id::text, member.user_id::text
 FROM shop_sale AS sale JOIN accounts_user_groups AS member ON member.group_id = sale.early_group_id
@@ -95,7 +95,7 @@ WHERE sale_id = ANY(%(sales)s)
 """
 # Money too: what the payment provider says later moves an order, and that has its own follow-up.
 # And orders that expire before the final read can have been made: their mails follow.
-OWED = """
+PENDING = """
 WITH own AS (SELECT DISTINCT order_id AS id FROM shop_orderline WHERE sale_id = ANY(%(sales)s))
 SELECT
     (SELECT count(*) FROM own WHERE NOT EXISTS (
@@ -153,7 +153,7 @@ JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_i
 WHERE place.draw_id = ANY(%(sales)s)
 """
 # Winners who are still to be drawn, or may still give up.
-DRAWS_OWED = """
+DRAWS_PENDING = """
 SELECT (SELECT count(*) FROM draws_draw JOIN shop_sale AS sale ON sale.id = sale_id
         JOIN inventory_item AS item ON item.id = sale.item_id
         WHERE sale_id = ANY(%(sales)s)
@@ -209,12 +209,12 @@ def items(database: Connection, sales: Sequence[int]) -> list[snapshot.Item]:
     return list(rows(database, TABLES[:1], sales))
 
 
-def owed(database: Connection, sales: Sequence[int]) -> int:
+def pending(database: Connection, sales: Sequence[int]) -> int:
     """Count what is still to come: mails, payments, refunds, messages, expiries, winners."""
     drawn = drawn_of(database, sales)
     others = [sale for sale in sales if sale not in drawn]
-    [of_sales] = database.execute(OWED, {"sales": others}).fetchone() or [0]
-    [of_draws] = database.execute(DRAWS_OWED, {"sales": list(sales)}).fetchone() or [0]
+    [of_sales] = database.execute(PENDING, {"sales": others}).fetchone() or [0]
+    [of_draws] = database.execute(DRAWS_PENDING, {"sales": list(sales)}).fetchone() or [0]
     return int(of_sales) + int(of_draws)
 
 

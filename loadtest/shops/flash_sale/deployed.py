@@ -84,7 +84,7 @@ class Adapter(adapter.Adapter):
                 raise ShopRefused(f"its database has no sale {sale}")
             [item] = found
             [purchases] = database.execute(_PURCHASES, {"sale": int(sale)}).fetchone() or [0]
-            owed = books.owed(database, self._sales(sale))
+            pending = books.pending(database, self._sales(sale))
         return {
             "sale": int(sale),
             "item": item.id,
@@ -97,7 +97,7 @@ class Adapter(adapter.Adapter):
             "fence": item.fence,
             "oversold": max(0, item.held + item.confirmed - item.total),
             "purchases": purchases,
-            "owed": owed,
+            "pending": pending,
         }
 
     def snapshot(self, sale: str, path: Path) -> None:
