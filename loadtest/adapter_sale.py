@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -131,13 +130,9 @@ class AdapterSale(ShopUnderTest[P], Generic[P, B]):
         self.verdict = self.checked(found)
         return self.verdict
 
+    @abstractmethod
     def how(self) -> dict[str, Any]:
         """Return how it is to be judged: further arguments of the checker."""
-        return {"enough": self.enough(), "allows_errors": True}
-
-    @abstractmethod
-    def enough(self) -> Mapping[str, int]:
-        """Return what the run must have seen for its verdict to mean something."""
 
     def checked(self, verdict: Verdict) -> Verdict:
         """Return a verdict with the reason for what it does not know.
@@ -145,15 +140,21 @@ class AdapterSale(ShopUnderTest[P], Generic[P, B]):
         Raises:
             RunImpossible: no answer says anything.
         """
-        if verdict.verdict != FAIL and self.count(Unknown) == len(self.last):
-            found = ", ".join(f"{n} × {what}" for what, n in self.unknown.most_common(4))
-            raise RunImpossible(
-                f"no answer to the last step says sold or refused: {found}; does the "
-                "adapter send what the shop expects, and understand what it answers?"
-            )
+        if verdict.verdict != FAIL and (reason := self.not_understood()):
+            raise RunImpossible(reason)
         if verdict.verdict == UNKNOWN and self.problems:
             return replace(verdict, reason="; ".join(self.problems))
         return verdict
+
+    def not_understood(self) -> str:
+        """Say why no answer to a last step says sold or refused; empty if one does."""
+        if self.count(Unknown) < len(self.last):
+            return ""
+        found = ", ".join(f"{n} × {what}" for what, n in self.unknown.most_common(4))
+        return (
+            f"no answer to the last step says sold or refused: {found or 'there is none'}; does "
+            "the adapter send what the shop expects, and understand what it answers?"
+        )
 
     def not_judged(self) -> dict[str, str]:
         """Return the properties that the run says nothing about, and why not."""

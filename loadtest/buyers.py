@@ -100,6 +100,14 @@ class Buyers:
         hold: how long units are held; None if the shop does not say.
         first_answer, last_answer: to a last step, in seconds of the monotonic clock.
         voucher: of the sale; empty if it has none.
+        used: how many orders use it, at the end.
+        in_carts: units that each buyer may have had in the cart, or been given at the checkout.
+        adding: buyers who added a unit while they took the last step.
+        about_more: buyers whose last step may be refused for something else than the stock.
+        turned_away: buyers whom the shop did not let come to the last step.
+        left_out: buyers who did not go on.
+        dues: when buyers of an open loop meant to come, in ns of the monotonic clock; the first
+            call of each takes it.
     """
 
     shop: Shop
@@ -119,15 +127,17 @@ class Buyers:
     first_answer: float = 0.0
     last_answer: float = 0.0
     voucher: str = ""
+    used: int = 0
+    in_carts: Counter[int] = field(default_factory=Counter)
+    adding: set[int] = field(default_factory=set)
+    about_more: set[int] = field(default_factory=set)
+    turned_away: set[int] = field(default_factory=set)
+    left_out: set[int] = field(default_factory=set)
+    dues: dict[int, int] = field(default_factory=dict)
     _asked: dict[str, Asked] = field(default_factory=dict)
     _doubts: Counter[str] = field(default_factory=Counter)
     _sold: dict[str, Asked] = field(default_factory=dict)
-    _added: Counter[int] = field(default_factory=Counter)
     _reached: dict[int, str] = field(default_factory=dict)
-    _adding: set[int] = field(default_factory=set)
-    _about_more: set[int] = field(default_factory=set)
-    _turned_away: set[int] = field(default_factory=set)
-    _left_out: set[int] = field(default_factory=set)
     _calls: Iterator[int] = field(default_factory=lambda: count(1))
 
     # --- the books ----------------------------------------------------------------------------
@@ -152,7 +162,7 @@ class Buyers:
         unanswered = iter(self._unanswered())
         deadline = self._deadline()
         units_of = {**books.orders, **bought.orders}  # what was ordered, cancelled or not
-        adding = {f"b{number}" for number in self._adding}
+        adding = {f"b{number}" for number in self.adding}
         for number, (order, units) in enumerate(units_of.items()):
             gave_back = order in self.cancelled or order in self.expired
             if order not in books.orders and not gave_back:
@@ -176,8 +186,8 @@ class Buyers:
         yield from self._came_back_from_carts()
         if self.voucher:
             read = partial(cast(Vouchers, self.shop).redeemed, self.sale, self.voucher)
-            uses = within(STEP, "reading the voucher's uses", lambda: valid(int, read()))
-            yield snapshot.Voucher(self.voucher, self.plan.uses, uses)
+            self.used = within(STEP, "reading the voucher's uses", lambda: valid(int, read()))
+            yield snapshot.Voucher(self.voucher, self.plan.uses, self.used)
         if Level.CARTS in self.plan.tries:
             read_bills = partial(cast(Carts, self.shop).bills, self.sale)
             step = "reading the bills"
@@ -230,7 +240,7 @@ class Buyers:
         A buyer who was told so at the last step held nothing, unless carts expire.
         """
         bought = {asked.buyer for asked in self._sold.values()}
-        for number, units in self._added.items():
+        for number, units in self.in_carts.items():
             told = self.last[number]
             if f"b{number}" in bought or (told == Refused(SOLD_OUT) and not self.carts_expire):
                 continue
@@ -256,15 +266,15 @@ class Buyers:
             ordered[asked.buyer] += max(orders.get(order, 0), asked.units)
         return sum(
             max(0, units - ordered[f"b{number}"])
-            for number, units in self._added.items()
-            if number in self._turned_away
+            for number, units in self.in_carts.items()
+            if number in self.turned_away
             or not isinstance(self.last[number], Refused)
-            or (number in self._about_more and self.last[number] != Refused(SOLD_OUT))
+            or (number in self.about_more and self.last[number] != Refused(SOLD_OUT))
         )
 
     # --- the steps of one buyer ---------------------------------------------------------------
 
-    def _take_in_cart(self, number: int, reply: Reply) -> str | None:
+    def take_in_cart(self, number: int, reply: Reply) -> str | None:
         """Give the adapter the answer to "add to cart"; why it turns the buyer away, if it does."""
         if reply.response is None:
             raise RunImpossible(reply.problem)
@@ -274,12 +284,15 @@ class Buyers:
             return str(refusal)
         return None
 
-    def _prepare_one(self, number: int, send: Send) -> str | None:
-        """Take a buyer to the last step; why the shop turns them away, if it does."""
+    def prepare_one(self, number: int, send: Send) -> str | None:
+        """Take a buyer to the last step; why the shop turns them away, if it does.
+
+        The first request begins a call of the history, which `end_preparation` ends.
+        """
 
         def ask(request: Request) -> Response:
             if number not in self._reached:
-                self._reached[number] = self._invoke("prepare", number, "", 1)
+                self._reached[number] = self.invoke("prepare", number, "", 1)
             return send(request)
 
         try:
@@ -288,7 +301,16 @@ class Buyers:
             return str(refusal)
         return None
 
-    def _follow_one(self, number: int, ticket: str, send: Send) -> Outcome:
+    def end_preparation(self, number: int) -> bool:
+        """Record that a buyer has come to the last step; whether a request was needed for it."""
+        call = self._reached.get(number)
+        if call is None:
+            return False
+        self.recorder.complete(call, OK)
+        self.in_carts[number] = max(1, self.in_carts[number])
+        return True
+
+    def follow_one(self, number: int, ticket: str, send: Send) -> Outcome:
         """Ask what came of a purchase whose order comes later than its answer.
 
         Raises:
@@ -313,39 +335,43 @@ class Buyers:
         both = within(STEP, step, lambda: valid(list[Request | None], [build(), build()]))
         return [each for each in both if each is not None]
 
-    def _turn_away(self, number: int, reason: str) -> None:
+    def turn_away(self, number: int, reason: str) -> None:
         """Record that the shop lets this buyer not come to the last step."""
-        self._turned_away.add(number)
+        self.turned_away.add(number)
         self.last[number] = Refused(reason)
-        call = self._invoke("order", number, f"b{number}", 1)
+        call = self.invoke("order", number, f"b{number}", 1)
         self.recorder.complete(call, REFUSED, code=reason)
 
     # --- what they ask and are answered -------------------------------------------------------
 
-    def _invoke(
-        self,
-        op: str,
-        number: int,
-        key: str,
-        attempt: int,
-        order: str = "",
-        due: int | None = None,
+    def invoke(
+        self, op: str, number: int, key: str, attempt: int, order: str = "", client: str = ""
     ) -> str:
-        """Record that a request is about to be sent; return the name of the call."""
+        """Record that a request is about to be sent; return the name of the call.
+
+        Args:
+            op: what it does.
+            number: of the buyer.
+            key: of the purchase; empty if it is none.
+            attempt: how often the key is used by now.
+            order: that it is about.
+            client: who asks in the buyer's name; the buyer, if empty.
+        """
         call, buyer = f"b{number}#{next(self._calls)}", f"b{number}"
         about = key, attempt, self.sale, self.sale, 1 if op == "order" else 0, order or None
-        self.recorder.invoke(Operation(0, call, op, buyer, buyer, *about, due=due))
+        due = self.dues.pop(number, None)
+        self.recorder.invoke(Operation(0, call, op, client or buyer, buyer, *about, due=due))
         return call
 
-    def _ask(self, number: int, key: str, attempt: int, due: int | None = None) -> str:
+    def ask(self, number: int, key: str, attempt: int, client: str = "") -> str:
         """Record that the last step is about to be taken; return the name of the call."""
         self._asked.setdefault(key, Asked(key, f"b{number}", since=time.monotonic()))
         self._doubts[key] += 1
-        return self._invoke("order", number, key, attempt, due=due)
+        return self.invoke("order", number, key, attempt, client=client)
 
-    def _take(self, number: int, key: str, call: str, reply: Reply, outcome: Outcome) -> None:
+    def take(self, number: int, key: str, call: str, reply: Reply, outcome: Outcome) -> None:
         """Keep what came of a purchase."""
-        self._complete(call, "order", reply, outcome)
+        self.complete(call, "order", reply, outcome)
         if isinstance(outcome, Unknown):
             self.unknown[_described(reply, outcome)] += 1
         elif isinstance(outcome, Refused):
@@ -358,9 +384,7 @@ class Buyers:
         if not isinstance(self.last[number], Sold):
             self.last[number] = outcome
 
-    def _complete(
-        self, call: str, op: str, reply: Reply, outcome: Outcome, order: str = ""
-    ) -> None:
+    def complete(self, call: str, op: str, reply: Reply, outcome: Outcome, order: str = "") -> None:
         """Record an answer, and report it."""
         answer = reply.response
         status = answer.status if answer else 0
@@ -385,12 +409,20 @@ class Buyers:
             )
         )
 
-    def _said(self, number: int, response: Response) -> Outcome | Accepted:
+    def understand(self, number: int, response: Response) -> Outcome | Accepted:
         """Let the adapter understand the answer to a last step; it may raise anything."""
         outcome = self.shop.outcome(self.sale, self.buyers[number], response)
         if not isinstance(outcome, Outcome | Accepted):
             raise TypeError(f"{outcome!r} is none of Sold, Refused, Unknown and Accepted")
         return valid(type(outcome), outcome)
+
+
+def remarks_on(unknown: Counter[str], problems: Counter[str]) -> Iterator[str]:
+    """Say which answers told nothing, and which steps left buyers out, with how often."""
+    for what, times in unknown.items():
+        yield f"Answers that say neither: {times} × {what}."
+    for what, times in problems.items():
+        yield f"Left out: {times} × {what}."
 
 
 NO_FOLLOW = "`outcome` returns Accepted, and the adapter has no `follow`"
@@ -399,7 +431,7 @@ ONLY_ACCEPTED = "accepted, and nothing more"
 
 def unanswered(reply: Reply) -> Outcome:
     """Say what a purchase came to that has no answer."""
-    if "ECONNREFUSED" in reply.problem:
+    if reply.problem == CONNECTION_REFUSED or "ECONNREFUSED" in reply.problem:
         return Refused(CONNECTION_REFUSED)
     return Unknown(reply.problem)
 

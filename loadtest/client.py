@@ -32,7 +32,10 @@ class Connection:
         self._used_at = 0.0
 
     def request(self, request: Request, headers: Mapping[str, str]) -> Response | str:
-        """Send one request and wait for its answer; network trouble is a word and not an error."""
+        """Send one request and wait for its answer; network trouble is a word and not an error.
+
+        The headers may name another `Host` than the address.
+        """
         try:
             connected = self._connected()
         except ConnectionRefusedError:
@@ -41,12 +44,16 @@ class Connection:
             return "timeout"
         except OSError as error:
             return f"not_connected: {error.strerror}"
+        host = self.authority
+        if "Host" in headers:
+            headers = dict(headers)
+            host = headers.pop("Host")
         try:
             connected.sendall(
                 request_bytes(
                     request.method,
                     request.path,
-                    self.authority,
+                    host,
                     headers=headers,
                     body=request.body,
                 )

@@ -12,17 +12,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Protocol
 
 import msgspec
 
-from loadtest.checker import Broken, Verdict, judge_so_far
+from loadtest.checker import FAIL, Broken, Verdict, judge_so_far
 from loadtest.checker.judging import UNREADABLE, judge_run, write_verdict
 from loadtest.checker.report import Story
 from loadtest.files import RunFolder
-from loadtest.run_plan import RunPlan
 
 SO_FAR = "so-far"
 
@@ -30,22 +31,75 @@ JUDGING, JUDGING_SO_FAR = 600.0, 60.0
 """Seconds that judging may take when a run has ended, and while it goes on."""
 
 
+class Described(Protocol):
+    """A run as its plan describes it when its load has ended, or while it goes on."""
+
+    @property
+    def faults(self) -> Sequence[str]:
+        """Names of the faults that are injected."""
+
+    @property
+    def not_judged(self) -> Mapping[str, str]:
+        """The properties that it says nothing about, and why not."""
+
+    @property
+    def how(self) -> Mapping[str, Any]:
+        """Further arguments of the checker."""
+
+    @property
+    def doubt(self) -> str:
+        """Why a run that broke nothing says nothing; empty if it does."""
+
+    @property
+    def more(self) -> Mapping[str, Any]:
+        """Further members of the verdict's document."""
+
+    def story(self, reason: str, look: str) -> Story:
+        """Return what its files do not say.
+
+        Args:
+            reason: why there can be no verdict; empty if there may be one.
+            look: a command that shows the books of the main sale; empty if none is known.
+        """
+
+
 class Wanted(msgspec.Struct):
     """What is to be judged, as a run describes it.
 
     Attributes:
-        plan: of the run.
+        story: what its files do not say.
         elsewhere: histories of its buyers that are in another folder.
-        reason: why there can be no verdict; empty if there may be one.
-        look: a command that shows the books of the main sale; empty if none is known.
-        figures: further figures of the page's first section, by their names.
+        faults: whether faults are injected.
+        not_judged, how, doubt, more: see `Described`.
     """
 
-    plan: RunPlan
+    story: Story
     elsewhere: list[str]
-    reason: str
-    look: str
-    figures: dict[str, int] = {}
+    faults: bool
+    not_judged: dict[str, str]
+    how: dict[str, Any]
+    doubt: str
+    more: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        folder: RunFolder,
+        plan: Described,
+        reason: str = "",
+        look: str = "",
+        figures: Mapping[str, int] = MappingProxyType({}),
+    ) -> Wanted:
+        """Describe a run by its plan; the further arguments are those of `judge_apart`."""
+        return cls(
+            replace(plan.story(reason, look), figures=dict(figures)),
+            list(map(str, folder.elsewhere)),
+            bool(plan.faults),
+            dict(plan.not_judged),
+            dict(plan.how),
+            plan.doubt,
+            dict(plan.more),
+        )
 
 
 _VERDICT = msgspec.json.Decoder(Verdict)
@@ -54,7 +108,7 @@ _BROKEN = msgspec.json.Decoder(list[Broken])
 
 def judge_apart(
     folder: RunFolder,
-    plan: RunPlan,
+    plan: Described,
     reason: str,
     look: str,
     figures: Mapping[str, int] = MappingProxyType({}),
@@ -68,7 +122,7 @@ def judge_apart(
         look: a command that shows the books of the main sale.
         figures: further figures of the page's first section, by their names.
     """
-    wanted = Wanted(plan, list(map(str, folder.elsewhere)), reason, look, dict(figures))
+    wanted = Wanted.of(folder, plan, reason, look, figures)
     try:
         done = _judge(folder, wanted, seconds=JUDGING)
         if done.returncode == 0:
@@ -77,13 +131,13 @@ def judge_apart(
     except subprocess.TimeoutExpired:
         problem = f"judging took more than {JUDGING:.0f} s"
     verdict = Verdict(reason=f"the judge did not finish: {problem}")
-    write_verdict(folder, _story(wanted, verdict), verdict, None)
+    write_verdict(folder, replace(wanted.story, reason=verdict.reason), verdict, None)
     return verdict
 
 
-def broken_so_far(folder: RunFolder, plan: RunPlan) -> tuple[list[Broken], str]:
+def broken_so_far(folder: RunFolder, plan: Described) -> tuple[list[Broken], str]:
     """Return what a run has broken that goes on, and why that is not known at this moment."""
-    wanted = Wanted(plan, list(map(str, folder.elsewhere)), "", "")
+    wanted = Wanted.of(folder, plan)
     try:
         done = _judge(folder, wanted, SO_FAR, seconds=JUDGING_SO_FAR)
     except subprocess.TimeoutExpired:
@@ -111,39 +165,27 @@ def main(path: str, *more: str) -> int:
     folder = RunFolder(Path(path))
     run = msgspec.convert(folder.description(), Wanted)
     folder.elsewhere = [Path(each) for each in run.elsewhere]
-    return _so_far(folder, run.plan) if SO_FAR in more else _conclude(folder, run)
+    return _so_far(folder, run) if SO_FAR in more else _conclude(folder, run)
 
 
 def _conclude(folder: RunFolder, run: Wanted) -> int:
     """Write the verdict, which is *unknown*, with a reason, if the run cannot be judged."""
-    verdict = Verdict(reason=run.reason)
+    verdict = Verdict(reason=run.story.reason)
     if not verdict.reason:
-        plan = run.plan
-        verdict = judge_run(folder, plan.not_judged, enough=plan.enough, books=plan.books)
-    write_verdict(folder, _story(run, verdict), verdict, folder.report)
+        verdict = judge_run(folder, run.not_judged, **run.how)
+    if run.doubt and verdict.verdict != FAIL:
+        verdict = replace(verdict, reason=run.doubt)
+    story = replace(run.story, reason=verdict.reason)
+    write_verdict(folder, story, verdict, folder.report, **run.more)
     print(msgspec.json.encode(verdict, enc_hook=str).decode())
     return 0
 
 
-def _story(wanted: Wanted, verdict: Verdict) -> Story:
-    plan = wanted.plan
-    facts = plan.facts(plan.sale)
-    return Story(
-        plan.title,
-        plan.repeat,
-        facts,
-        verdict.reason,
-        plan.buyers,
-        look=wanted.look,
-        figures=wanted.figures,
-    )
-
-
-def _so_far(folder: RunFolder, plan: RunPlan) -> int:
+def _so_far(folder: RunFolder, run: Wanted) -> int:
     """Print what is broken so far as JSON; nothing if a file changed while it was read."""
     os.nice(10)  # leaves the machine to the run
     try:
-        found = judge_so_far(folder, not_judged=plan.not_judged, faults=bool(plan.faults))
+        found = judge_so_far(folder, not_judged=run.not_judged, faults=run.faults)
     except UNREADABLE:
         return 1
     print(msgspec.json.encode(found).decode())

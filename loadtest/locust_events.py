@@ -10,6 +10,7 @@ import functools
 import json
 import logging
 import random
+import sys
 import time
 import uuid
 from argparse import Namespace
@@ -31,15 +32,17 @@ from loadtest.calls import Finished, Tally
 from loadtest.checker import EXIT_CODES, UNKNOWN
 from loadtest.faults.process import NONE, offered
 from loadtest.full_shop import FullShop, ShopRefused
+from loadtest.mix.plan import BUYERS, RUSH
+from loadtest.mix.sale import MixSale
 from loadtest.open_files import file_shortage, raise_file_limit
-from loadtest.options import CUSTOM, FRESH, PRESETS, add_options, plan_of
+from loadtest.options import CUSTOM, FRESH, PRESETS, add_options, plan_of, wrong_numbers
 from loadtest.run_plan import RunPlan, open_sales
 from loadtest.sale_roles import DRAWN, MAIN, TIMED, format_sales, parse_sales
-from loadtest.scenarios import parse_weights
+from loadtest.scenarios import MIXES, parse_weights
 from loadtest.shops import OURS, load_full
 from loadtest.ui.page import Page
 from loadtest.ui.rush_run import RushRun
-from loadtest.users import Users, find_sale, read_tokens
+from loadtest.users import Shoppers, Users, find_sale, read_tokens
 from loadtest.worker_histories import Collector, Sender
 
 # One user in this many is a visitor, up to the most of them per load-generating process. Pages are
@@ -72,7 +75,8 @@ class Dispatcher(UsersDispatcher):
     ) -> None:
         """Start a ramp-up of the run's users; `user_classes` of a load shape win over them."""
         ours = self._options.shop == OURS
-        chosen = user_classes or [self._by_name["Buyer" if ours else "Rusher"]]
+        at_own_pace = ours or self._options.mix == BUYERS
+        chosen = user_classes or [self._by_name["Buyer" if at_own_pace else "Rusher"]]
         if user_classes is None and ours and goes_on(self._options):
             visitor = self._by_name["Visitor"]
             wanted = -(-target_user_count // USERS_PER_VISITOR)
@@ -87,6 +91,10 @@ def goes_on(options: Namespace) -> bool:
     return bool(getattr(options, "endless", False)) or int(options.rounds) == 0
 
 
+ONE_PROCESS = (
+    f"the mix {BUYERS} runs in one process, since an adapter keeps its buyers to itself: start "
+    "Locust without --processes, --master and --worker"
+)
 NO_LEDGER = "the payment provider's ledger is not read here"
 
 
@@ -178,7 +186,9 @@ class Session:
             add_options(parser)
         else:
             shops, faults = page.other_shops, offered(page.target)
-            add_options(parser, page.strategies, faults, shops, rush=page.rushes)
+            mixes = [RUSH, BUYERS] if page.has_adapter else [*MIXES, *([BUYERS] if shops else [])]
+            adapter = page.has_adapter
+            add_options(parser, page.strategies, faults, shops, mixes=mixes, adapter=adapter)
 
     def prepare(self, environment: Any, **_: Any) -> None:
         """Prepare this process once: open files, the choice of users, the page."""
@@ -192,6 +202,11 @@ class Session:
             workers = max(1, options.expect_workers)
             if problem := file_shortage(-(-(options.num_users or 0) // workers), allowed):
                 logger.error(problem)
+        is_one_of_many = isinstance(environment.runner, MasterRunner | WorkerRunner)
+        if is_one_of_many and options.headless and options.shop != OURS and options.mix == BUYERS:
+            # Locust's master would go on after a run that could not start.
+            logger.error(ONE_PROCESS)
+            sys.exit(EXIT_CODES[UNKNOWN])
         environment.dispatcher_class = functools.partial(Dispatcher, options)
         if isinstance(environment.runner, WorkerRunner):
             self._sender = Sender(environment.runner)
@@ -319,14 +334,19 @@ class Session:
         """Decide in one place what all processes of the run share."""
         options.run_name = self._run_name = uuid.uuid4().hex
         options.workers = max(1, getattr(self._environment.runner, "worker_count", 1))
-        if options.shop != OURS:
-            self._choose_rush(options)
-            return
         options.preset = options.preset or CUSTOM
         vars(options).update(PRESETS[options.preset])
-        parse_weights(options.weights)
+        if options.shop != OURS and options.mix == RUSH:
+            self._choose_rush(options)
+            return
         options.seed = int(options.seed or 0) or random.SystemRandom().randrange(1, 2**31)
         logger.info("The seed of this run is %d", options.seed)
+        if options.shop != OURS:
+            self._choose_mix(options)
+            return
+        if options.mix == BUYERS:
+            raise RunImpossible(f"the mix {BUYERS} is for shops that are named with --shop")
+        parse_weights(options.weights)
         shop = self._shop()
         options.endless = getattr(options, "fault", NONE) != NONE
         plan = replace(plan_of(options), beside=parse_sales(options.beside))
@@ -340,6 +360,7 @@ class Session:
         options.recording = options.history
         if self.page is not None:
             begun = self.page.follow(plan, shop)
+            assert isinstance(begun.plan, RunPlan)
             plan = begun.plan
             options.recording = options.history or str(begun.files.path)
             if self._collector is not None:
@@ -354,19 +375,40 @@ class Session:
         options.recording, options.endless = "", False
         self._rush = self.page.begin_rush(options)
 
+    def _choose_mix(self, options: Namespace) -> None:
+        if options.mix != BUYERS:
+            raise RunImpossible(
+                f"the mix {options.mix} is for our own shop: take {RUSH} or {BUYERS} for "
+                f"{options.shop}"
+            )
+        if isinstance(self._environment.runner, MasterRunner):
+            raise RunImpossible(ONE_PROCESS)
+        if self.page is None:
+            raise RunImpossible(
+                f"the mix {BUYERS} runs on Locust's page, or with --headless and without --sale "
+                "and --history"
+            )
+        if problems := list(wrong_numbers(vars(options))):
+            raise RunImpossible("; ".join(problems))
+        options.recording, options.endless = "", False
+        self._mixed = self.page.begin_mix(options)
+
     def _new_run(self, options: Namespace) -> Users | RushRun | None:
         """This process's part of the run; buyers are spread over processes, a rush is not."""
         runner = self._environment.runner
         if options.shop != OURS:
             if isinstance(runner, WorkerRunner):
                 return None
+            if options.mix == BUYERS:
+                assert isinstance(self._mixed.sales, MixSale)
+                return self._mixed.sales.users(options.run_name, self._report)
             self._rush.start(options.run_name, self._report)
             return self._rush
         if isinstance(runner, MasterRunner):
             return None
         plan = replace(plan_of(options), sale=options.opened, beside=parse_sales(options.others))
         sender = self._sender if self._collects else None
-        users = Users(
+        users = Shoppers(
             self._shop(),
             plan,
             weights=parse_weights(options.weights),

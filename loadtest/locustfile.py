@@ -2,7 +2,8 @@
 
 `--mix` chooses which buyers come: `loadtest/scenarios` has the mixes and what each buyer does.
 `attach` adds the choice of the sale, the history, the Correctness tab and the verdict. Another shop
-is rushed and judged through its adapter: `--shop path.to:Adapter` (`loadtest/shop.py`).
+is loaded and judged through its adapter: `--shop path.to:Adapter` (`loadtest/shop.py`), by a rush
+or by `--mix buyers`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from loadtest.address import RunImpossible
 from loadtest.faults.process import NONE, chosen
+from loadtest.mix.plan import BUYERS, RUSH
 from loadtest.run_plan import RunPlan
 from loadtest.scenarios import MIXES
 from loadtest.shops import OURS
@@ -45,8 +46,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """Choices that fit together, by name; each replaces the fields of the form that it names."""
 
-RUSHED = ("stock", "rounds")
-"""What of the form applies to a rush on another shop."""
+FOR_ANY_SHOP = ("mix", "stock", "weights", "arrivals", "rounds", "seed")
+"""What of the form applies to a shop that is named by its adapter."""
 HIDDEN = {
     "beside": "Further sales by role, such as cart_a=7,brief=8",
     "history": "Folder for the history of every call; empty for none",
@@ -76,19 +77,21 @@ def add_options(
     faults: Sequence[str] = (),
     shops: Sequence[str] = (),
     *,
-    rush: bool = False,
+    mixes: Sequence[str] = (*MIXES, BUYERS),
+    adapter: bool = False,
 ) -> None:
     """Add the options of this project to Locust's.
 
     `strategies` are those of the shop, as far as they are known yet; `faults` those that it can
-    have, which is none unless `--target` says where it is; `shops` those that can be rushed in
-    place of it, which is none unless `--shops` says where they are installed; `rush` whether one
-    was chosen on the command line, whose form shows no other choices than a rush has.
+    have, which is none unless `--target` says where it is; `shops` those that can be loaded in
+    place of it, which is none unless `--shops` says where they are installed; `mixes` those that
+    may come; `adapter` whether a shop was chosen by its adapter on the command line, whose form
+    shows no other choices than apply to any shop.
     """
     parser.set_defaults(num_users=USERS, spawn_rate=SPAWN_RATE)
 
     def add(name: str, meaning: str, **more: Any) -> None:
-        if rush and name not in RUSHED:
+        if adapter and name not in FOR_ANY_SHOP:
             more["include_in_web_ui"] = False
         variable = f"LOADTEST_{name.upper().replace('-', '_')}"
         parser.add_argument(f"--{name}", env_var=variable, help=meaning, **more)
@@ -99,10 +102,10 @@ def add_options(
             add(name, meaning, type=type(default), default=default)
 
     if shops:
-        meaning = "Shop to rush and judge; make prove-shop SHOP=NAME installs more"
+        meaning = "Shop to load and judge; make prove-shop SHOP=NAME installs more"
         add("shop", meaning, choices=shops, default=OURS)
     else:
-        meaning = "Rush another shop, by the name of its adapter, or path.to:Adapter"
+        meaning = "Load another shop, by the name of its adapter, or path.to:Adapter"
         add("shop", meaning, default=OURS, include_in_web_ui=False)
     meaning = f"Fields that fit together: mix, rounds and arrivals; {CUSTOM}: the fields below"
     add("preset", meaning, choices=list(PRESETS), default=CUSTOM)
@@ -110,11 +113,15 @@ def add_options(
     usual = strategies[0] if strategies else "combining"
     add("strategy", "Strategy of the fresh sale", default=usual, choices=strategies or None)
     add_numbers("stock", "limit")
-    add("mix", "Which buyers come", choices=list(MIXES), default="rush")
+    meaning = "Which buyers come"
+    if BUYERS in mixes:
+        meaning += f"; to another shop {RUSH} (all at one moment) or {BUYERS} (at their own pace)"
+    add("mix", meaning, choices=list(mixes), default=RUSH)
     if faults:
         meaning = "Inject this fault during the run, which then goes on until it is stopped"
         add("fault", meaning, choices=faults, default=faults[0])
-    add("weights", "Other weights than the mix's, such as buy_once=60,look_around=0", default="")
+    such_as = "buy=60,cancel=0" if adapter else "buy_once=60,look_around=0"
+    add("weights", f"Other weights than the mix's, such as {such_as}", default="")
     add_numbers("arrivals", "rounds", "seed")
     for name, meaning in HIDDEN.items():
         add(name, meaning, default="", include_in_web_ui=False)

@@ -35,21 +35,21 @@ class Release(StrEnum):
 
 @dataclass(slots=True)
 class Reply:
-    """What came of one request: the answer, or why there is none. Times in ns (monotonic).
+    """What came of one request: the answer, or why there is none. Times in ns (monotonic)."""
 
-    Attributes:
-        data: the request.
-        socket: its own.
-        received: of the answer so far.
-    """
-
-    data: bytes
-    socket: socket.socket
-    received: bytearray = field(default_factory=bytearray)
     start: int = 0
     end: int = 0
     response: Response | None = None
     problem: str = "no answer in time"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Exchange(Reply):
+    """A request on its way, on a socket of its own, and what has been received of its answer."""
+
+    data: bytes
+    socket: socket.socket
+    received: bytearray = field(default_factory=bytearray)
 
 
 def together(
@@ -59,7 +59,7 @@ def together(
     release: Release = Release.LAST_BYTE,
     timeout: float = 30.0,
     ended: Callable[[int, Reply], None] = lambda _number, _reply: None,
-) -> list[Reply]:
+) -> Sequence[Reply]:
     """Send all requests at one moment and gather their answers.
 
     Args:
@@ -69,7 +69,7 @@ def together(
         timeout: seconds for all answers, and as many for getting ready.
         ended: called as soon as a request has come to its end, with its number and its reply.
     """
-    replies = [Reply(_bytes(address, each), _socket()) for each in requests]
+    replies = [_Exchange(data=_bytes(address, each), socket=_socket()) for each in requests]
     try:
         if release is Release.LAST_BYTE:
             _connect(address, replies, timeout)
@@ -113,7 +113,7 @@ def _socket() -> socket.socket:
     return opened
 
 
-def _connect(address: Address, replies: Sequence[Reply], timeout: float) -> None:
+def _connect(address: Address, replies: Sequence[_Exchange], timeout: float) -> None:
     """Open all connections; one that cannot be opened is the end of its reply."""
     give_up = time.monotonic() + timeout
     with selectors.DefaultSelector() as waiting:
@@ -129,7 +129,7 @@ def _connect(address: Address, replies: Sequence[Reply], timeout: float) -> None
             _end(key.data, "not connected in time")
 
 
-def _send(reply: Reply, data: bytes, timeout: float) -> bool:
+def _send(reply: _Exchange, data: bytes, timeout: float) -> bool:
     """Send these bytes; return whether the exchange goes on."""
     if reply.end:
         return False
@@ -143,7 +143,9 @@ def _send(reply: Reply, data: bytes, timeout: float) -> bool:
     return True
 
 
-def _gather(replies: Sequence[Reply], give_up: float, ended: Callable[[int, Reply], None]) -> None:
+def _gather(
+    replies: Sequence[_Exchange], give_up: float, ended: Callable[[int, Reply], None]
+) -> None:
     with selectors.DefaultSelector() as waiting:
         for number, each in enumerate(replies):
             if each.end:
@@ -164,7 +166,7 @@ def _gather(replies: Sequence[Reply], give_up: float, ended: Callable[[int, Repl
             ended(number, each)
 
 
-def _read(reply: Reply) -> bool:
+def _read(reply: _Exchange) -> bool:
     """Take in what has arrived; return whether the exchange is over."""
     try:
         data = reply.socket.recv(framing.READ_SIZE)

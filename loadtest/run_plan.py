@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loadtest.checker import ENOUGH, Need, not_judged
+from loadtest.checker.report import Story
 from loadtest.checker.report.headline import counted
 from loadtest.faults import FAULTS
 from loadtest.full_shop import FullShop
@@ -155,6 +156,21 @@ class RunPlan:
         return ENOUGH | {"captured": 1} if paid else ENOUGH
 
     @property
+    def how(self) -> dict[str, Any]:
+        """How it is judged: further arguments of the checker."""
+        return {"enough": self.enough, "books": self.books}
+
+    @property
+    def doubt(self) -> str:
+        """Return nothing: what the run lacks for a verdict is found by the checker."""
+        return ""
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """Return nothing that its verdict's document says besides."""
+        return {}
+
+    @property
     def title(self) -> str:
         """The run in one line."""
         size = f"{counted(self.buyers, 'buyer')}, {counted(self.stock, 'unit')}"
@@ -185,6 +201,16 @@ class RunPlan:
         else:
             arguments += "".join(f" --fault {name}" for name in self.faults)
         return f'make prove ARGS="{arguments}"'
+
+    def story(self, reason: str, look: str) -> Story:
+        """Return what the files of the run do not say.
+
+        Args:
+            reason: why there can be no verdict; empty if there may be one.
+            look: a command that shows the books of the main sale; empty if none is known.
+        """
+        facts = self.facts(self.sale)
+        return Story(self.title, self.repeat, facts, reason, self.buyers, look=look)
 
     def facts(self, sale: str) -> dict[str, Any]:
         """What the head of the report says."""

@@ -169,6 +169,11 @@ class Sales(ShopUnderTest[RunPlan]):
         plan = self.plan
         return judge_run(self.files, plan.not_judged, enough=plan.enough, books=plan.books)
 
+    @property
+    def look_command(self) -> str:
+        """The command by which anybody can see the books of the main sale."""
+        return self.shop.look(self.plan.sale)
+
     def left(self, role: str) -> int | None:
         """Return the units available in a sale; None if that is not known."""
         return self.figures.get("available") if role == MAIN and self.answers else None

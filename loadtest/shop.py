@@ -20,7 +20,8 @@ from msgspec import Meta
 class Request:
     """One HTTP request; `path` may hold a query, and has other characters than ASCII's encoded.
 
-    The sender adds `Content-Length`, `Connection: close`, and a `Host` unless there is one.
+    The sender adds `Content-Length`, a `Host` unless there is one, and `Connection: close` unless
+    its connection stays open for the next request.
     """
 
     method: str

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from random import Random
+from typing import Any, Protocol
 
 from loadtest.address import RunImpossible
 from loadtest.calls import Report, Tally
@@ -121,57 +123,86 @@ class Arrivals:
         return self._next
 
 
-class Users:
-    """What the users of one process share in a run: the sale, buyers' tokens, the history."""
+class Paced(Protocol):
+    """What a plan says of how its buyers come."""
+
+    @property
+    def buyers(self) -> int:
+        """At once, all processes together."""
+
+    @property
+    def seed(self) -> int:
+        """Repeats their choices."""
+
+    @property
+    def arrivals(self) -> float:
+        """Buyers per second of an open loop; 0: a closed loop."""
+
+
+class Users(ABC):
+    """The users of one process in a run: each plays one buyer after the other.
+
+    Attributes:
+        tally: of their purchases.
+        everyone_is_here: set when all users have started.
+    """
 
     def __init__(
         self,
-        shop: FullShop,
-        plan: RunPlan,
+        plan: Paced,
+        address: tuple[str, int],
         *,
-        weights: dict[str, int],
-        worker: int,
-        workers: int,
+        worker: int = 0,
+        workers: int = 1,
         rounds: int,
-        history: str,
-        report: Report,
+        recorder: Recorder | None,
+        opens_at: float,
         run: str,
-        tokens: Sequence[str] | None = None,
     ) -> None:
         """`worker` is this process's number among the `workers`, which share the plan's buyers.
 
-        `rounds` are the buyers that each user plays; 0: without end. `history` is a folder; empty:
-        nothing is recorded. `run` is the run's name. `tokens` are those of all accounts of the run;
-        None: the shop makes its buyers.
+        `rounds` are the buyers that each user plays; 0: without end. `recorder` is of the history;
+        None: nothing is recorded. `opens_at` is on the monotonic clock, in seconds. `run` is the
+        run's name.
         """
-        self.sale = find_sale(shop, plan.sale)
-        others = {role: find_sale(shop, each) for role, each in plan.beside.items()}
         # Users pace themselves in a sale that lasts, all processes together.
         self._pause = plan.buyers / PACE
-        self._mix, self._weights = MIXES[plan.mix], weights
         self.seed, self.worker, self.rounds = plan.seed, worker, rounds
         self.tally = Tally(run)
         self.everyone_is_here = threading.Event()
         self._users = count()
         self._users_begun = 0
-        self._address = shop.address
-        self._tokens = Tokens(shop, tokens and share_of(tokens, worker, workers))
-        self._tokens_of: dict[str, str] = {}
-        self._name = f"{os.getpid()}.{next(_runs)}"
-        self._recorder = Recorder(Path(history) / f"{self._name}.jsonl") if history else None
-        if self._recorder is not None:
-            self.tally.history = str(self._recorder.path)
-        self._crowd = Crowd(
-            shop,
-            {MAIN: self.sale, **others},
-            self._recorder,
-            self._take_token,
-            self.tally.counting(report),
-        )
+        self._address = address
+        self._recorder = recorder
+        if recorder is not None:
+            self.tally.history = str(recorder.path)
         self._arrivals: Arrivals | None = None
         if plan.arrivals:
             drawn = Random(f"{plan.seed}/{worker}/arrivals")
-            self._arrivals = Arrivals(plan.arrivals / workers, drawn, self.sale.opens_at)
+            self._arrivals = Arrivals(plan.arrivals / workers, drawn, opens_at)
+
+    @abstractmethod
+    def buyer(self, user: int, turn: int, connection: Connection) -> Any:
+        """Return the next buyer of a user, before they are due."""
+
+    @abstractmethod
+    def play(
+        self,
+        buyer: Any,
+        behaviour: Behaviour | None,
+        place: float,
+        random: Random,
+        due: int | None,
+    ) -> None:
+        """Let a buyer act.
+
+        Args:
+            buyer: as `buyer` has made them.
+            behaviour: theirs; None: the mix has one for each.
+            place: from 0 to 1, by which the mix chooses.
+            random: the source of their choices.
+            due: when they come, in ns of the monotonic clock; None: in a closed loop, at once.
+        """
 
     def live(self, behaviour: Behaviour | None) -> None:
         """Play one buyer after the other, as many as there are rounds (0: without end).
@@ -182,20 +213,21 @@ class Users:
         user, scheduled = next(self._users), behaviour is None
         pauses = Random(f"{self.seed}/{self.worker}/{user}/pauses")
         self._users_begun += scheduled
-        connection = Connection(*self._address)
+        connection = Connection(*self._address, timeout=self.timeout)
         try:
             for turn in count() if self.rounds == 0 else range(self.rounds):
-                buyer = self._buyer(user, turn, connection, scheduled=scheduled)
-                shopper, random, place = buyer
-                act = behaviour or choose(self._mix, self._weights, place)
-                if act not in IMPATIENT:
-                    shopper.wait_for_opening(random)
-                act(shopper, random)
+                buyer = self.buyer(user, turn, connection)
+                self.everyone_is_here.wait()
+                due, random, place = self._arrival(user, turn, scheduled=scheduled)
+                self.play(buyer, behaviour, place, random, due)
                 if self.rounds == 0 and scheduled:
                     time.sleep(pauses.random() * 2 * self._pause)
         finally:
             connection.close()
         self.tally.finished += 1
+
+    timeout = 10.0
+    """Seconds for an answer."""
 
     def flush(self) -> None:
         """Bring the history on disk up to date."""
@@ -203,31 +235,89 @@ class Users:
             self._recorder.flush()
 
     def close(self) -> None:
-        """Close the history, and count who was due and never began."""
+        """Count who was due and never began."""
         if self._arrivals is not None:
             left = self._users_begun * self.rounds - self._arrivals.drawn if self.rounds else None
             self.tally.unstarted = self._arrivals.overdue(left)
             self._arrivals = None
-        if self._recorder is not None:
-            self._recorder.close()
-            leave_tokens(self._recorder.path, self._tokens_of)
 
-    def _buyer(
-        self, user: int, turn: int, connection: Connection, *, scheduled: bool
-    ) -> tuple[Shopper, Random, float]:
-        """The next buyer, when they are to act, the source of their choices, and their place."""
-        shopper = Shopper(self._crowd, f"{self._name}.{user}.{turn}", connection)
-        self.everyone_is_here.wait()
-        place = f"{user}/{turn}"
+    def _arrival(
+        self, user: int, turn: int, *, scheduled: bool
+    ) -> tuple[int | None, Random, float]:
+        """Wait for the next buyer: when they are due, the source of their choices, their place."""
+        place, due = f"{user}/{turn}", None
         steps = user * NEXT_USER + turn * NEXT_TURN
         if self._arrivals is not None and scheduled:
-            number, shopper.due = self._arrivals.wait()
+            number, due = self._arrivals.wait()
             self.tally.late = self._arrivals.late
             # Any free user plays the next buyer; the choices belong to the buyer.
             place = f"arrival/{number}"
             steps = number * NEXT_USER
         first = Random(f"{self.seed}/{self.worker}").random()
-        return shopper, Random(f"{self.seed}/{self.worker}/{place}"), (first + steps) % 1.0
+        return due, Random(f"{self.seed}/{self.worker}/{place}"), (first + steps) % 1.0
+
+
+class Shoppers(Users):
+    """Users who come to a shop with all levels: its sales, buyers' tokens, the history."""
+
+    def __init__(
+        self,
+        shop: FullShop,
+        plan: RunPlan,
+        *,
+        weights: dict[str, int],
+        history: str,
+        report: Report,
+        tokens: Sequence[str] | None = None,
+        **more: Any,
+    ) -> None:
+        """`history` is a folder; empty: nothing is recorded. `more` are arguments of `Users`.
+
+        `tokens` are those of all accounts of the run; None: the shop makes its buyers.
+        """
+        self.sale = find_sale(shop, plan.sale)
+        others = {role: find_sale(shop, each) for role, each in plan.beside.items()}
+        own = tokens and share_of(tokens, more["worker"], more["workers"])
+        self._name = f"{os.getpid()}.{next(_runs)}"
+        recorder = Recorder(Path(history) / f"{self._name}.jsonl") if history else None
+        opens_at = self.sale.opens_at
+        super().__init__(plan, shop.address, recorder=recorder, opens_at=opens_at, **more)
+        self._mix, self._weights = MIXES[plan.mix], weights
+        self._tokens = Tokens(shop, own)
+        self._tokens_of: dict[str, str] = {}
+        self._crowd = Crowd(
+            shop,
+            {MAIN: self.sale, **others},
+            recorder,
+            self._take_token,
+            self.tally.counting(report),
+        )
+
+    def buyer(self, user: int, turn: int, connection: Connection) -> Shopper:
+        """Return a buyer with a token."""
+        return Shopper(self._crowd, f"{self._name}.{user}.{turn}", connection)
+
+    def play(
+        self,
+        buyer: Shopper,
+        behaviour: Behaviour | None,
+        place: float,
+        random: Random,
+        due: int | None,
+    ) -> None:
+        """Let a buyer act once the sale is open."""
+        buyer.due = due
+        act = behaviour or choose(self._mix, self._weights, place)
+        if act not in IMPATIENT:
+            buyer.wait_for_opening(random)
+        act(buyer, random)
+
+    def close(self) -> None:
+        """Close the history."""
+        super().close()
+        if self._recorder is not None:
+            self._recorder.close()
+            leave_tokens(self._recorder.path, self._tokens_of)
 
     def _take_token(self, name: str) -> str:
         token = self._tokens.take()

@@ -17,7 +17,7 @@ import pytest
 
 from development.embedded import private_servers
 from development.ports import next_free
-from development.processes import Beat, Module, Web, Worker, serves
+from development.processes import Beat, Web, Worker, serves
 from development.servers import ServerFailed
 from lab import environment
 from lab.tests.whole_shop import production
@@ -70,22 +70,26 @@ class Deployed:
         tokens = folder / "tokens"
         tokens.write_text(self.manage("load_test_accounts", "--count", str(BUYERS)))
         port = str(next_free(21_000))
-        locust = ("locust", "-f", str(environment.PROJECT / "loadtest/locustfile.py"))
+        locust = (PYTHON, "-m", "locust", "-f", str(environment.PROJECT / "loadtest/locustfile.py"))
         # The shop's own variables stay where the shop is.
         env = {"PATH": os.environ["PATH"]}
         with ExitStack() as cleanup:
             for number in range(2):
                 place = folder / f"worker-{number}"
                 place.mkdir()
-                worker = Module(
-                    place.name, (*locust, "--worker", "--master-port", port), home=place
+                log = cleanup.enter_context((place / "log").open("w"))
+                worker = subprocess.Popen(
+                    [*locust, "--worker", "--master-port", port],
+                    cwd=place,
+                    env=env,
+                    stdout=log,
+                    stderr=log,
                 )
-                worker.folder, worker.inherited = place, env
-                cleanup.callback(worker.stop)
-                worker.begin()
+                cleanup.callback(worker.wait, 30)
+                cleanup.callback(worker.terminate)
             done = subprocess.run(
                 [
-                    *(PYTHON, "-m", *locust, "--headless", "--master", "--expect-workers", "2"),
+                    *(*locust, "--headless", "--master", "--expect-workers", "2"),
                     *("--master-bind-port", port, "--host", self.url, "--sale", sale),
                     *("--tokens", str(tokens), "--users", str(BUYERS), "--spawn-rate", "100"),
                     *("--until-done", "--run-time", "120s", "--only-summary"),
@@ -127,8 +131,7 @@ def test_a_deployed_shop_is_proved_by_its_read_only_books(shop: Deployed) -> Non
     assert {"P11", "P14", "P19"} <= verdict["not_judged"].keys()
     counts = verdict["counts"]
     assert (counts["ok"], counts["orders"], counts["held"]) == (STOCK, STOCK, STOCK)
-    # Some ask again under another key; on a busy machine, one may get no answer.
-    assert counts["sold_out"] + counts["info"] >= BUYERS - STOCK, counts
+    assert counts["sold_out"] >= BUYERS - STOCK  # some ask again under another key
 
 
 def test_without_books_what_answers_alone_show_is_judged(shop: Deployed) -> None:

@@ -21,7 +21,6 @@ from loadtest.buyers import (
     unanswered,
 )
 from loadtest.checker.report.headline import counted
-from loadtest.history import OK
 from loadtest.release import Reply, send, together
 from loadtest.rush.plan import FEW, Observer, Plan
 from loadtest.shop import (
@@ -78,7 +77,7 @@ class RushBuyers(Buyers):
         """Bring the buyers through both meeting points, until every answer is known."""
         self.last = [Unknown("never asked")] * len(self.buyers)
         if self.plan.scene not in FEW:
-            self._about_more.update(range(len(self.buyers)))
+            self.about_more.update(range(len(self.buyers)))
         if Level.EXPIRY in self.shop.levels:
             ask = partial(cast(Expires, self.shop).hold, self.sale)
             self.hold = within(STEP, "asking how long units are held", lambda: valid(Hold, ask()))
@@ -102,7 +101,7 @@ class RushBuyers(Buyers):
             asking = [
                 number
                 for number, each in enumerate(self.last)
-                if isinstance(each, Unknown) and number not in self._left_out
+                if isinstance(each, Unknown) and number not in self.left_out
             ]
             if not asking:
                 break
@@ -115,18 +114,16 @@ class RushBuyers(Buyers):
         """Take the buyers to the last step; some are turned away, or fail on the way."""
 
         def prepare(number: int) -> str | None:
-            return self._prepare_one(number, self._send_one)
+            return self.prepare_one(number, self._send_one)
 
-        going = [n for n in range(len(self.buyers)) if n not in self._turned_away | self._left_out]
+        going = [n for n in range(len(self.buyers)) if n not in self.turned_away | self.left_out]
         self.observer.step(f"taking {counted(len(going), 'buyer')} to the last step")
         declined = self._each("preparing the buyers", going, prepare)
-        for call in self._reached.values():
-            self.recorder.complete(call, OK)
-        for number in self._reached:
-            self._added[number] = max(1, self._added[number])
+        for number in going:
+            self.end_preparation(number)
         for number, reason in declined.items():
             if reason is not None:
-                self._turn_away(number, reason)
+                self.turn_away(number, reason)
 
     def _each(
         self, step: str, numbers: Sequence[int], work: Callable[[int], T], *, leaves: bool = True
@@ -148,7 +145,7 @@ class RushBuyers(Buyers):
                 continue
             failed[f"{step} {result.reason}"] += 1
             if leaves:
-                self._left_out.add(number)
+                self.left_out.add(number)
                 self.last[number] = Unknown(f"{step} {result.reason}")
         if failed and not found:
             raise RunImpossible(failed.most_common(1)[0][0])
@@ -168,7 +165,7 @@ class RushBuyers(Buyers):
 
     def _meet(self, step: str, op: str, request: Callable[[str, Buyer], Request | None]) -> None:
         """Send a request of every buyer at one moment, and let the adapter take in the answers."""
-        going = [n for n in range(len(self.buyers)) if n not in self._turned_away | self._left_out]
+        going = [n for n in range(len(self.buyers)) if n not in self.turned_away | self.left_out]
         built: dict[int, Request | None] = self._built(
             step,
             cast(Any, Request | None),
@@ -182,7 +179,7 @@ class RushBuyers(Buyers):
         answers: dict[int, Reply] = {}
         outcomes = self._send(op, calls, answers=answers)
         if op == "cart":
-            self._added.update(
+            self.in_carts.update(
                 number
                 for (number, _), outcome in zip(calls, outcomes, strict=True)
                 if not isinstance(outcome, Refused)
@@ -194,13 +191,13 @@ class RushBuyers(Buyers):
         """Give the adapter the answers to "add to cart"; some turn their buyer away."""
 
         def take_in(number: int) -> str | None:
-            return self._take_in_cart(number, replies[number])
+            return self.take_in_cart(number, replies[number])
 
         step = "taking in the answer to “add to cart”"
         for number, reason in self._each(step, list(replies), take_in).items():
             if reason is not None:
-                del self._added[number]
-                self._turn_away(number, reason)
+                del self.in_carts[number]
+                self.turn_away(number, reason)
 
     def _buy(self, asking: Sequence[int], attempt: int) -> None:
         again = f", attempt {attempt} of those without an answer" if attempt > 1 else ""
@@ -214,10 +211,10 @@ class RushBuyers(Buyers):
             # Each purchase has a companion that adds to its cart.
             add, step = cast(Carts, self.shop).add_more, "adding to the cart"
             more = self._built(step, Request, list(built), lambda n: add(sale, buyers[n]))
-            self._adding.update(more)
+            self.adding.update(more)
         clicks = [n for n in built for _ in range(2 if knows and n % DOUBLE == 0 else 1)]
         keys = [f"b{n}" if knows else f"b{n}.{attempt}" for n in clicks]
-        names = [self._ask(n, key, attempt) for n, key in zip(clicks, keys, strict=True)]
+        names = [self.ask(n, key, attempt) for n, key in zip(clicks, keys, strict=True)]
         requests = [built[n] for n in clicks]
         each = 1
         if more:
@@ -229,7 +226,7 @@ class RushBuyers(Buyers):
             if not companion:
                 self._hear(clicks[number], keys[number], names[number], reply)
             elif not isinstance(by_status(reply), Refused):
-                self._added[clicks[number]] += 1
+                self.in_carts[clicks[number]] += 1
 
         self.first_answer = self.first_answer or time.monotonic()
         self._together([*requests, *self._expiry_of_carts()], ended_first(len(requests), ended))
@@ -248,11 +245,11 @@ class RushBuyers(Buyers):
 
         def follow(index: int) -> None:
             number, _, _, _, ticket = followed[index]
-            said[index] = self._follow_one(number, ticket, self._send_one)
+            said[index] = self.follow_one(number, ticket, self._send_one)
 
         self._each("asking what came of a purchase", range(len(followed)), follow, leaves=False)
         for index, (number, key, call, reply, _) in enumerate(followed):
-            self._take(number, key, call, reply, said.get(index, Unknown(ONLY_ACCEPTED)))
+            self.take(number, key, call, reply, said.get(index, Unknown(ONLY_ACCEPTED)))
 
     def cancel(self) -> None:
         """Cancel every order twice at one moment; what it held must come back once."""
@@ -324,8 +321,8 @@ class RushBuyers(Buyers):
         """
         self._wait_until(moment)
         for number in range(1, len(self.buyers), 2):
-            if number not in self._turned_away | self._left_out:
-                self._left_out.add(number)
+            if number not in self.turned_away | self.left_out:
+                self.left_out.add(number)
                 self.last[number] = Refused("did not come back")
 
     def _expiry_of_carts(self) -> list[Request]:
@@ -353,7 +350,7 @@ class RushBuyers(Buyers):
         """
         about = orders or [""] * len(calls)
         names = [
-            self._invoke(op, number, "", 1, order)
+            self.invoke(op, number, "", 1, order)
             for (number, _), order in zip(calls, about, strict=True)
         ]
         outcomes: list[Outcome] = [Unknown("no answer")] * len(calls)
@@ -362,7 +359,7 @@ class RushBuyers(Buyers):
             outcomes[index] = by_status(reply)
             if answers is not None:
                 answers[index] = reply
-            self._complete(names[index], op, reply, outcomes[index], about[index])
+            self.complete(names[index], op, reply, outcomes[index], about[index])
 
         requests = [request for _, request in calls]
         self._together([*requests, *with_them], ended_first(len(requests), ended))
@@ -381,14 +378,14 @@ class RushBuyers(Buyers):
         if isinstance(outcome, Accepted):
             self._followed.append((number, key, call, reply, outcome.ticket))
         else:
-            self._take(number, key, call, reply, outcome)
+            self.take(number, key, call, reply, outcome)
 
     def _outcome(self, number: int, reply: Reply) -> Outcome | Accepted:
         """Let the adapter understand an answer; if it cannot, the outcome is unknown."""
         if reply.response is None:
             return unanswered(reply)
         step, response = "understanding an answer", reply.response
-        [said] = each_within(STEP, [number], lambda n: self._said(n, response), each=STEP)
+        [said] = each_within(STEP, [number], lambda n: self.understand(n, response), each=STEP)
         if not isinstance(said, Failed):
             return said
         if "took longer" in said.reason:

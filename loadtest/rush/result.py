@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
+from loadtest.buyers import remarks_on
 from loadtest.checker import EXIT_CODES, FAIL, PASS, PROPERTIES, UNKNOWN, Verdict
 from loadtest.checker.report.document import Unseen
-from loadtest.checker.report.headline import SUMMARIES, counted
+from loadtest.checker.report.headline import HOLDS, SUMMARIES, counted
 from loadtest.checker.verdict import overall
 from loadtest.rush.plan import Observer
 from loadtest.rush.round import Round
 from loadtest.shop import Level, Refused, Sold, Unknown
-
-HOLDS = "HOLDS"
-"""The word for a pass: a rush that finds nothing is no proof."""
 
 NOT_TRIED = "a rush takes last steps, cancels, and lets units expire at most"
 
@@ -186,10 +184,7 @@ class RushResult:
         """Yield what the reader should know besides the properties."""
         if self.untried:
             yield f"Levels not tried: {', '.join(self.untried)}: {NOT_TRIED}."
-        for what, times in self.unknown.items():
-            yield f"Answers that say neither: {times} × {what}."
-        for what, times in self.problems.items():
-            yield f"Left out: {times} × {what}."
+        yield from remarks_on(self.unknown, self.problems)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from loadtest import adapter_sale
 from loadtest.adapter_sale import CONTESTED, AdapterSale
@@ -149,12 +150,13 @@ class Round(AdapterSale[Plan, RushBuyers]):
         self.calls = list(operations(*self.files.histories()))
         return verdict
 
-    def enough(self) -> Mapping[str, int]:
-        """Return what the round must have seen for its verdict to mean something."""
-        if self.plan.scene is Level.EXPIRY and not self.buyers.holds_orders:
-            return {}  # every cart may have expired before its last step
+    def how(self) -> dict[str, Any]:
+        """Return what the round must have seen, and that errors are answers like others."""
         fought_for = self.plan.scene is Level.STOCK and not self.plan.enough
-        return CONTESTED if fought_for else {"ok": 1}
+        enough = CONTESTED if fought_for else {"ok": 1}
+        if self.plan.scene is Level.EXPIRY and not self.buyers.holds_orders:
+            enough = {}  # every cart may have expired before its last step
+        return {"enough": enough, "allows_errors": True}
 
     def _books_when_bought(self) -> tuple[Books, Books]:
         """Read the books when every buyer has been answered: what was bought, and what is left.

@@ -11,9 +11,9 @@ from typing import Any
 from loadtest.checker import PASS, Verdict
 from loadtest.checker.judging import write_verdict
 from loadtest.checker.report import Story, document, terminal
-from loadtest.checker.report.headline import SUMMARIES, counted
+from loadtest.checker.report.headline import HOLDS, SUMMARIES, counted
 from loadtest.files import RunFiles
-from loadtest.rush.result import HOLDS, RushResult
+from loadtest.rush.result import RushResult
 
 
 def lines(result: RushResult, width: int = 0) -> Iterator[str]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import accumulate
 from random import Random
+from typing import TypeVar
 
 from loadtest.scenarios.buying import browse as browse
 from loadtest.scenarios.buying import (
@@ -72,12 +73,14 @@ MIXES["all"] = sum(map(Counter, MIXES.values()), Counter[Behaviour]())
 IMPATIENT = frozenset({hammer})
 
 
-def parse_weights(text: str) -> dict[str, int]:
+NAMES = frozenset(behaviour.__name__ for behaviour in MIXES["all"])
+
+
+def parse_weights(text: str, known: Collection[str] = NAMES) -> dict[str, int]:
     """Read `insist=30,look_around=0`: weights by behaviour, in place of those of the mix.
 
     Raises `ValueError` for an unknown behaviour or a weight that is not a count.
     """
-    known = {behaviour.__name__ for behaviour in MIXES["all"]}
     weights = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, weight = part.partition("=")
@@ -87,7 +90,10 @@ def parse_weights(text: str) -> dict[str, int]:
     return weights
 
 
-def choose(mix: Mapping[Behaviour, int], weights: Mapping[str, int], at: float) -> Behaviour:
+B = TypeVar("B", bound=Callable[..., None])
+
+
+def choose(mix: Mapping[B, int], weights: Mapping[str, int], at: float) -> B:
     """Choose the behaviour of a mix that lies at a place from 0 to 1, each as wide as its weight.
 
     `weights` replace those of the mix. Raises `ValueError` if every weight is zero.

@@ -51,8 +51,8 @@ SCHEMA = """
     CREATE TABLE sale (id INTEGER PRIMARY KEY, total INTEGER, left INTEGER, uses INTEGER);
     CREATE TABLE cart (buyer TEXT PRIMARY KEY, sale INTEGER, units INTEGER DEFAULT 0,
         held INTEGER DEFAULT 0, voucher INTEGER DEFAULT 0, since REAL DEFAULT 0);
-    CREATE TABLE bought (id INTEGER PRIMARY KEY, sale INTEGER, units INTEGER, paid INTEGER,
-        voucher INTEGER, since REAL);
+    CREATE TABLE bought (id INTEGER PRIMARY KEY AUTOINCREMENT, sale INTEGER, units INTEGER,
+        paid INTEGER, voucher INTEGER, since REAL);
     CREATE TABLE request (key TEXT PRIMARY KEY, bought INTEGER, units INTEGER);
 """
 

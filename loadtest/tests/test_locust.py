@@ -178,7 +178,7 @@ def test_a_run_that_cannot_start_says_why_and_ends(
     assert shop.purchases == 0
 
 
-def rush_by_locust(
+def load_by_locust(
     url: str, folder: Path, shop: str, *more: str
 ) -> subprocess.CompletedProcess[str]:
     size = ("--users", "30", "--stock", "5", "--runs", str(folder / "runs"))
@@ -207,7 +207,7 @@ def test_another_shop_is_rushed_and_judged_through_its_adapter(
     if not guarded:
         monkeypatch.setattr(ROUND_TRIP, OVERLAP)
     with in_thread(Server(0, tmp_path, guarded=guarded)) as server:
-        done = rush_by_locust(server.url, tmp_path, "shop:Adapter", *more)
+        done = load_by_locust(server.url, tmp_path, "shop:Adapter", *more)
     assert done.returncode == code, done.stderr
     assert "order: 201" in done.stderr
     assert done.stdout.splitlines()[-1].startswith(word)
@@ -230,7 +230,56 @@ def test_another_shop_is_rushed_and_judged_through_its_adapter(
 def test_a_shop_that_cannot_be_rushed_is_said_and_is_no_verdict(
     url: str, shop: str, said: str, tmp_path: Path
 ) -> None:
-    done = rush_by_locust(url, tmp_path, shop)
+    done = load_by_locust(url, tmp_path, shop)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("guarded", "code", "word", "more"),
+    [
+        (False, 1, "BROKEN", []),
+        (True, 0, "HOLDS", ["--arrivals", "100"]),
+    ],
+)
+def test_another_shop_is_loaded_with_a_mix_and_judged(
+    guarded: bool,
+    code: int,
+    word: str,
+    more: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not guarded:
+        monkeypatch.setattr(ROUND_TRIP, OVERLAP)
+    with in_thread(Server(0, tmp_path, guarded=guarded)) as server:
+        done = load_by_locust(server.url, tmp_path, "shop:Adapter", "--mix", "buyers", *more)
+    assert done.returncode == code, done.stderr
+    for said in ("cart: 200", "order: 201", f"{'Open' if more else 'Closed'} loop"):
+        assert said in done.stderr
+    assert done.stdout.splitlines()[-1].startswith(word)
+    assert f"P1 {'PASS' if guarded else 'FAIL'}" in done.stdout
+    told = json.loads((tmp_path / "runs" / "0001" / "verdict.json").read_text())
+    assert told["facts"]["buyers"].startswith("buyers, ")
+    assert "--mix buyers" in told["repeat"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--mix", "payers"), "take rush or buyers for loadtest.shops.unguarded:Adapter"),
+        (("--mix", "buyers", "--processes", "2"), "runs in one process"),
+        (("--mix", "buyers", "--weights", "repeat=1"), "the shop does not offer repeats"),
+        (("--mix", "buyers", "--weights", "nobody=1"), "'nobody=1' is not a behaviour"),
+        (("--mix", "buyers"), "opening a sale failed"),
+    ],
+)
+def test_mix_that_cannot_start_says_why(more: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    shop = "loadtest.shops.unguarded:Adapter"
+    with in_thread(Server(0, tmp_path, guarded=True)) as server:
+        url = server.url if "--weights" in more else "http://127.0.0.1:1"
+        done = load_by_locust(url, tmp_path, shop, *more)
     assert done.returncode == 2, done.stderr
     assert said in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
@@ -259,11 +308,13 @@ def page(*arguments: str) -> Iterator[str]:
         yield running.endpoint
 
 
-def test_the_form_of_another_shop_has_only_the_choices_of_a_rush() -> None:
+def test_form_of_another_shop_has_only_what_applies_to_any_shop() -> None:
     with page("--shop", "loadtest.shops.unguarded:Adapter", "--host", "http://127.0.0.1:1") as url:
         shown = urllib3.request("GET", url, timeout=30).data.decode()
     options = shown.partition('"extra_options": ')[2]
-    assert list(json.JSONDecoder().raw_decode(options)[0]) == ["stock", "rounds"]
+    found = json.JSONDecoder().raw_decode(options)[0]
+    assert list(found) == ["stock", "mix", "weights", "arrivals", "rounds", "seed"]
+    assert found["mix"]["choices"] == ["rush", "buyers"]
 
 
 def post(address: str, path: str, host: str = "", **headers: str) -> int:

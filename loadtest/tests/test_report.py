@@ -188,7 +188,7 @@ def test_in_an_open_loop_latency_counts_from_when_the_buyer_meant_to_ask(tmp_pat
     evidence = gather(world.write(tmp_path))
     assert evidence.open_loop
     assert evidence.purchases.latencies.longest == 3000
-    assert evidence.purchases.late == 1
+    assert evidence.late == 1
 
 
 def test_a_fault_that_could_not_be_injected_makes_a_pass_worth_nothing(tmp_path: Path) -> None:

@@ -9,19 +9,23 @@ import logging
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gevent
 
-from loadtest.address import RunImpossible
+from loadtest.address import RunImpossible, address_of
 from loadtest.calls import Tally
 from loadtest.checker.report.terminal import verdict_last
 from loadtest.faults.process import NONE
 from loadtest.files import Runs
 from loadtest.full_shop import FullShop, ShopRefused
-from loadtest.shops import OURS
-from loadtest.ui.other_shops import offered
+from loadtest.mix.behaviours import NAMES
+from loadtest.mix.plan import MixPlan
+from loadtest.scenarios import parse_weights
+from loadtest.shops import OURS, load
+from loadtest.ui.other_shops import offered, running
 from loadtest.ui.pages import install
 from loadtest.ui.referee import Referee
 from loadtest.ui.run import JUDGED, JUDGING_NOW, PageRun
@@ -42,7 +46,7 @@ class Page(Referee):
     Attributes:
         strategies: names for the start form; empty until the shop has answered.
         target: file that describes what faults act on; empty: none.
-        rushes: whether the command line chose another shop.
+        has_adapter: whether the command line chose another shop, by its adapter.
     """
 
     def __init__(
@@ -54,15 +58,15 @@ class Page(Referee):
         self._environment: Environment = environment
         options = self._options
         self.target: str = options.target
-        self.rushes = options.shop != OURS
-        self._shops: str = "" if self.rushes else options.shops
+        self.has_adapter = options.shop != OURS
+        self._shops: str = "" if self.has_adapter else options.shops
         # No command-line option: `manage.py prove --fault` is for the command line.
         options.fault = NONE
         super().__init__(Runs(self._folder(options)), lambda: list(tallies.values()))
         if environment.web_ui is not None:
             base = (options.web_base_path or "").rstrip("/")
             install(environment.web_ui, self, base)
-            if not self.rushes:
+            if not self.has_adapter:
                 self._shop = shop
                 gevent.spawn(self._learn_strategies)
 
@@ -91,10 +95,42 @@ class Page(Referee):
             options.num_users or 1,
             int(options.rounds),
             owned=options.i_own_this_host,
-            hosting=options.hosting if options.shop in self.other_shops else "",
+            hosting=self._hosting(options),
         )
         rush.check()
         return self.follow_rush(rush)
+
+    def begin_mix(self, options: Namespace) -> PageRun:
+        """Open a sale for a mix of buyers, and follow it from now on.
+
+        Raises:
+            RunImpossible: what keeps the sale from being open.
+        """
+        weights = parse_weights(options.weights, NAMES)
+        hosting, host = self._hosting(options), self._environment.host or ""
+        with ExitStack() as stack:
+            if hosting:
+                host = stack.enter_context(running(hosting, options.shop, logger.info))
+            plan = MixPlan(
+                adapter=options.shop,
+                host=host,
+                stock=int(options.stock),
+                buyers=options.num_users or 1,
+                rounds=int(options.rounds),
+                seed=int(options.seed),
+                arrivals=float(options.arrivals),
+                weights=weights,
+                owned=options.i_own_this_host,
+                hosted=bool(hosting),
+            )
+            address_of(host, owned=plan.owned)
+            shop = load(options.shop, host)
+            # What is opened here is closed when the run is over, whatever becomes of it.
+            return self.follow(plan, shop, leave=stack.pop_all().close)
+
+    def _hosting(self, options: Namespace) -> str:
+        """The command that runs the chosen shop for the run; empty: it runs at the host."""
+        return str(options.hosting) if options.shop in self.other_shops else ""
 
     @property
     def other_shops(self) -> list[str]:
@@ -126,14 +162,14 @@ class Page(Referee):
 
 # Seconds between two looks at a run that is not judged yet.
 LOOK = 0.2
-WAITING = {JUDGING_NOW: "Comparing every answer with the database."}
+WAITING = {JUDGING_NOW: "Comparing every answer with the shop's books."}
 
 
 def waiting_for(run: PageRun | RushRun) -> Iterator[str]:
     """Wait until a run is judged, and say what it waits for."""
     said = ""
     while run.phase != JUDGED:
-        waiting = WAITING.get(run.phase, "Waiting for mails, payments and expiries.")
+        waiting = WAITING.get(run.phase, "Waiting until nothing changes any more.")
         if waiting != said:
             said = waiting
             yield said

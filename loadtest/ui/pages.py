@@ -19,7 +19,9 @@ from loadtest.checker.report import Story, document, render, stock_so_far
 from loadtest.checker.report.headline import counted
 from loadtest.checker.verdict import History
 from loadtest.files import RunFiles, RunFolder
+from loadtest.mix.plan import MixPlan
 from loadtest.options import wrong_numbers
+from loadtest.run_plan import RunPlan
 from loadtest.ui.referee import Referee
 from loadtest.ui.run import JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
 from loadtest.ui.rush_run import RushRun
@@ -49,18 +51,21 @@ PHASES = {
 def title(run: PageRun | RushRun) -> str:
     """Return what is sold and how; of a rush, what it does now."""
     if isinstance(run, PageRun):
-        return f"Sale {run.plan.sale} · {strategy(run)}"
+        plan = run.plan
+        if isinstance(plan, MixPlan):
+            return f"{plan.adapter} · {plan.mix}"
+        return f"Sale {plan.sale} · {strategy(run, plan)}"
     doing = counted(len(run.result.rounds), "round")
     if run.phase == RUNNING:
         doing = run.reason or "the buyers gather"
     return f"{run.plan.adapter} · {doing}"
 
 
-def strategy(run: PageRun) -> str:
-    """Return how the shop is selling now."""
+def strategy(run: PageRun, plan: RunPlan) -> str:
+    """Return how our shop is selling now."""
     if run.figures.get("degraded"):
-        return f"{run.plan.strategy}, without Redis"
-    return run.plan.strategy
+        return f"{plan.strategy}, without Redis"
+    return plan.strategy
 
 
 def outcome(run: PageRun | RushRun) -> str:
@@ -113,7 +118,7 @@ def figures_of(run: PageRun | RushRun, tally: Tally) -> list[dict[str, str]]:
     meaning = "units that do not exist" if oversold else "nothing so far"
     return [
         *(_shop(run) if isinstance(run, RushRun) else _sale(run)),
-        _row("Figures", age(run), "those of the shop's books below, while the run goes on"),
+        _row("Figures", age(run), _source(run)),
         _row("Oversold", oversold, meaning if purchases else "no purchase yet"),
         _row("Sold", figures.get("confirmed", 0), "units paid for"),
         _row("Held", figures.get("held", 0), "units of orders that are not paid yet"),
@@ -122,16 +127,22 @@ def figures_of(run: PageRun | RushRun, tally: Tally) -> list[dict[str, str]]:
         _row("Accepted", tally.ok, "answers, repeated ones included"),
         _row("Refused", tally.fail, "answers; sold out, the limit and the like"),
         _row("Unknown", tally.info, "requests without a clear answer"),
-        *(_of_ours(run, tally) if isinstance(run, PageRun) else []),
+        *(_of_users(run, tally) if isinstance(run, PageRun) else []),
     ]
+
+
+def _source(run: PageRun | RushRun) -> str:
+    if isinstance(run, PageRun) and isinstance(run.plan, MixPlan):
+        return "below, by what buyers were answered; at the end by the shop's books"
+    return "those of the shop's books below, while the run goes on"
 
 
 def _sale(run: PageRun) -> list[dict[str, str]]:
-    processes = run.figures.get("processes", 0)
-    return [
-        _row("Sale", run.plan.sale, f"mix {run.plan.mix}, {run.plan.loop}"),
-        _row("Strategy", strategy(run), f"{processes} web processes sell"),
-    ]
+    plan, processes = run.plan, run.figures.get("processes", 0)
+    sale = _row("Sale", plan.sale, f"mix {plan.mix}, {plan.loop}")
+    if isinstance(plan, MixPlan):
+        return [_row("Shop", plan.adapter, "judged by its own books"), sale]
+    return [sale, _row("Strategy", strategy(run, plan), f"{processes} web processes sell")]
 
 
 def _shop(run: RushRun) -> list[dict[str, str]]:
@@ -145,7 +156,7 @@ def _shop(run: RushRun) -> list[dict[str, str]]:
     ]
 
 
-def _of_ours(run: PageRun, tally: Tally) -> Iterator[dict[str, str]]:
+def _of_users(run: PageRun, tally: Tally) -> Iterator[dict[str, str]]:
     plan = run.plan
     if not plan.lasts:
         meaning = "have played all their buyers"
@@ -156,6 +167,8 @@ def _of_ours(run: PageRun, tally: Tally) -> Iterator[dict[str, str]]:
         late = "buyers who found all users busy: increase the users"
         yield _row("Late arrivals", tally.late, late)
         yield _row("Not started", tally.unstarted, "buyers who were due but not started")
+    if isinstance(plan, MixPlan):
+        return
     if plan.faults:
         name = plan.faults[0] if len(plan.faults) == 1 else f"{len(plan.faults)} kinds"
         yield _row("Fault", name, "one every 5 to 15 s. Stop the run to get the verdict.")

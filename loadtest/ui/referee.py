@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from loadtest.calls import Tally
 from loadtest.files import Runs
 from loadtest.full_shop import FullShop
+from loadtest.mix.plan import MixPlan
 from loadtest.run_plan import RunPlan
+from loadtest.shop import Shop
 from loadtest.ui.run import RUNNING, PageRun
 from loadtest.ui.rush_run import Rush, RushRun
 
@@ -53,10 +55,18 @@ class Referee:
         """Show nothing of the last run any more: another one is about to start."""
         self.problem, self.run = "", None
 
-    def follow(self, plan: RunPlan, shop: FullShop) -> PageRun:
-        """Start a run and follow it from now on. Raises what keeps its sales from being open."""
+    def follow(
+        self,
+        plan: RunPlan | MixPlan,
+        shop: FullShop | Shop,
+        leave: Callable[[], None] = lambda: None,
+    ) -> PageRun:
+        """Start a run and follow it from now on. Raises what keeps its sales from being open.
+
+        `leave` is called when the run is over.
+        """
         self.problem = ""
-        started = PageRun(plan, shop, self.runs.new(), recorded=self._histories)
+        started = PageRun(plan, shop, self.runs.new(), recorded=self._histories, leave=leave)
         started.start()
         self.run = started
         return started

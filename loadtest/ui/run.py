@@ -1,4 +1,4 @@
-"""One run of our shop's buyers that Locust's page follows, or Locust without its page."""
+"""One run of Locust's users that Locust's page follows, or Locust without its page."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gevent
 from gevent.event import AsyncResult, Event
 
+from loadtest.address import RunImpossible
 from loadtest.checker import Broken, Verdict
 from loadtest.checker.judging import write_verdict
-from loadtest.checker.report import Story
 from loadtest.faults import process
 from loadtest.files import RunFolder
 from loadtest.full_shop import FullShop
 from loadtest.judge_process import broken_so_far, judge_apart
+from loadtest.mix.plan import MixPlan
+from loadtest.mix.sale import MixSale
 from loadtest.run import Faults, Load, ShopUnderTest, Show, run
 from loadtest.run_plan import RunPlan
 from loadtest.sales import ASKING_AGAIN, FOLLOWING_UP, JUDGING, READING, Sales
+from loadtest.shop import Shop
 from loadtest.without_books import WithoutBooks
 
 logger = logging.getLogger(__name__)
@@ -105,9 +108,10 @@ class PageRun(Show):
 
     Args:
         plan: of the run.
-        shop: that sells.
+        shop: that sells: with all levels, or any that has an adapter.
         files: of the run.
         recorded: names the histories of the load-generating processes, as far as known.
+        leave: called when the run is over.
 
     Attributes:
         sales: of the run.
@@ -118,22 +122,22 @@ class PageRun(Show):
 
     def __init__(
         self,
-        plan: RunPlan,
-        shop: FullShop,
+        plan: RunPlan | MixPlan,
+        shop: FullShop | Shop,
         files: RunFolder,
         recorded: Callable[[], list[str]] = list,
+        leave: Callable[[], None] = lambda: None,
     ) -> None:
         self.files, self.phase = files, RUNNING
-        self.sales = (Sales if shop.has_books else WithoutBooks)(shop, files, self)
-        self.sales.plan, self.sales.pause = plan, LOOK
+        self.sales = _sales_of(plan, shop, files, self)
         self.verdict: dict[str, Any] | None = None
         self.broken: list[Broken] = []
-        self._recorded = recorded
+        self._recorded, self._leave = recorded, leave
         self._processes = 1
         self._load = LocustUsers()
 
     @property
-    def plan(self) -> RunPlan:
+    def plan(self) -> RunPlan | MixPlan:
         """The plan of the run; with the ids of its sales when they are open."""
         return self.sales.plan
 
@@ -195,8 +199,7 @@ class PageRun(Show):
                 f"the history of {missing} of {self._processes} load-generating processes did not "
                 "arrive"
             )
-        look = self.sales.shop.look(self.plan.sale)
-        return judge_apart(self.files, self.plan, self.sales.reason, look)
+        return judge_apart(self.files, self.plan, self.sales.reason, self.sales.look_command)
 
     def judge_so_far(self) -> None:
         """Judge once while the run goes on; what was broken stays so."""
@@ -208,16 +211,22 @@ class PageRun(Show):
             logger.warning("Not judged at this moment: %s", problem)
 
     def _run(self) -> None:
+        sales: ShopUnderTest[Any] = self.sales
+        faults = PageFaults(self.sales) if isinstance(self.sales, Sales) else Faults()
         try:
-            run(self.plan, self.sales, self._load, PageFaults(self.sales), self)
+            run(self.plan, sales, self._load, faults, self)
         except Exception as error:
             if not self._load.opened.ready():
                 self._load.opened.set_exception(error)
                 return
-            logger.exception("The run cannot be judged")
-            verdict = Verdict(reason=f"{type(error).__name__}: {error}")
-            story = Story(self.plan.title, self.plan.repeat, reason=verdict.reason)
+            reason = str(error)
+            if not isinstance(error, RunImpossible):
+                logger.exception("The run cannot be judged")
+                reason = f"{type(error).__name__}: {error}"
+            verdict, story = Verdict(reason=reason), self.plan.story(reason, "")
             write_verdict(self.files, story, verdict, self.files.report)
+        finally:
+            self._leave()
         self.verdict = self.files.verdict()
         self.phase = JUDGED
 
@@ -231,3 +240,15 @@ class PageRun(Show):
     def _find_histories(self) -> None:
         """Find the histories of the buyers that are on this machine, whatever their folder."""
         self.files.elsewhere = [path for path in map(Path, self._recorded()) if path.exists()]
+
+
+def _sales_of(
+    plan: RunPlan | MixPlan, shop: FullShop | Shop, files: RunFolder, show: Show
+) -> Sales | MixSale:
+    """Return what a run sells, as far as its load test can see into the shop."""
+    if isinstance(plan, MixPlan):
+        return MixSale(cast(Shop, shop), plan, files, show)
+    full = cast(FullShop, shop)
+    sales = (Sales if full.has_books else WithoutBooks)(full, files, show)
+    sales.plan, sales.pause = plan, LOOK
+    return sales

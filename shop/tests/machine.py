@@ -16,7 +16,7 @@ import hmac
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from io import StringIO
 from itertools import count
@@ -38,9 +38,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from msgspec import convert
 
-from development.psp.books import Answer, refusal
 from inventory import services
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
 from inventory.models import BuyerQuota, Item, StockMovement
@@ -60,7 +58,9 @@ from shop.payments.models import Payment as PaymentRow
 from shop.payments.models import Refund as RefundRow
 from shop.payments.provider import (
     LedgerLine,
+    PaymentDeclined,
     PaymentUnknown,
+    ProviderRefund,
     provider,
 )
 from shop.refusals import Refusal
@@ -152,32 +152,32 @@ class Provider(FakeProvider):
     def ledger(self) -> Iterator[LedgerLine]:
         """Yield the money that moved."""
         self.before("ledger")
-        for line in self.books.ledger():
-            yield convert(dict(line), LedgerLine)
+        for intent in self.intents.values():
+            about = (intent.order, intent.id)
+            if intent.status == "captured":
+                yield LedgerLine(1, *about, "capture", intent.amount, intent.currency)
+            if back := self.back[intent.id]:
+                yield LedgerLine(2, *about, "refund", back, intent.currency)
 
     def end_payment(self, intent: str, status: str) -> dict[str, Any]:
         """Let a payment end; return the data of the event."""
         if status == "captured":
-            return asdict(self.take(intent))
-        self.sql("UPDATE intent SET status = ? WHERE id = ?", status, intent)
-        return asdict(self.intent_now(intent))
+            self._take(self.intents[intent])
+        else:
+            self.intents[intent] = replace(self.intents[intent], status=status)  # type: ignore[arg-type]
+        return asdict(self.intents[intent])
 
     def end_refund(self, number: str, status: str) -> dict[str, Any]:
         """Let a refund end; return the data of the event."""
-        assert self.refund_now(number).status == "pending"
+        refund = self.on_the_way.pop(number)
         if status == "succeeded":
-            self.sql(
-                "INSERT INTO ledger (intent, refund, operation, amount) "
-                "SELECT intent, id, 'refund', amount FROM refund WHERE id = ?",
-                number,
-            )
-        self.sql("UPDATE refund SET status = ? WHERE id = ?", status, number)
-        return asdict(self.refund_now(number))
+            return asdict(self._give(refund))
+        return asdict(self._now(replace(refund, status=status)))  # type: ignore[arg-type]
 
-    def _refund(self, intent: str, amount: int, key: str) -> Answer:
+    def _refund(self, pk: str, amount: int) -> ProviderRefund:
         if self.declines:
-            return refusal(409, "refused")
-        return super()._refund(intent, amount, key)
+            raise PaymentDeclined("refused")
+        return super()._refund(pk, amount)
 
 
 PROVIDER = f"{Provider.__module__}.{Provider.__qualname__}"

@@ -76,9 +76,8 @@ def check(sale: Sale, fake_provider: FakeProvider) -> None:
     """Check orders against their reservations, timelines and the provider's ledger."""
     assert mismatches([sale.item_id]) == []
     live = 0
-    captures, refunds = fake_provider.captures, fake_provider.refunds
     for order in Order.objects.filter(lines__sale=sale).with_lines().order_by("pk"):
-        captured, refunded = captures[order.pk], sum(refunds[order.pk])
+        captured, refunded = fake_provider.captures[order.pk], sum(fake_provider.refunds[order.pk])
         assert len(captured) <= 1, f"order {order.pk} was charged {captured}"
         assert refunded <= sum(captured), f"order {order.pk}: {refunded} back of {captured}"
         if order.status in KEPT:

@@ -75,10 +75,9 @@ def test_payment_keeps_the_key_it_began_with(fake_provider):
     # As if it was begun by a version whose keys had no identity.
     old = f"order-{order.pk}-1"
     Payment.objects.update(key=old)
-    fake_provider.sql("UPDATE intent SET reference = ''")
-    fake_provider.sql(
-        "UPDATE request SET key = ?, document = json_replace(document, '$.reference', '')", old
-    )
+    [intent] = fake_provider.intents.values()
+    intent = fake_provider.intents[intent.id] = replace(intent, reference="")
+    fake_provider._answers = {old: intent}
     assert begun.intent == ""
     renew()
     assert payments.pay(order).status == "paid"
@@ -173,8 +172,7 @@ def test_refund_that_fails_after_success_is_open_again(fake_provider, admin_clie
     assert kinds(order)[-2:] == ["refund_failed", "refund_reopened"]
     assert examine().overdue == ["1 refunds were refused by the provider"]
     # The bank has sent the money back to the provider.
-    fake_provider.sql("UPDATE refund SET status = 'failed'")
-    fake_provider.sql("UPDATE intent SET refunded = 0")
+    fake_provider.back.clear()
     admin_client.post(
         reverse("admin:shop_refund_changelist"),
         {"action": "retry", "_selected_action": [refund.pk]},
@@ -299,10 +297,7 @@ def overlooked(fake_provider, monkeypatch):
     Payment.objects.update(state="failed")
     intents = list(fake_provider.intents.values())
     strange = replace(intents[0], id="pi_strange")
-    columns = '"order", amount, currency, status, captured, created'
-    fake_provider.sql(
-        f"INSERT INTO intent (id, {columns}) SELECT 'pi_strange', {columns} FROM intent LIMIT 1"
-    )
+    fake_provider.intents["pi_strange"] = strange
     lines = [
         LedgerLine(number, intent.order, intent.id, "capture", intent.amount, "CNY")
         for number, intent in enumerate([strange, *intents])

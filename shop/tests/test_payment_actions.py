@@ -172,7 +172,7 @@ def test_buyer_who_pays_after_the_deadline_gets_the_money_back(left, asking):
         asking.asks = False
         payments.pay(an_order(sale))
     # The provider has taken it by itself, such as after a QR code was scanned.
-    intent = asking.take(the_intent(asking, order).id)
+    intent = asking._take(the_intent(asking, order))
     hear(intent)
     hear(intent)
     come_to_rest(asking)
@@ -241,7 +241,7 @@ def test_refund_is_looked_for_before_it_is_repeated(fake_provider, sale):
     with pytest.raises(Crash):
         payments.refund(order)
     fake_provider.after = lambda call: None
-    fake_provider.sql("DELETE FROM request")
+    fake_provider._answers.clear()
     sweep()
     assert status(order) == "refunded"
     assert fake_provider.refunds[order.pk] == [order.amount]
@@ -274,7 +274,22 @@ def test_payment_page_shows_what_the_buyer_has_to_do(kind, sale, ann, asking, mo
     client = Client()
     client.force_login(ann.user)
     order = ann.order(sale)
-    asking.action = lambda intent: action
+    create = asking._create
+
+    def create_with_action(*arguments):
+        intent = create(*arguments)
+        asking.intents[intent.id] = made = Intent(
+            intent.id,
+            intent.order,
+            intent.amount,
+            intent.currency,
+            "requires_action",
+            reference=intent.reference,
+            action=action,
+        )
+        return made
+
+    monkeypatch.setattr(asking, "_create", create_with_action)
     sources = {"script-src": "https://js.example", "frame-src": "https://js.example"}
     monkeypatch.setattr(type(asking), "sources", sources)
     monkeypatch.setattr(type(asking), "script", "https://js.example/v1.js")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -121,9 +122,9 @@ def test_late_news_of_a_refund_that_was_asked_for_again_change_nothing(sale, fak
     mine, hear = paid(sale), transaction.atomic(settlement.record_refund_outcome)
     fake_provider.slow = True
     payments.refund(mine)
-    [first] = fake_provider.pending_refunds
-    fake_provider.sql("UPDATE refund SET status = 'failed'")
-    failed = fake_provider.refund_now(first.id)
+    [first] = fake_provider.on_the_way.values()
+    failed = replace(first, status="failed")
+    fake_provider.on_the_way.clear()
     hear(failed)
     assert payments.retry(Refund.objects.filter(payment__order=mine)) == 1
     with pytest.raises(settlement.NotYet):  # until the second number is known, it may be that

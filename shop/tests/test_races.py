@@ -166,6 +166,7 @@ def run(race: Race, fake_provider: FakeProvider, pairs: int) -> None:
         come_to_rest(fake_provider)
         fake_provider.before = fake_provider.after = hesitation
         check(sale, fake_provider)
+        fake_provider.forget()
 
 
 @pytest.mark.parametrize("race", RACES)

@@ -24,7 +24,7 @@ from shop import payments
 from shop.audit import examine
 from shop.orders.models import Order, Status
 from shop.payments.models import Payment
-from shop.payments.provider import provider
+from shop.payments.provider import Intent, ProviderRefund, provider
 from shop.tests.machine import PROVIDER, Provider
 from shop.tests.money import come_to_rest
 
@@ -84,38 +84,24 @@ def provider_of_then(told: dict[str, Any], settings: Any) -> Iterator[Provider]:
     settings.PAYMENT_PROVIDER = PROVIDER
     provider.cache_clear()
     fake = cast(Provider, provider())
-    fill_books(fake, told)
+    fake.intents = {each["id"]: Intent(**each) for each in told["intents"]}
+    for intent in fake.intents.values():
+        if intent.status == "captured":
+            fake.captures[intent.order].append(intent.amount)
+    for key, answer in told["answers"].items():
+        if "order" in answer:
+            fake._answers[key] = Intent(**answer)
+            continue
+        refund = ProviderRefund(**answer)
+        fake._answers[key] = fake.given[key] = refund
+        if refund.id in told["working"]:
+            fake.on_the_way[refund.id] = refund
+        else:
+            fake.refunds[fake.intents[refund.intent].order].append(refund.amount)
+            fake.back[refund.intent] += refund.amount
+    fake._numbers = iter(range(1_000, 2_000))  # type: ignore[assignment]
     yield fake
     provider.cache_clear()
-
-
-def fill_books(fake: Provider, told: dict[str, Any]) -> None:
-    """Write down what the provider knew: payments, refunds, and what it had answered."""
-    for intent in told["intents"]:
-        taken = intent["status"] == "captured"
-        values = [intent[name] for name in ("id", "order", "amount", "currency", "reference")]
-        fake.sql(
-            'INSERT INTO intent (id, "order", amount, currency, reference, status, created, due) '
-            "VALUES (?, ?, ?, ?, ?, ?, 0, 0)",
-            *values,
-            "requires_capture" if taken else intent["status"],
-        )
-        if taken:
-            fake.take(intent["id"])
-    for key, answer in told["answers"].items():
-        if "order" not in answer:
-            fake.sql(
-                "INSERT INTO refund (id, intent, amount, due, reference) VALUES (?, ?, ?, 0, ?)",
-                *(answer["id"], answer["intent"], answer["amount"], key),
-            )
-            if answer["id"] not in told["working"]:
-                fake.end_refund(answer["id"], "succeeded")
-            asked = f"refund {answer['intent']} {answer['amount']}"
-        elif answer["status"] == "requires_capture":
-            asked = f"create {answer['order']} {answer['amount']} {answer['currency']}"
-        else:
-            asked = f"capture {answer['id']}"
-        fake.sql("INSERT INTO request VALUES (?, ?, 200, ?)", key, asked, json.dumps(answer))
 
 
 @pytest.fixture

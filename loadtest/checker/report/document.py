@@ -80,7 +80,7 @@ class Story:
 
     title: str
     repeat: str = ""
-    facts: Mapping[str, object] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
     buyers: int = 0
     passed: str = SUMMARIES[PASS][0]

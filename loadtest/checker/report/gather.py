@@ -64,12 +64,10 @@ class Purchases:
     """The attempts to purchase, 17 bytes each.
 
     Attributes:
-        late: buyers of an open loop who began late, because every user was busy.
         delays: ms of the answers in an open loop, from the intended time of the request.
     """
 
     def __init__(self) -> None:
-        self.late = 0
         self.delays = array("d")
         self._at, self._waited, self._outcomes = array("q"), array("d"), bytearray()
 
@@ -80,7 +78,6 @@ class Purchases:
         self._waited.append(waited)
         self._outcomes.append(_OUTCOMES.index(call.outcome))
         if call.due is not None:
-            self.late += call.start - call.due > LATE * 1e9
             self.delays.extend([waited] if call.end != NEVER else [])
 
     @property
@@ -127,6 +124,8 @@ class Evidence:
 
     Attributes:
         answers: number of each (call, answer, outcome).
+        due: buyers of an open loop, who meant to come at some moment.
+        late: those of them who began late, because every user was busy.
         pace: the answers given while the sale was on.
     """
 
@@ -137,11 +136,13 @@ class Evidence:
     stock: list[Stock] = field(default_factory=list)
     faults: list[Injected] = field(default_factory=list)
     pace: Pace = field(default_factory=Pace)
+    due: int = 0
+    late: int = 0
 
     @property
     def open_loop(self) -> bool:
         """Whether buyers arrived independently of the shop's speed."""
-        return len(self.purchases.delays) > 0
+        return self.due > 0
 
 
 def gather(files: RunFiles) -> Evidence:
@@ -173,6 +174,9 @@ def stock_so_far(files: RunFiles) -> Evidence | None:
 
 def _count(evidence: Evidence, operation: Operation) -> None:
     evidence.pace.add(operation)
+    if operation.due is not None:
+        evidence.due += 1
+        evidence.late += operation.start - operation.due > LATE * 1e9
     answer = str(operation.status) if operation.outcome == OK else operation.code
     kind = (operation.op, answer or str(operation.status or "no answer"), operation.outcome)
     known = kind in evidence.answers or len(evidence.answers) < _MOST_KINDS

@@ -15,6 +15,9 @@ SUMMARIES = {
     "unknown": ("COULD NOT BE JUDGED", "Data for a verdict are missing. This is not a pass."),
 }
 
+HOLDS = "HOLDS"
+"""The word for a pass of a shop that is seen from outside: a run that finds nothing is no proof."""
+
 OPEN_LOOP = (
     "Open loop: buyers arrived independently of the shop's speed. Latency counts from the intended "
     "time of the request, so that queueing counts."

@@ -169,5 +169,5 @@ def _loop(evidence: Evidence | None) -> str:
         return ""
     if not evidence.open_loop:
         return CLOSED_LOOP
-    late, due = evidence.purchases.late, len(evidence.purchases.delays)
+    late, due = evidence.late, evidence.due
     return f"{OPEN_LOOP} {number(late)} of {number(due)} requests began late."
