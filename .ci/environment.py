@@ -1,6 +1,6 @@
 """Make the virtual environment and install the packages, with a counter; the Makefile calls this.
 
-Any Python 3 must be able to read this file, so that an old one is told what is missing.
+Any Python 3 must be able to read this file, so that an old one can report what is missing.
 """
 
 import os
@@ -100,14 +100,14 @@ def _install(python, requirements, packages):
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     pip = subprocess.Popen(command, env=variables, **streams)
     try:
-        told = _follow(pip, python, len(packages))
+        output = _follow(pip, python, len(packages))
     except BaseException:
         pip.terminate()
         raise
     finally:
         pip.wait()
     if pip.returncode:
-        reasons = [line for line in told if line.startswith("ERROR")] or told[-5:]
+        reasons = [line for line in output if line.startswith("ERROR")] or output[-5:]
         cure = "Fix it and repeat the command."
         if sys.version_info[:2] > NEWEST:
             cure = "This Python, {}.{}, is newer than they are: make PYTHON=python{}.{} …".format(
@@ -122,9 +122,9 @@ def _install(python, requirements, packages):
 
 def _follow(pip, python, total):
     """Show what pip collects, then count what it has installed; return what it printed."""
-    told, done, line = [], 0, Line("collecting")
+    output, done, line = [], 0, Line("collecting")
     for text in pip.stdout:
-        told.append(text)
+        output.append(text)
         package = re.match(r"(?:Collecting|Requirement already satisfied:) ([^ ;]+)", text)
         file = re.match(r"Processing \S*/([^/-]+-[^/-]+)[^/]*\.(?:whl|tar\.gz)", text)
         if package or file:
@@ -139,7 +139,7 @@ def _follow(pip, python, total):
         elif text.startswith("Installing collected packages"):
             _count(pip, python, text.count(",") + 1)
     line.end()
-    return told
+    return output
 
 
 def _count(pip, python, total):

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def find(program: str) -> str | None:
     """Return the path of a program, also where only root's PATH has its folder.
 
-    Debian keeps daemons in `sbin`, beside the `bin` of every user's PATH.
+    Debian keeps daemons in `sbin`, next to the `bin` of every user's PATH.
     """
     folders = [Path(folder) for folder in os.environ.get("PATH", os.defpath).split(os.pathsep)]
-    beside = [folder.with_name("sbin") for folder in folders if folder.name == "bin"]
-    return shutil.which(program, path=os.pathsep.join(map(str, folders + beside)))
+    daemons = [folder.with_name("sbin") for folder in folders if folder.name == "bin"]
+    return shutil.which(program, path=os.pathsep.join(map(str, folders + daemons)))
 
 
 @dataclass(frozen=True)

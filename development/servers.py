@@ -38,7 +38,7 @@ from development.files import write_private
 from development.needs import Need, find, programs, wheel
 from locking.redis_client import connect
 
-START_TIMEOUT = 60.0  # s; a cold JVM beside a busy test run
+START_TIMEOUT = 60.0  # s; a cold JVM during a busy test run
 
 
 def free_port() -> int:

@@ -70,10 +70,10 @@ def told_in_one_line() -> Iterator[None]:
     try:
         yield
     except (OSError, DatabaseError, StackError, ImproperlyConfigured) as error:
-        told = explain(error)
-        if told is None or "--traceback" in sys.argv:
+        explanation = explain(error)
+        if explanation is None or "--traceback" in sys.argv:
             raise
-        sys.exit(f"error: {told}")
+        sys.exit(f"error: {explanation}")
 
 
 def explain(error: Exception) -> str | None:

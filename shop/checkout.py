@@ -1,6 +1,14 @@
-"""Buy: from a parsed request to an order or a refusal.
+"""Checkout: from a parsed request to an order or a refusal.
 
-Used by the API and the pages' forms. A single purchase is a cart of one line.
+The API and the pages' forms call `buy` for one sale and `check_out` for a cart; a single purchase
+is handled as a cart of one line. The steps:
+
+1. Refuse what can be refused without the database: too many requests, bad quantities, and a closed
+   sale or a changed price by the sale cache. If the sale is closed or costs more by now, an earlier
+   purchase with the same key still gets its order.
+2. Reserve the units and open the order in one transaction (`inventory.services.reserve_many`, which
+   calls `open_orders`). This transaction reads the sale and the price again and decides.
+3. Turn its outcome or error into an order or a `Refusal`.
 """
 
 from __future__ import annotations
@@ -53,10 +61,10 @@ from shop.orders.totals import Basket, PricedLine, fees_function, total
 from shop.refusals import Refusal
 
 MAX_UNITS = 1000
-"""Units per line; far above any limit, far below what a column can hold."""
+"""Maximum units per line; far above any sale's limit, far below what a column can hold."""
 
 MAX_BUYERS = 50_000
-"""Buckets per generation, about 10 MB; older ones are forgotten, which makes them full."""
+"""Buckets per generation, about 10 MB. A bucket that is forgotten counts as full again."""
 
 NO_DETAILS: Details = {}
 
@@ -75,7 +83,12 @@ RESERVATION_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class Bought:
-    """An order, and whether an earlier request with the same key opened it."""
+    """An order for the buyer.
+
+    Attributes:
+        order: the order.
+        replayed: whether an earlier request with the same key opened it.
+    """
 
     order: Order | Opened
     replayed: bool
@@ -95,10 +108,10 @@ class Wanted:
 
 
 def further_quotas(sale: CachedSale, buyer: int, details: Details) -> tuple[Quota, ...]:
-    """Return what a purchase counts against besides the sale's limit per buyer.
+    """Return the quotas that a purchase counts against, besides the sale's limit per buyer.
 
-    As it comes, nothing. A shop that limits more returns it here; docs/changing.md has one per
-    address, and a limit over all sizes of a product.
+    There are none as delivered. A shop that limits more returns its quotas here; docs/changing.md
+    shows one unit per address, and a limit over all sizes of a product.
 
     Args:
         sale: the sale.
@@ -126,12 +139,13 @@ def buy(
         key: the buyer's idempotency key.
         quantity: units.
         details: what the buyer states with the order.
-        expected_amount: what the buyer expects the order to cost at most, in minor units. A higher
-            price is refused as `price_changed`, a lower one is sold at the lower. None: any price.
+        expected_amount: the most that the buyer expects the order to cost, in minor units. If it
+            costs more, the order is refused as `price_changed`; if less, the buyer pays less. None:
+            any price.
         early_code: the buyer's code for buying before the sale opens for all; empty for none.
 
     Raises:
-        Refusal: with its code.
+        Refusal: the purchase was refused; `code` says why.
     """
     if not limiter().allows(buyer):
         raise Refusal("rate_limited")
@@ -173,15 +187,15 @@ def check_out(
         key: the buyer's idempotency key for the whole cart.
         wanted: the lines, each of a different sale, in any order.
         details: what the buyer states with the order.
-        expected_amount: of the whole order; as for `buy`.
+        expected_amount: as for `buy`, for the whole order.
         early_code: as for `buy`.
 
     Raises:
-        Refusal: with its code, and the line's `sale`.
+        Refusal: the cart was refused; it names the `sale` of the line that it is about.
     """
     if not limiter().allows(buyer):
         raise Refusal("rate_limited")
-    # Sorted, so that a repeated cart makes the same purchases in the same order.
+    # Sorted by sale, so that a repeated cart makes the same purchases in the same order.
     lines = sorted(wanted, key=lambda line: line.sale)
     _check(lines)
     sales = [_cached(line.sale, line.sale) for line in lines]
@@ -221,32 +235,34 @@ def _reserve(
     """Reserve the lines of an order and open it.
 
     Args:
-        purchases: of one buyer, in order of their sales.
-        sales: theirs.
+        purchases: lines of one buyer, in order of their sales.
+        sales: the sale of each line.
         names_lines: whether a refusal names the sale that it is about.
     """
     first = purchases[0]
-    if (why := _why_not(purchases, sales, names_lines=names_lines)) is not None:
-        return _replay_or_refuse(purchases, why)
+    refusal = _early_refusal(purchases, sales, names_lines=names_lines)
+    if refusal is not None:
+        return _replay_or_refuse(purchases, refusal)
     try:
         answer = services.reserve_many(purchases, open_orders)
     except RESERVATION_ERRORS as error:
-        raise _not_sold(error, first.buyer, names_lines=names_lines) from error
+        raise _refusal_for_error(error, first.buyer, names_lines=names_lines) from error
     if isinstance(answer, LineRefused):
         refused = purchases[answer.position]
         line = refused.scope if names_lines else None
-        raise _refusal(answer.outcome, refused.item, line)
+        raise _refusal_for_outcome(answer.outcome, refused.item, line)
     if answer[0].opened is None:
+        # The key was used before this batch: its order is in the database.
         return _order_of(answer, first)
     bought = Bought(answer[0].opened, answer[0].replayed)
-    return _same(bought, first) if bought.replayed else bought
+    return _check_details(bought, first) if bought.replayed else bought
 
 
 def _won_or_refuse(sale: int, buyer: int, quantity: int) -> Bought:
-    """Return the order that a winner of a draw has there; all other buyers are refused.
+    """Return the order that the buyer has in a sale by draw; refuse a buyer who has none.
 
-    Only the draw opens orders in its sale, so who has one has won. An order that was given up or
-    not paid in time went to the next winner.
+    Only the draw opens orders in such a sale, so a buyer with an order has won. The units of an
+    order that was cancelled or not paid in time went to the next winner.
     """
     gone = (Order.Status.EXPIRED, Order.Status.CANCELLED)
     try:
@@ -278,12 +294,13 @@ def _cached(sale: int, line: int | None = None) -> CachedSale:
         raise Refusal("busy") from error
 
 
-def _why_not(
+def _early_refusal(
     purchases: Sequence[DetailedPurchase], sales: Sequence[CachedSale], *, names_lines: bool
 ) -> Refusal | None:
-    """Return why an order is not worth trying, by what is cached: it would be refused in the end.
+    """Return the refusal that an order would get in the end, by the cached sales; None if none.
 
-    Whether an order is opened is decided by the sale and the price that its own transaction reads.
+    It saves the transaction. Where this finds no reason, the transaction reads the sale and the
+    price again and decides.
     """
     first = purchases[0]
     try:
@@ -293,8 +310,9 @@ def _why_not(
         amount, expected = _amount(purchases, sales), first.expected_amount
         if amount <= (MAX_AMOUNT if expected is None else expected):
             return None
-        # Only refusals cost a query: the cached price may be older than the one the buyer saw.
-        amount = _amount(purchases, [sale_cache().refresh(each.sale) for each in sales])
+        # Before a refusal the price is read again: the cached one may be older than the price that
+        # the buyer saw. So only refusals cost this query.
+        amount = _amount(purchases, [sale_cache().refresh(cached.sale) for cached in sales])
     except NoSuchSale:
         return Refusal("not_found")
     except (OperationalError, InterfaceError):
@@ -307,34 +325,37 @@ def _why_not(
 
 
 def _amount(purchases: Sequence[DetailedPurchase], sales: Sequence[CachedSale]) -> int:
+    """Return what an order costs by the cached prices, with its fees, in minor units."""
     if fees_function(settings.FEES) is None:  # nothing depends on the details
         amount = 0
-        for each, cached in zip(purchases, sales, strict=True):
-            amount += cached.price * each.quantity
+        for purchase, cached in zip(purchases, sales, strict=True):
+            amount += cached.price * purchase.quantity
         return amount
     lines = [
-        PricedLine(each.scope, each.quantity, cached.price)
-        for each, cached in zip(purchases, sales, strict=True)
+        PricedLine(purchase.scope, purchase.quantity, cached.price)
+        for purchase, cached in zip(purchases, sales, strict=True)
     ]
     details = complete(purchases[0].details)
     return total(Basket(lines, sales[0].currency, details)).amount
 
 
-def _refusal(
+def _refusal_for_outcome(
     outcome: SoldOut | LimitReached | KeyReused, item: int, line: int | None = None
 ) -> Refusal:
     if isinstance(outcome, SoldOut):
-        coming = availability_cache().may(item) or None
-        return Refusal("sold_out", available=outcome.available, may_come_back=coming, sale=line)
+        may_come_back = availability_cache().may(item) or None
+        return Refusal(
+            "sold_out", available=outcome.available, may_come_back=may_come_back, sale=line
+        )
     if isinstance(outcome, LimitReached):
         return Refusal("limit_reached", left=outcome.left, sale=line)
     return Refusal("idempotency_key_reused")
 
 
-def _not_sold(error: Exception, buyer: int, *, names_lines: bool) -> Refusal:
-    """Return the refusal for a failed reservation; reraise other errors."""
+def _refusal_for_error(error: Exception, buyer: int, *, names_lines: bool) -> Refusal:
+    """Return the refusal for a failed reservation; raise an unexpected error again."""
     if isinstance(error, PurchasesRefused):
-        # Of a strategy that sells one purchase per transaction.
+        # Raised by a seller that sells one purchase per transaction; the queue takes it apart.
         [error] = error.errors.values()
     if isinstance(error, SaleClosed):
         return _why_closed(error.sale, line=error.sale if names_lines else None)
@@ -353,12 +374,12 @@ def _not_sold(error: Exception, buyer: int, *, names_lines: bool) -> Refusal:
             raise error
     except (OperationalError, InterfaceError):
         return Refusal("busy")  # nothing was written, whatever the reason is
-    # A token outlives a deleted buyer.
+    # The buyer was deleted, but the buyer's token is still valid for a while.
     return Refusal("unauthorized")
 
 
 def _why_closed(sale: int, line: int | None) -> Refusal:
-    """Return why the database refused what the sale cache had allowed."""
+    """Return the reason for which the transaction refused a purchase that the cache had allowed."""
     try:
         cached = sale_cache().refresh(sale)
         if cached.kind == Sale.Kind.DRAW:
@@ -372,21 +393,25 @@ def _why_closed(sale: int, line: int | None) -> Refusal:
 
 
 def _replay_or_refuse(purchases: Sequence[DetailedPurchase], closed: Refusal) -> Bought:
-    """Return the order of an earlier purchase although the sale is closed now."""
+    """Return the order of an earlier purchase with the same keys, although the sale is closed now.
+
+    Raises:
+        Refusal: `closed` if there is none; `idempotency_key_reused` if the purchase was another.
+    """
     try:
         found = [services.find(purchase) for purchase in purchases]
     except (OperationalError, InterfaceError) as error:
         raise Refusal("busy") from error
     if not any(found):
         raise closed
-    granted = [each for each in found if isinstance(each, Granted)]
+    granted = [outcome for outcome in found if isinstance(outcome, Granted)]
     if len(granted) < len(found):
         raise Refusal("idempotency_key_reused")
     return _order_of(granted, purchases[0])
 
 
 def _order_of(granted: Sequence[Granted], purchase: DetailedPurchase) -> Bought:
-    """Read the order of reservations that are committed."""
+    """Read the order of committed reservations from the database."""
     try:
         order = Order.objects.with_lines().get(lines=granted[0].reservation)
     except (OperationalError, InterfaceError) as error:
@@ -394,22 +419,23 @@ def _order_of(granted: Sequence[Granted], purchase: DetailedPurchase) -> Bought:
     if len(order.lines.all()) != len(granted):
         # The key belongs to a larger cart that starts with these lines.
         raise Refusal("idempotency_key_reused")
-    return _same(Bought(order, replayed=True), purchase)
+    return _check_details(Bought(order, replayed=True), purchase)
 
 
-def _same(bought: Bought, purchase: DetailedPurchase) -> Bought:
-    """Refuse a key's second request if it states other details than the first one."""
+def _check_details(bought: Bought, purchase: DetailedPurchase) -> Bought:
+    """Return the order; refuse a repeated key whose request states other details than the first."""
     if bought.order.details != complete(purchase.details):
         raise Refusal("idempotency_key_reused")
     return bought
 
 
 class Limiter:
-    """Lets each buyer through at a rate, in bursts of twice that: token buckets (Turner, 1986).
+    """Limits each buyer's requests per second, with bursts of twice that: token buckets (Turner,
+    1986).
 
     It keeps bots from filling the queue that buyers wait in. Processes do not share it: asking
-    Redis per request would cost more than the requests that it refuses. The total limit is the
-    limit times the number of processes.
+    Redis for each request would cost more than the requests that it refuses. So the limit for the
+    whole shop is this limit times the number of processes.
 
     Args:
         rate: requests per second; 0 means no limit.
@@ -418,13 +444,13 @@ class Limiter:
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._burst = 2 * rate
-        # Two generations: when the young one is full it replaces the old one, whose buyers have not
-        # returned since. This needs no list of ages.
+        # Two generations of buckets: when the young one is full, it replaces the old one, whose
+        # buyers have not returned since. So no list of ages is needed.
         self._young: dict[int, tuple[float, float]] = {}
         self._old: dict[int, tuple[float, float]] = {}
 
     def allows(self, buyer: int) -> bool:
-        """Whether the buyer may send a request now; if so, count it."""
+        """Return whether the buyer may send a request now; if so, count it."""
         if not self._rate:
             return True
         now = time.monotonic()

@@ -1,8 +1,8 @@
 """Amounts in minor units of a currency, and their conversion and display.
 
 Three tables say how many decimal places a currency has, and they differ. The books, the API and
-whatever operators type follow ISO 4217, whose RSD has two. What buyers see follows CLDR, which
-leaves out places that people do not use: 500 RSD. A payment provider has a table of its own
+amounts that operators type follow ISO 4217, whose RSD has two. Amounts that buyers see follow CLDR,
+which leaves out places that nobody uses: 500 RSD. A payment provider has a table of its own
 (`shop.payments.provider.Provider.decimals`).
 """
 
@@ -21,7 +21,9 @@ from msgspec import Meta, Struct
 MAX_AMOUNT = 2**63 - 1
 """The largest amount that a column can hold, in minor units."""
 
-DECIMALS = {each.code: each.exponent for each in Currency if each.exponent is not None}
+DECIMALS = {
+    currency.code: currency.exponent for currency in Currency if currency.exponent is not None
+}
 """Decimal places by currency, of ISO 4217. It has codes without any: metals, units of account."""
 
 

@@ -71,16 +71,16 @@ MINUTE = timedelta(minutes=1)
 class ChangesOnly(forms.ModelForm):  # type: ignore[type-arg]
     """A form that writes only what was changed on its page.
 
-    The page carries the values that it showed. What somebody else has saved meanwhile is no change
-    of whoever sends the page: a deactivated account stays so, and a paused sale.
+    The page carries the values that it showed. A field that its user has not changed keeps what
+    somebody else has saved meanwhile: a deactivated account stays so, and a paused sale.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         if self.instance.pk:
-            told = any(name.startswith("initial-") for name in self.data)
+            has_initial = any(name.startswith("initial-") for name in self.data)
             for field in self.fields.values():
-                field.show_hidden_initial = told or not self.is_bound
+                field.show_hidden_initial = has_initial or not self.is_bound
 
     def keep_unchanged(self, cleaned: dict[str, Any], *, but: frozenset[str] = frozenset()) -> None:
         """Put the present values in place of those that the page did not change.

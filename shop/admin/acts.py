@@ -1,7 +1,7 @@
 """The admin's pages for the acts of staff on an order: each with a form, a reason and a button.
 
-The page explains what the button will do; nothing is done before it is pressed. Whoever has an
-act's permission can do it, also without the permission to see orders.
+The page explains what the button will do; nothing is done before it is pressed. A user needs
+only the act's permission, and not the permission to see orders.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The API's handler: what Django does around a view, less what only pages need.
+"""The API's handler: what Django does around a view, without what only pages need.
 
-A purchase spends more CPU time in sessions, cookies, languages, signals and URL patterns, none of
-which it uses, than in the database. So calls of the API go past Django's handler and its
-middleware. What they do need of it is here: the route, the host names that are served, the
-security headers, and the database connection's return to the pool. Errors are answered and logged
-by the operation itself. Middleware that a team adds runs for them too
-(`shop/operating/added_middleware.py`).
+Through Django's own handler, a purchase would spend more CPU time in sessions, cookies, languages,
+signals and URL patterns, none of which it uses, than in the database. So calls of the API go past
+that handler and its middleware. This module does what they do need: it finds the route, checks the
+host name, adds the security headers, and returns the database connection to the pool. The operation
+itself (`shop/api/operations.py`) answers and logs errors. Middleware that a team adds runs for the
+API too (`shop/operating/added_middleware.py`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ API = "/api/v1/"
 """Where the API's paths begin."""
 
 DOCUMENT = f"{API}openapi.json"
-"""The description of the API, which is served with the pages."""
+"""Path of the API's description, which is served with the pages."""
 
 PROBES = frozenset({"/healthz", "/livez", "/readyz"})
-"""What every web process answers, whatever else it serves."""
+"""Paths that every web process answers, whether it serves pages, the API or both."""
 
 Environ = dict[str, Any]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
@@ -48,9 +48,10 @@ _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in H
 
 
 class ApiRequest(WSGIRequest):
-    """A request whose path, form, cookies and uploads are not prepared: no call of the API asks.
+    """A request without the preparation of forms, cookies and uploads, which the API does not use.
 
-    Unlike Django's, it leaves its environ as it is, which Django may be given after it.
+    Unlike Django's, it does not change its environ, because Django may get the same environ after
+    it.
     """
 
     def __init__(self, environ: Environ) -> None:
@@ -60,7 +61,7 @@ class ApiRequest(WSGIRequest):
 
     @cached_property
     def body(self) -> bytes:
-        """The body as it came; read at most once, and only as far as the request says."""
+        """The body as it came; read once, and at most as many bytes as its Content-Length says."""
         length: str = self.META.get("CONTENT_LENGTH") or "0"
         data: bytes = self.META["wsgi.input"].read(int(length))
         return data
@@ -86,7 +87,7 @@ class ApiHandler:
         self._https_only = settings.SECURE_SSL_REDIRECT
         forwarded = settings.USE_X_FORWARDED_HOST
         self._host_header = "HTTP_X_FORWARDED_HOST" if forwarded else "HTTP_HOST"
-        # Django's judgement takes 5 µs, and a sale's calls name the same few hosts.
+        # Django's check of a host takes 5 µs, and a sale's calls name the same few hosts.
         self._serves_name = lru_cache(maxsize=100)(_serves_name)
         self._serves_calls = settings.SHOP_SERVES != "pages"
         self._serves_pages = settings.SHOP_SERVES != "api"
@@ -98,13 +99,13 @@ class ApiHandler:
         if not path.startswith(API) or path == DOCUMENT:
             if self._serves_pages or path in PROBES:
                 return self._page(environ, start_response)
-            return _elsewhere(start_response)
+            return _refuse_path(start_response)
         if not self._serves_calls:
-            return _elsewhere(start_response)
+            return _refuse_path(start_response)
         try:
             reply = self.respond(ApiRequest(environ))
         finally:
-            # As at the end of every request of Django's; what an answer streams takes another.
+            # As Django does at the end of a request. A streamed answer takes another connection.
             lend_connections()
         if reply is None:
             return self._page(environ, start_response)
@@ -117,16 +118,19 @@ class ApiHandler:
             start_response(_STATUS_LINES[reply.status], [*of_body, *reply.headers, *more])
             return (reply.body,)
         start_response(f"{reply.status_code} {reply.reason_phrase}", self._headers_of(reply))
-        # The server closes what is streamed, by which Django gives its connection back.
+        # The server closes a streamed response, and Django then gives its connection back.
         return reply
 
     def _headers_of(self, response: HttpResponseBase) -> list[tuple[str, str]]:
-        """Return a Django response's headers, and ours that it does not set itself."""
+        """Return a Django response's headers, and those of ours that it does not set itself."""
         of_response = [*response.items()]
         if isinstance(response, HttpResponse) and "Content-Length" not in response.headers:
             of_response.append(("Content-Length", str(len(response.content))))
-        of_response += [("Set-Cookie", each.OutputString()) for each in response.cookies.values()]
-        return of_response + [each for each in self._headers if each[0] not in response.headers]
+        of_response += [
+            ("Set-Cookie", cookie.OutputString()) for cookie in response.cookies.values()
+        ]
+        missing = [header for header in self._headers if header[0] not in response.headers]
+        return of_response + missing
 
     def _page(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         share = of_page(environ)
@@ -138,8 +142,8 @@ class ApiHandler:
         """Answer a call of the API.
 
         Returns:
-            The reply, or a response that is streamed; None if Django is to answer: there is no
-            such path, or the call came by plain HTTP where only HTTPS is served.
+            The reply, or a response that is streamed. None if Django has to answer, because there
+            is no such path, or the call came by plain HTTP where only HTTPS is served.
         """
         host = request.META.get(self._host_header)
         if not (_serves(request) if host is None else self._serves_name(host)):
@@ -165,8 +169,8 @@ class ApiHandler:
         return reply
 
 
-def _elsewhere(start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer what the proxy should have sent to another process (`SHOP_SERVES`)."""
+def _refuse_path(start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer a request that the proxy should have sent to another process (`SHOP_SERVES`)."""
     body = b"Another process of this shop serves this path (SHOP_SERVES).\n"
     about = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
     start_response(_STATUS_LINES[404], about)
@@ -174,7 +178,7 @@ def _elsewhere(start_response: Callable[..., Any]) -> Iterable[bytes]:
 
 
 def _route(path: str) -> tuple[ResolverMatch, Serving] | None:
-    """Return what a path leads to, and its share; None if no operation has it."""
+    """Return the operation of a path, and the share that it uses; None if no operation has it."""
     try:
         match = resolve(path)
     except Resolver404:
@@ -184,7 +188,7 @@ def _route(path: str) -> tuple[ResolverMatch, Serving] | None:
 
 
 def _serves(request: HttpRequest) -> bool:
-    """Return whether `ALLOWED_HOSTS` has the host that a request is for."""
+    """Return whether `ALLOWED_HOSTS` contains the host that a request names."""
     try:
         request.get_host()
     except DisallowedHost:
@@ -210,9 +214,14 @@ def _security_headers() -> list[tuple[str, str]]:
 
 
 class Serving:
-    """A context manager around a request: lets it use its share, once it is its turn.
+    """A context manager around a request, which then borrows connections from its share.
 
-    A class, because a generator would take several times as long, for every purchase.
+    While purchases are served, it lets other requests wait for their turn (`shop/shares.py`). It is
+    a class because a generator would take several times as long, for every purchase.
+
+    Args:
+        share: the share that the request belongs to.
+        waits: whether the request waits while purchases are served; None: only readers wait.
     """
 
     __slots__ = ("_share", "_waits")

@@ -131,8 +131,8 @@ def document() -> Json:
             "responses": SERVERS_OWN
             | {
                 _name(together): _refusals(together)
-                for each in codes
-                for together in _by_status(each).values()
+                for code in codes
+                for together in _by_status(code).values()
             },
             "schemas": components,
         },
@@ -157,8 +157,8 @@ def _schemas(operations: Iterable[Operation]) -> tuple[dict[Any, Json], Json]:
     for kind in used:
         if issubclass(kind, Request):
             components[kind.__name__] |= kind.also
-    for each in components.values():
-        each["description"] = inspect.cleandoc(each.get("description", ""))
+    for component in components.values():
+        component["description"] = inspect.cleandoc(component.get("description", ""))
     return dict(zip(kinds, found, strict=True)), components
 
 

@@ -64,26 +64,31 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Decorator that makes a view of a function, and says what the call takes and answers.
+    """Decorator that makes a view of a function, and describes what the call takes and answers::
 
-    The function is called with the request, the ids of the path, and what is asked for below. It
-    returns a status and a document, and refuses by raising `Refusal`.
+        @Operation(method="POST", tag="Orders", buyer=True, key="required", body=Purchase,
+                   answers={201: Answer(Order, "The order.")}, problems=("sold_out",))
+        def place_order(request, sale, *, buyer, key, body):
+            return 201, ...
+
+    The function is called with the request, the ids of the path, and the arguments that the
+    attributes ask for. It returns a status and a document, and refuses by raising `Refusal`.
 
     Attributes:
-        method: of HTTP.
-        tag: the heading that it stands under in the documentation.
-        answers: by status.
+        method: the HTTP method.
+        tag: heading of the operation in the documentation.
+        answers: good answers by status.
         problems: codes of its refusals, beyond those that follow from the other attributes.
-        buyer: it needs a buyer token; passed on as `buyer`, the user's id.
+        buyer: whether it needs a buyer token; passed on as `buyer`, the user's id.
         key: whether it needs an idempotency key; passed on as `key`.
         body: type of the JSON body; passed on decoded as `body`.
         signed_body: type of a body that is passed on as it came, since it is signed.
         query: type of the query string; passed on decoded as `query`.
         headers: further request headers, with what they mean.
-        share: what it may use, so that it lets no other kind of request wait.
-        max_body: bytes of the body at most.
-        max_age: seconds for which any cache may repeat a good answer, which is the same for all;
-            0: none may.
+        share: the share of connections that it uses, so that it delays no other kind of request.
+        max_body: maximum length of the body in bytes.
+        max_age: seconds for which any cache may repeat a good answer, which is the same for all
+            callers; 0: no cache may.
     """
 
     method: Literal["GET", "POST", "DELETE"]
@@ -101,7 +106,7 @@ class Operation:
     max_age: int = 0
 
     def __call__(self, function: Callable[..., Result]) -> Callable[..., HttpResponseBase]:
-        """Make the view; its attribute `call` is what our own handler calls."""
+        """Make the view. Our own handler (`shop/api/handler.py`) calls its attribute `call`."""
         decode = msgspec.json.Decoder(self.body).decode if self.body else None
 
         def call(request: HttpRequest, **ids: int) -> Reply | HttpResponseBase:
@@ -132,7 +137,7 @@ class Operation:
 
     @property
     def only_reads(self) -> bool:
-        """Whether it changes nothing."""
+        """Whether the operation changes nothing."""
         return self.method == "GET" or self.share is READERS
 
     def _arguments(
@@ -147,7 +152,7 @@ class Operation:
             if self.key == "required" and arguments["key"] is None:
                 raise Refusal("idempotency_key_missing")
         if self.method == "POST":
-            # An incomplete request is not executed, even if its body is not used.
+            # Read also where no body is used: an incomplete request must not be executed.
             body = raw_body(request, self.max_body)
             if self.signed_body:
                 arguments["body"] = body
@@ -176,7 +181,7 @@ def _view(
     view.call = call
     view.operation = operation
     view.methods = methods or {operation.method: view}
-    view.csrf_exempt = True  # Django's decorator adds a call
+    view.csrf_exempt = True  # set here, because Django's decorator would add a call
     return cast(Callable[..., HttpResponseBase], view)
 
 
@@ -211,10 +216,10 @@ def no_content() -> HttpResponse:
 
 
 def buyer_of(request: HttpRequest) -> int:
-    """Return the buyer who asks, from the bearer token.
+    """Return the id of the buyer who sent the request, from the bearer token.
 
     Raises:
-        Refusal: 401 without a valid one; 503 while it cannot be known whether it was revoked.
+        Refusal: 401 without a valid token; 503 while it is unknown whether it was revoked.
     """
     scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "bearer":
@@ -251,7 +256,7 @@ def raw_body(request: HttpRequest, longest: int = MAX_BODY) -> bytes:
 
     Args:
         request: the request.
-        longest: bytes at most.
+        longest: maximum length in bytes.
 
     Raises:
         Refusal: 413 if it is too large, 400 if it ends early or comes without its length.
@@ -271,7 +276,7 @@ def raw_body(request: HttpRequest, longest: int = MAX_BODY) -> bytes:
 
 
 def _read_slowly(body: bytes, kind: type[Request]) -> Request:
-    """Decode a body as JSON Schema does, to which 1.0 is an integer, or say what is wrong.
+    """Decode a body that the fast decoder has refused: by JSON Schema, 1.0 is an integer as well.
 
     Raises:
         Refusal: 400 if it is no JSON, 422 if it is not what the schema says.

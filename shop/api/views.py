@@ -1,4 +1,8 @@
-"""The API's calls. Each calls one service and renders."""
+"""The API's calls. Each calls one service and returns what the service has done as a document.
+
+The decorators say what a call takes, how it may answer and which refusals it has; the docstrings
+are its texts in the OpenAPI document.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ log = logging.getLogger(__name__)
 AFTER_ORDER = dict.fromkeys(
     ("show_order", "pay_order", "cancel_order", "refund_order"), ("order", "id")
 )
-"""What can be done with an order, wherever one is answered."""
+"""Operations that may follow any answer that contains an order."""
 
 BOUGHT = {
     201: Answer(schemas.Order, "The order.", AFTER_ORDER),
@@ -242,7 +246,7 @@ def make_token(request: HttpRequest, *, body: schemas.Credentials) -> Result:
     problems=("bad_signature", "not_yet", "invalid_request"),
 )
 def receive_webhook(request: HttpRequest, *, body: bytes) -> Result:
-    """Take news of the payment provider.
+    """Receive a webhook event.
 
     Called by the payment provider, at least once for each event and in any order. It repeats the
     event after any answer but 200. An event about a payment that is not of this shop is answered
@@ -265,7 +269,7 @@ def receive_webhook(request: HttpRequest, *, body: bytes) -> Result:
 
 
 def order_document(order: Order | Opened) -> schemas.Order:
-    """An order as the API shows it."""
+    """Return an order as the API shows it."""
     currency = order.currency
     lines: Iterable[OpenedLine | OrderLine] = (
         order.lines if isinstance(order, Opened) else order.lines.all()
@@ -326,7 +330,7 @@ def _bought(bought: Bought) -> Result:
 
 
 def _own_order(order: int, buyer: int) -> Order:
-    # Another buyer's order is not found, rather than forbidden: ids are not to be counted.
+    # Another buyer's order is "not found" and not "forbidden", so that nobody can count orders.
     own = Order.objects.filter(pk=order, buyer=buyer).for_change()
     found = own.first()
     if found is None:
@@ -337,7 +341,7 @@ def _own_order(order: int, buyer: int) -> Order:
 def _own_part(
     order: int, buyer: int, key: UUID | None, body: schemas.Part
 ) -> tuple[Order, Part | None]:
-    """The buyer's order, and the part of it that the body speaks of; None for all of it.
+    """Return the buyer's order, and the part of it that the body names; None for all of it.
 
     A part needs a key: without one, a repeated request would give another unit back. A line alone
     is refused, since it would return the whole order.

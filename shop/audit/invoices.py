@@ -69,7 +69,7 @@ def wrong_invoices(items: list[int] | None = None) -> list[str]:
         cursor.execute(AMOUNTS, {"items": items})
         for pk, currency, amount, invoiced, credited, refunded in cursor.fetchall():
             paid, billed, back, refunds = (
-                plain(each or 0, currency) for each in (amount, invoiced, credited, refunded)
+                plain(value or 0, currency) for value in (amount, invoiced, credited, refunded)
             )
             found.append(
                 f"order {pk} was paid with {paid}, of which {refunds} were refunded; it is "

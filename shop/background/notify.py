@@ -25,7 +25,7 @@ class Notifier:
     """Notifies Celery whenever the bell was rung, in a thread of its own once it has begun.
 
     Attributes:
-        bell: rung by whoever has committed messages (`hooks.written`).
+        bell: set after every commit that wrote messages (`hooks.written`).
     """
 
     def __init__(self) -> None:

@@ -53,9 +53,9 @@ def repair(failures: Failures | None = None) -> Iterator[str]:
         "the repair of messages that were put off or dead": _wake,
         "the delivery of messages": _deliver,
     }
-    for name, act in repairs.items():
+    for name, repair in repairs.items():
         try:
-            yield from act(failures)
+            yield from repair(failures)
         except Exception as error:  # noqa: BLE001  # the others do not depend on it
             yield failures.add(name, error)
 

@@ -219,7 +219,9 @@ class Sale(models.Model):
 
     @property
     def name(self) -> str:
-        """Return what is sold, in the shop's first language. Whoever sells sizes adds them here."""
+        """Return the name of what is sold, in the shop's first language. A shop that sells sizes
+        adds them here.
+        """
         return self.product.name
 
     @property

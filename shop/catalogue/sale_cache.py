@@ -1,6 +1,8 @@
-"""Caches of sales per process: one for buyers, and one with the stock for those who look.
+"""Caches of sales, per process: `SaleCache` for purchases, and `StockCache` for pages that show a
+sale with its stock.
 
-Times are the database's: each read records its offset from this process's monotonic clock.
+They save queries and only refuse early: a purchase's own transaction reads the sale's row again and
+decides. Times are the database's: each read records its offset from this process's monotonic clock.
 """
 
 from __future__ import annotations
@@ -22,26 +24,26 @@ from shop.catalogue.sales import held
 from shop.operating.clock import clock
 
 FRESH = 1.0
-"""Seconds that what was read is repeated, counted from before it was read."""
+"""Seconds for which a reading is repeated, counted from the moment before its query was sent."""
 
 MEMBERS_FRESH = 10.0
-"""Seconds that a buyer's membership of a group is repeated: those who come before a sale opens for
-them come again and again."""
+"""Seconds for which a buyer's membership of a group is repeated: buyers who come before a sale
+opens for them ask again and again."""
 
 MAX_MEMBERS = 100_000
-"""Memberships remembered; when there are more, they are all read again."""
+"""Memberships that are remembered; with more, all are forgotten and read again."""
 
 MAX_SALES = 10_000
-"""Cached sales, also ids that no sale has; when there are more, a cache starts over."""
+"""Sales in a cache, including ids that no sale has; with more, the cache is emptied."""
 
 MAX_AT_ONCE = 1_000
 """Sales that are read in one query."""
 
 MAX_WAITING = 10_000
-"""Requests that wait for a query; above the connections of a process."""
+"""Requests that may wait for a query: more than a process has connections."""
 
 MAX_WAIT = 5.0
-"""Seconds that a request waits for the query before its own, like for a connection."""
+"""Seconds that a request waits for the query before its own; as long as for a connection."""
 
 FIELDS = (
     "now",
@@ -80,7 +82,7 @@ def why_closed(sale: Sale | CachedSale, now: datetime, opens: datetime | None = 
     Args:
         sale: the sale.
         now: the moment, by the database's clock.
-        opens: when it opens for whoever asks; for everybody if None.
+        opens: when it opens for the buyer who asks; None: when it opens for everybody.
     """
     if now < (opens or sale.starts_at):
         return "not_started"
@@ -92,7 +94,7 @@ def why_closed(sale: Sale | CachedSale, now: datetime, opens: datetime | None = 
 def opens_for(sale: Sale | CachedSale, buyer: int | None, code: str = "") -> datetime:
     """Return when a sale opens for a buyer: earlier for some, by a code or as a group's members.
 
-    Like all that is cached it only refuses early; the purchase's own transaction decides again.
+    This only refuses early, as all caches do; the purchase's own transaction decides again.
 
     Args:
         sale: the sale.
@@ -100,13 +102,13 @@ def opens_for(sale: Sale | CachedSale, buyer: int | None, code: str = "") -> dat
         code: the code that the buyer gives; empty for none.
 
     Raises:
-        django.db.Error: it cannot be read whether the buyer is a member.
+        django.db.Error: the database does not say whether the buyer is a member.
     """
     if sale.early_starts_at is None:
         return sale.starts_at
-    may = bool(sale.early_code) and code == sale.early_code
+    has_code = bool(sale.early_code) and code == sale.early_code
     group = sale.early_group_id
-    if may or (buyer is not None and group is not None and members().has(group, buyer)):
+    if has_code or (buyer is not None and group is not None and members().has(group, buyer)):
         return sale.early_starts_at
     return sale.starts_at
 
@@ -118,7 +120,7 @@ class Members:
         self._known: dict[tuple[int, int], tuple[float, bool]] = {}
 
     def has(self, group: int, buyer: int) -> bool:
-        """Whether a buyer is a member of a group."""
+        """Return whether a buyer is a member of a group."""
         now = time.monotonic()
         until, answer = self._known.get((group, buyer), (now, False))
         if now < until:
@@ -166,15 +168,15 @@ class CachedSale:
             code: the buyer's code for buying earlier.
         """
         now = self.now()
-        # Once it is open for all, nobody is looked for.
+        # Once the sale is open for everybody, no membership is looked up.
         return why_closed(self, now, opens_for(self, buyer, code) if now < self.starts_at else None)
 
 
 class SaleCache:
-    """Sales by id, each reread after a second, which saves a purchase a query.
+    """Sales by id, each read again after a second, which saves a purchase a query.
 
-    It only refuses early: the purchase's own transaction reads the sale's row again, so a cached
-    sale may be a second old without anything being sold outside its window.
+    A cached sale may be a second old, but nothing is sold outside the sale's window: the purchase's
+    own transaction reads the row again.
     """
 
     def __init__(self) -> None:
@@ -183,7 +185,7 @@ class SaleCache:
         self._asked_for: set[int] = set()
 
     def get(self, sale: int) -> CachedSale:
-        """Return the sale, at most two seconds old: one, and one more while it is read again.
+        """Return the sale, at most two seconds old: one second, and one while it is read again.
 
         Raises:
             NoSuchSale: no such sale.
@@ -195,12 +197,12 @@ class SaleCache:
         now = time.monotonic()
         if now < self._fresh_until.get(sale, 0.0):
             return cached
-        # One request rereads it, and the others that are asked for and soon due; a query for each
-        # would be most of what a purchase costs where many items are sold. Concurrent requests use
-        # the cached sales.
+        # This request reads the sale again, together with the other sales that are in demand and
+        # will be due soon: where many items are sold, a query for each of them would be most of
+        # what a purchase costs. Concurrent requests use the cached sales meanwhile.
         asked_for, self._asked_for = self._asked_for, set()
         soon = now + FRESH / 2
-        others = [each for each in asked_for - {sale} if self._fresh_until.get(each, 0.0) < soon]
+        others = [other for other in asked_for - {sale} if self._fresh_until.get(other, 0.0) < soon]
         due = [sale, *others[: MAX_AT_ONCE - 1]]
         self._fresh_until.update(dict.fromkeys(due, now + FRESH))
         return self._read(due)
@@ -215,7 +217,7 @@ class SaleCache:
 
     def _read(self, sales: Sequence[int]) -> CachedSale:
         """Read sales and cache them; return the first."""
-        # What is read may be as old as this, however long a connection is waited for.
+        # The rows may be as old as this moment, also if a connection is long in coming.
         began, asked = time.monotonic(), time.time()
         with connection.cursor() as cursor:
             cursor.execute(READ, [list(sales)])
@@ -265,15 +267,16 @@ class CachedStock:
 
 
 class StockCache:
-    """Sales with their stock by id, at most a second old, so that readers cost the buyers nothing.
+    """Sales with their stock by id, at most a second old, so that open pages do not slow purchases.
 
-    Open pages ask every second. However many ask, and for however many sales, one query at a time
-    reads what is more than a second old, on one connection of the process.
+    Open pages ask every second. However many ask, and for however many sales, the process sends one
+    query at a time, on one connection, for the sales whose last reading is more than a second old.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[float, CachedStock | None]] = {}
-        # Its leader reads for all that wait. What is asked meanwhile is read by the next leader.
+        # The leader's query answers all requests that wait; requests that come while it runs wait
+        # for the next leader.
         self._readers: CombiningQueue[int, CachedStock] = CombiningQueue(
             max_batch=MAX_AT_ONCE,
             max_waiting=MAX_WAITING,
@@ -301,7 +304,7 @@ class StockCache:
         return known[1]
 
     def _answer(self, turn: Turn[int, CachedStock]) -> None:
-        """Answer all that wait, from one query for what the last one has not read."""
+        """Answer all requests that wait, with one query for the sales that are due."""
         tickets = turn.drain()
         oldest = time.monotonic() - FRESH
         asked = {ticket.request: self._known.get(ticket.request) for ticket in tickets}
@@ -313,7 +316,7 @@ class StockCache:
             ticket.answer = (known and known[1]) or NoSuchSale(ticket.request)
 
     def _read(self, sales: Collection[int]) -> dict[int, tuple[float, CachedStock | None]]:
-        # The age counts from here, however long a connection is waited for.
+        # The age counts from here, also if a connection is long in coming.
         began = time.monotonic()
         found = Sale.objects.filter(pk__in=sales).annotate(now=Now(), held=held())
         rows = list(found.values_list(*FIELDS))
@@ -329,16 +332,16 @@ class StockCache:
 
 
 class AvailabilityCache:
-    """Whether each item that sold out may become available again: unpaid orders may expire.
+    """Remembers whether a sold-out item may become available again, because unpaid orders expire.
 
-    Asked only after a refusal, so that refusals cost one small query per second and purchases none.
+    It is asked only after a refusal, so refusals cost one small query per second, purchases none.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[float, bool]] = {}
 
     def may(self, item: int) -> bool:
-        """Whether units are held without payment, as of about a second ago."""
+        """Return whether units are held without payment, as of about a second ago."""
         now = time.monotonic()
         until, answer = self._known.get(item, (now, False))
         if now < until:
@@ -356,7 +359,7 @@ class AvailabilityCache:
         return answer
 
 
-# Each of these returns this process's own.
+# Each of these returns the process's own cache.
 sale_cache = cache(SaleCache)
 stock_cache = cache(StockCache)
 availability_cache = cache(AvailabilityCache)

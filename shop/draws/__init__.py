@@ -3,5 +3,5 @@
 One folder and one setting: with `SHOP_DRAWS=0` nothing imports it, and it may be deleted. What the
 rest of the shop knows of draws is `Sale.kind`, by which it refuses purchases (`draw_only`).
 
-`docs/draws.md` describes the procedure for buyers and for whoever writes a verifier of their own.
+`docs/draws.md` describes the procedure for buyers, and for anyone who writes another verifier.
 """

@@ -271,5 +271,5 @@ def _lines(draw: Draw) -> Iterator[dict[str, Any]]:
             )
             rows = cursor.fetchall()
         for number, running, mark, withdraws in rows:
-            told = {"withdraws": withdraws} if mark is None else {"entry": bytes(mark).hex()}
-            yield {"number": number, **told, "hash": bytes(running).hex()}
+            entry = {"withdraws": withdraws} if mark is None else {"entry": bytes(mark).hex()}
+            yield {"number": number, **entry, "hash": bytes(running).hex()}

@@ -140,7 +140,7 @@ def _commit_to_seed(sale: int, source: str, per_address: bool) -> Draw:
 
 
 def _seal(seed: bytes, nonce: bytes, secret_key: str | bytes) -> bytes:
-    """Encrypt or decrypt a seed under a secret key: whoever reads the database only has nothing.
+    """Encrypt or decrypt a seed under a secret key, so that a copy of the database is not enough.
 
     The stream of one block is HMAC-SHA256 of a nonce that is used for this seed alone, and the
     commitment tells whether what was decrypted is the seed.

@@ -1,10 +1,10 @@
 """Enter a draw, and withdraw: lines of one chain, in which each hash includes the one before.
 
-So the lines of a draw have one order, whoever writes them, and one writer at a time. It works as
-selling does (`inventory/selling`): requests queue in their process, processes queue at the draw's
-lock, and the holder writes the lines of its whole queue in one transaction. The lock only saves
-work. What decides is the conditional update of the draw's row, in the message that commits: it
-requires the number of lines that the hashes were computed for, that the draw is not closed, and
+So the lines of a draw have one order, whichever process writes them, and one writer at a time. It
+works as selling does (`inventory/selling`): requests queue in their process, processes queue at the
+draw's lock, and the holder writes the lines of its whole queue in one transaction. The lock only
+saves work. What decides is the conditional update of the draw's row, in the message that commits:
+it requires the number of lines that the hashes were computed for, that the draw is not closed, and
 that the sale's window is open by the database's clock at that moment.
 """
 
@@ -415,6 +415,6 @@ def _hash_of(nonce: bytes, address: str) -> bytes:
 
 
 def _plain(address: str) -> str:
-    """Return an address without what people write in different ways: case, spaces, commas."""
+    """Return an address without what buyers write in different ways: case, spaces, commas."""
     folded = unicodedata.normalize("NFKC", address).casefold()
     return "".join(letter for letter in folded if letter.isalnum())

@@ -163,7 +163,7 @@ def message(
         html = render_to_string("mail/mail.html", context)
     ready = EmailMultiAlternatives(
         # A pasted product name may contain a line break, which a header cannot.
-        " ".join(" / ".join(each["heading"] for each in texts).split()),
+        " ".join(" / ".join(text["heading"] for text in texts).split()),
         text,
         settings.DEFAULT_FROM_EMAIL,
         [order.buyer.email] if is_mailable(order.buyer.email) else [],

@@ -143,7 +143,7 @@ def _gather(kind: Kind, order: Order) -> list[Order]:
     same = Order.objects.filter(buyer__email__iexact=order.buyer.email).exclude(pk=order.pk)
     latest = same.order_by("-pk").values_list("pk", flat=True)[:MAX_TOGETHER]
     taken = outbox.take_along(topic(kind), map(str, latest))
-    return sorted(_read(each["order"] for each in taken).values(), key=lambda found: -found.pk)
+    return sorted(_read(mail["order"] for mail in taken).values(), key=lambda found: -found.pk)
 
 
 RESET = "accounts.password_reset"
@@ -254,7 +254,7 @@ def _mail_with_links(
     address: str, languages: Sequence[dict[str, str]], links: Sequence[tuple[str, str]]
 ) -> EmailMessage:
     """Write a mail: what it says in each language, then the links, each below its name."""
-    subject = " ".join(" / ".join(each["subject"] for each in languages).split())
+    subject = " ".join(" / ".join(language["subject"] for language in languages).split())
     text = render_to_string("mail/links.txt", {"languages": languages, "links": links})
     headers = {"Message-ID": rendering.message_id(f"link.{uuid4().hex}")}
     return EmailMessage(subject, text, settings.DEFAULT_FROM_EMAIL, [address], headers=headers)

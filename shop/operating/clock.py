@@ -31,7 +31,7 @@ class Clock:
         self._next = 0.0
 
     def compare(self, asked: float, database: datetime, answered: float) -> None:
-        """Take note of a time that the database told.
+        """Compare a time of the database's clock with this process's.
 
         Args:
             asked: when the database was asked, by `time.time`.
@@ -56,7 +56,7 @@ class Clock:
                 cursor.execute("SELECT clock_timestamp()")
                 (database,) = cursor.fetchone()
         except Error:
-            return  # whoever needs the database reports that it is away
+            return  # the next query of a request reports that the database does not answer
         self.compare(asked, database, time.time())
 
 

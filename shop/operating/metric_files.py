@@ -273,7 +273,7 @@ class Process:
         Args:
             accumulate: whether a histogram's bucket includes the smaller ones, as in Prometheus.
         """
-        paths = self.paths if self.alive else [each for each in self.paths if not _is_gauge(each)]
+        paths = self.paths if self.alive else [path for path in self.paths if not _is_gauge(path)]
         try:
             return _merge(paths, accumulate=accumulate)
         except FileNotFoundError:  # deleted since the folder was read
@@ -282,7 +282,7 @@ class Process:
     def gauges(self) -> dict[str, float]:
         """Read its gauges by name."""
         found = _merge(self._gauges())
-        return {each.name: each.value for metric in found for each in metric.samples}
+        return {sample.name: sample.value for metric in found for sample in metric.samples}
 
     def _gauges(self) -> list[Path]:
         return [path for path in self.paths if _is_gauge(path)]

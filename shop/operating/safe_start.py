@@ -129,7 +129,7 @@ def _unsafe() -> Iterator[str]:
     if key and (not _is_random(key, shortest) or key.startswith(prefix)):
         yield (
             f"SECRET_KEY must have at least {shortest} characters, at least {DIFFERENT} different "
-            f"ones, and not begin with {prefix}: whoever guesses it signs in as anybody. "
+            f"ones, and not begin with {prefix}: anybody who guesses it can sign in as any user. "
             "Make one with `openssl rand -hex 32`."
         )
     if secret and not _is_random(secret, MIN_WEBHOOK_SECRET):

@@ -2,11 +2,11 @@
 
 `SHOP_STAFF_SECOND_FACTOR=1` requires it. `manage.py second_factor NAME` gives somebody a key for
 the app (TOTP, RFC 6238) and recovery codes, each of which works once; run again, it replaces them,
-which is also the way back in for whoever has lost both. django-otp keeps the devices, and slows
+which is also the way back in for a user who has lost both. django-otp keeps the devices, and slows
 down guessing: after each wrong code of a device, the next one is refused for twice as long.
 
-A session in which no code was given does not open the admin, whoever it belongs to: one of the
-shop's own sign-in page, or one that began before the setting was changed.
+A session in which no code was given does not open the admin for any user: a session from the shop's
+own sign-in page, or one that began before the setting was changed.
 """
 
 from __future__ import annotations

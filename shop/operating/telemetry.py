@@ -94,7 +94,7 @@ def _exporter(name: str) -> SpanExporter:
 
 
 def without_token(path: str) -> str:
-    """Return a path or URL without the token of a password's reset, which would sign people in."""
+    """Return a path or URL without the token of a password's reset, which would sign a user in."""
     return RESET_TOKEN.sub("{user}/{token}", path)
 
 
@@ -193,15 +193,15 @@ class Traces:
         It belongs to the leader's trace, or to that of the first sampled request.
         """
         traces = (ticket.request.lines[0].trace for ticket in tickets)
-        requests = [each for each in traces if each is not None and each.is_recording()]
+        requests = [span for span in traces if span is not None and span.is_recording()]
         if not requests:
             yield
             return
-        above = next((each for each in requests if each is self.current()), requests[0])
+        above = next((request for request in requests if request is self.current()), requests[0])
         with self._tracer.start_as_current_span(
             "batch",
             self._api.set_span_in_context(above),
-            links=[self._api.Link(each.get_span_context()) for each in requests],
+            links=[self._api.Link(request.get_span_context()) for request in requests],
         ) as span:
             for request in requests:
                 request.add_link(span.get_span_context())

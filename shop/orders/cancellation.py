@@ -91,7 +91,7 @@ def _reservations_locked(order: Order) -> Iterator[None]:
 
 def _confirm_rest(order: Order, released: Sequence[Released]) -> None:
     """Confirm the lines that cost nothing, once all others of the order are cancelled."""
-    gone = [each.reservation for each in released if not each.kept]
+    gone = [release.reservation for release in released if not release.kept]
     left = Reservation.objects.filter(orderline__order=order, state=HELD).exclude(pk__in=gone)
     left.update(state=Reservation.State.CONFIRMED)
     take(Step.PAY, [order.pk])
@@ -148,9 +148,9 @@ def _expire(due: Sequence[int]) -> int:
     with services.releasing({*due, *_with_their_orders(due)}, was=HELD) as released:
         # Some may have been given more time while this waited for their locks: for the buyer's part
         # of a payment, or by staff.
-        still_due = services.due_of(each.reservation for each in released)
+        still_due = services.due_of(release.reservation for release in released)
         over = set(_with_their_orders(still_due))
-        released[:] = [each for each in released if each.reservation in over]
+        released[:] = [release for release in released if release.reservation in over]
         expired = orders_of(released)
         take(Step.EXPIRE, expired)
     return len(expired)

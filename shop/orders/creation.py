@@ -1,4 +1,10 @@
-"""Open orders in the transaction that reserves their units."""
+"""Open orders in the transaction that reserves their units.
+
+`open_orders` is called by the inventory for all grants of a batch. One statement reads the sales
+again (price, window, pause), writes the orders with their lines, and writes the outbox message from
+which their mails and expiries follow. Nothing is committed here: the inventory takes the units and
+commits everything afterwards, or nothing.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +36,8 @@ from shop.orders.transitions import Step, take
 
 OPENED = "orders.opened"
 
-# The columns that the statement computes or the buyer states. All other fields get their Django
-# default.
+# The columns that the statement computes or that the buyer states. All other fields get their
+# default from Django.
 ORDER = {
     **{name: name for name in ("id", "buyer", "amount", "currency", "pay_before")},
     "created": "now()",
@@ -45,13 +51,13 @@ LINE = {
 NO_FEES: Sequence[Fee] = ()
 
 DEFAULTS = complete({})
-"""What an order gets where the buyer states nothing."""
+"""The details of an order whose buyer states none."""
 
-# The sale's row decides again, in the transaction and by the database's clock: price, window, who
-# may buy earlier, and pause are current, whatever a web process has cached. In a draw, only winners
-# get orders, when the window is over. An order's id is the first of those that are drawn for its
-# lines, before the insert, because the lines in the same statement need it. An amount that no
-# column could hold is -1: the order is refused, so that it is not kept.
+# The sale's row decides again, in the transaction and by the database's clock: price, window, pause
+# and the buyers who may buy earlier are current, whatever a web process has cached. In a draw, only
+# winners get orders, after the window. Ids are drawn before the insert, because the lines in the
+# same statement need them; an order's id is the first id that is drawn for its lines. An amount
+# that is too large for its column is -1; the order is then refused, so the value is not kept.
 OPEN_ORDERS = Statement(
     """
 WITH priced AS (
@@ -89,7 +95,7 @@ WITH priced AS (
     {order}
 ), lines AS (
     {line}
-), told AS (
+), message AS (
     INSERT INTO inventory_outboxmessage (topic, payload)
     SELECT 'orders.opened', jsonb_strip_nulls(
         jsonb_build_object('orders', jsonb_agg(id), 'traceparent', %(parent)s::text)
@@ -130,7 +136,7 @@ class PriceChanged(NotOpened):
 
 
 class AmountTooLarge(NotOpened):
-    """The order would cost more than can be counted. Nothing was sold."""
+    """The order would cost more than an amount can hold. Nothing was sold."""
 
 
 class OpenedLine(Struct, frozen=True):
@@ -143,13 +149,13 @@ class OpenedLine(Struct, frozen=True):
     returned: ClassVar[int] = 0
 
     def priced(self) -> PricedLine:
-        """Return it as `totals` reads it."""
+        """Return the line in the form that `shop.orders.totals` takes."""
         return PricedLine(self.sale_id, self.quantity, self.amount // self.quantity)
 
 
 class Opened(Struct, frozen=True):
-    """A new order, with the attributes of `Order`: a model instance, one per purchase of a batch,
-    would cost ten times as much.
+    """A new order, with the attributes of `Order`. A model instance for each purchase of a batch
+    would cost ten times as much CPU time.
     """
 
     pk: int
@@ -167,10 +173,10 @@ class Opened(Struct, frozen=True):
 
 
 class Priced(NamedTuple):
-    """A line as the database has priced it.
+    """A line with the price that the database has computed.
 
     Attributes:
-        order: id of the order that it is in.
+        order: id of its order.
         amount: in minor units; -1 if it is too large.
         currency: of the amount.
         tax_rate: percent, included in the amount.
@@ -185,25 +191,25 @@ class Priced(NamedTuple):
 def open_orders(granted: Sequence[Granted], *, won: bool = False) -> list[Opened]:
     """Open an order per purchase or cart and write the outbox, in the reservations' transaction.
 
-    An order of 0.00 is paid at once, since nobody would ever pay it.
+    An order of 0.00 is marked as paid at once, since nobody would ever pay it.
 
     Args:
         granted: the reservations; the lines of a cart follow each other.
-        won: whether they are those of winners, in sales whose draws are over.
+        won: whether they are of winners, in sales whose draws are over.
 
     Returns:
         The order of each reservation.
 
     Raises:
-        PurchasesRefused: for some a sale is not open, or they would cost more than their buyers
-            expect, or than can be counted.
+        PurchasesRefused: for some of them the sale is not open, or the order would cost more than
+            the buyer expects or than an amount can hold.
     """
     carts: list[tuple[list[Granted], Details]] = []
     rows: list[dict[str, Any]] = []
     for grant in granted:
-        each = grant.purchase
+        purchase = grant.purchase
         if grant.line == 0:
-            stated = each.details if isinstance(each, DetailedPurchase) else {}
+            stated = purchase.details if isinstance(purchase, DetailedPurchase) else {}
             carts.append(([], {**DEFAULTS, **stated}))
         cart, details = carts[-1]
         cart.append(grant)
@@ -211,12 +217,12 @@ def open_orders(granted: Sequence[Granted], *, won: bool = False) -> list[Opened
             {
                 "cart": len(carts),
                 "reservation": grant.reservation,
-                "sale": each.scope,
-                "buyer": each.buyer,
-                "quantity": each.quantity,
-                "hold": each.hold.total_seconds(),
+                "sale": purchase.scope,
+                "buyer": purchase.buyer,
+                "quantity": purchase.quantity,
+                "hold": purchase.hold.total_seconds(),
                 "details": details,
-                "early_code": each.early_code if isinstance(each, DetailedPurchase) else "",
+                "early_code": purchase.early_code if isinstance(purchase, DetailedPurchase) else "",
             }
         )
     with connection.wrap_database_errors:
@@ -256,14 +262,14 @@ def open_orders(granted: Sequence[Granted], *, won: bool = False) -> list[Opened
 def _order_of(
     cart: Sequence[Granted], details: Details, priced: Mapping[int, Priced], now: datetime
 ) -> Opened | NotOpened:
-    """Return the order that was opened for a purchase or cart, or why it must not be opened."""
+    """Return the order of a purchase or cart, or the reason for which it must not be opened."""
     first = cart[0].purchase
     pk, currency = 0, ""
     units, amount, too_large = 0, 0, False
     lines: list[OpenedLine] = []
     for grant in cart:
         purchase, line = grant.purchase, priced.get(grant.reservation)
-        # Of a cart whose sales have got several currencies meanwhile, none is sold.
+        # A cart whose sales have different currencies by now is refused as a whole.
         if line is None or (lines and line.currency != currency):
             return SaleClosed(purchase.scope)
         pk, currency = line.order, line.currency
@@ -273,7 +279,7 @@ def _order_of(
         lines.append(OpenedLine(purchase.scope, purchase.quantity, line.amount, line.tax_rate))
     fees = NO_FEES
     if fees_function(settings.FEES) is not None and not too_large:
-        cost = total(Basket([each.priced() for each in lines], currency, details))
+        cost = total(Basket([opened.priced() for opened in lines], currency, details))
         amount, fees = cost.amount, cost.fees
     expected = first.expected_amount if isinstance(first, DetailedPurchase) else None
     if too_large or not 0 <= amount <= MAX_AMOUNT:
@@ -296,7 +302,7 @@ def _order_of(
 
 
 def _charge(orders: Sequence[Opened]) -> None:
-    """Add fees to orders that have just been written without them."""
+    """Add the fees to orders that this transaction has just written without them."""
     Order.objects.bulk_update(
         [
             Order(

@@ -52,12 +52,12 @@ def fields() -> list[AnyField]:
 
 def complete(details: Details) -> dict[str, Any]:
     """Return the details with a default for each that is missing."""
-    return {each.name: details.get(each.name, _default(each)) for each in fields()}
+    return {detail.name: details.get(detail.name, _default(detail)) for detail in fields()}
 
 
 def labelled(order: Order) -> list[tuple[str, Any]]:
     """Return an order's details with their labels in the current language; no empty ones."""
-    named = [(str(each.verbose_name), getattr(order, each.name)) for each in fields()]
+    named = [(str(detail.verbose_name), getattr(order, detail.name)) for detail in fields()]
     return [(label[:1].upper() + label[1:], value) for label, value in named if value]
 
 
@@ -70,7 +70,7 @@ def members(of: Iterable[AnyField]) -> list[tuple[str, Any, Any]]:
     Raises:
         ImproperlyConfigured: a field is no text, date, or yes or no.
     """
-    return [(each.name, _type(each), _api_default(each)) for each in of]
+    return [(field.name, _type(field), _api_default(field)) for field in of]
 
 
 def _type(of: AnyField) -> Any:

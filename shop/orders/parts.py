@@ -179,7 +179,7 @@ def _keeps_units(order: Order, released: Sequence[Released], state: Reservation.
         released: what this transaction is about to release.
         state: of the reservations that count.
     """
-    if any(each.kept for each in released):
+    if any(release.kept for release in released):
         return True
     others = Reservation.objects.filter(orderline__order=order, state=state)
-    return others.exclude(pk__in=[each.reservation for each in released]).exists()
+    return others.exclude(pk__in=[release.reservation for release in released]).exists()

@@ -204,7 +204,7 @@ def _announce(event: str, orders: Sequence[int]) -> None:
 
 def orders_of(released: Sequence[Released]) -> list[int]:
     """Return the ids of the orders of reservations, in ascending order."""
-    lines = OrderLine.objects.filter(pk__in=[each.reservation for each in released])
+    lines = OrderLine.objects.filter(pk__in=[release.reservation for release in released])
     return sorted(set(lines.values_list("order", flat=True)))
 
 

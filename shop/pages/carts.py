@@ -189,7 +189,7 @@ def _show(
     # All lines have the same currency: see `change`.
     currency = lines[0].offer.sale.currency if lines else ""
     priced = [
-        PricedLine(each.offer.sale.pk, each.quantity, each.offer.sale.price) for each in lines
+        PricedLine(line.offer.sale.pk, line.quantity, line.offer.sale.price) for line in lines
     ]
     details = complete(form.details()) if form.is_bound and form.is_valid() else {}
     cost = total(Basket(priced, currency, details)) if lines else Total(0, ())

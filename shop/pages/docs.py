@@ -1,4 +1,4 @@
-"""The API's documentation, for people and for programs."""
+"""The API's documentation: a page for readers, a JSON document for programs."""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ class SignUpForm(UserCreationForm):  # type: ignore[type-arg]
 class AddressForm(forms.Form):
     """Another address for an account, or none.
 
-    Whoever finds a signed-in browser could otherwise take the account over with a password reset.
+    Anybody who finds a signed-in browser could otherwise take the account over with a password
+    reset.
 
     Args:
         user: whose address.

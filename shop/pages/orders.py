@@ -169,7 +169,7 @@ def _money_back(order: Order, part: Part | None, line: OrderLine) -> int:
     """Return what the buyer would get back, in minor units."""
     taken = order.payments.filter(state=Payment.State.CAPTURED)
     left: int = taken.aggregate(left=Sum(F("amount") - F("owed_back")))["left"] or 0
-    if part is not None and part.quantity < sum(each.live for each in order.lines.all()):
+    if part is not None and part.quantity < sum(ordered.live for ordered in order.lines.all()):
         fees = fees_given_back(order.fee_amount, whole=False, handed_over=False)
         return min(line.price * part.quantity + fees, left)
     fees = fees_given_back(order.fee_amount, whole=True, handed_over=False)

@@ -97,9 +97,9 @@ def collect(buyer: int) -> dict[str, Any]:
     user = User.objects.get(pk=buyer)
     orders = Order.objects.filter(buyer=user).with_lines()
     orders = orders.prefetch_related("events", "payments__refunds").order_by("pk")
-    told = ("id", "username", "email", "first_name", "last_name", "date_joined", "last_login")
+    fields = ("id", "username", "email", "first_name", "last_name", "date_joined", "last_login")
     return {
-        "account": {name: getattr(user, name) for name in told},
+        "account": {name: getattr(user, name) for name in fields},
         "orders": [_order(order) for order in orders],
         "others": _others(user),
     }

@@ -211,7 +211,7 @@ def resend(order: Order, act: Act, kind: rendering.Kind, key: UUID) -> None:
 
 @contextmanager
 def _once(order: Order, key: UUID, kind: Kind, amount: int | None = None) -> Iterator[bool]:
-    """Lock an order in a transaction, and tell whether an act's key is new.
+    """Lock an order in a transaction, and yield whether an act's key is new.
 
     Raises:
         Refusal: the key was used for another act, or another amount.

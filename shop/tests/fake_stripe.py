@@ -92,7 +92,7 @@ class FakeStripe:
     def refunds(self, intent: str) -> list[dict[str, Any]]:
         """Return the refunds of a PaymentIntent."""
         found = self.call("GET", f"/v1/refunds?payment_intent={intent}&limit=100")
-        return [self._as_it_is(each) for each in found["data"]]
+        return [self._as_it_is(refund) for refund in found["data"]]
 
     def kept(self, intent: str) -> int:
         """Return what the books say that the shop has of a payment."""
@@ -152,7 +152,7 @@ class FakeStripe:
             return _error("invalid_request_error", "payment_intent_unexpected_state", "no")
         document = json.loads(answer)
         if document.get("object") == "list":
-            document["data"] = [self._as_it_is(each) for each in document["data"]]
+            document["data"] = [self._as_it_is(entry) for entry in document["data"]]
         return json.dumps(self._as_it_is(document)).encode()
 
     def _as_it_is(self, document: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def _error(kind: str, code: str, message: str) -> bytes:
 def running(folder: Path) -> Iterator[FakeStripe]:
     """Run localstripe and the proxy."""
     port = free_port()
-    # It keeps its store under HOME, and listens on all addresses unless it is told otherwise.
+    # It keeps its store under HOME, and listens on all addresses by default.
     program = (
         "import sys, logging; from aiohttp import web; from localstripe.server import app; "
         "web.run_app(app, host='127.0.0.1', port=int(sys.argv[1]), print=None)"

@@ -86,7 +86,7 @@ class FakeWeChat:
         """Return what the books say that the shop has of an order."""
         order = self.orders[number]
         taken = order["amount"]["total"] if order["trade_state"] in {"SUCCESS", "REFUND"} else 0
-        back = [each for each in self.refunds.values() if each["out_trade_no"] == number]
+        back = [refund for refund in self.refunds.values() if refund["out_trade_no"] == number]
         return int(taken - sum(e["amount"]["refund"] for e in back if e["status"] == "SUCCESS"))
 
     def report(self, kind: str, resource: dict[str, Any]) -> tuple[bytes, dict[str, str]]:

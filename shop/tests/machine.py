@@ -5,7 +5,7 @@ background tasks, webhooks) and on the model (`shop/tests/model.py`), and compar
 After each step the database must hold exactly what the model holds.
 
 Only what the API and the rows say is compared. Pages, mails' texts, the admin and the currency of
-the shop are not: whoever changes those changes nothing here. Time is counted in whole seconds of a
+the shop are not, so a change of those needs no change here. Time is counted in whole seconds of a
 clock that stands still (`shop/tests/still_clock.py`), so that a deadline is reached to the second.
 """
 
@@ -211,10 +211,10 @@ def key_of(number: int) -> str:
     return str(UUID(int=number))
 
 
-def outcome_of(act: Callable[[], Any]) -> Any:
-    """Return what an act of the model returns, or its refusal."""
+def outcome_of(step: Callable[[], Any]) -> Any:
+    """Return what a step of the model returns, or its refusal."""
     try:
-        return act()
+        return step()
     except Refused as refused:
         return refused
 
@@ -637,11 +637,11 @@ class ShopMachine(RuleBasedStateMachine):
         """Let the buyer authorise a payment, or decline it; return the event, which waits."""
         intent = self.payment_row(order, money).intent
         if answer == "pays":
-            told, money.at_provider = self.provider.buyer_pays(intent), "authorised"
+            ended, money.at_provider = self.provider.buyer_pays(intent), "authorised"
         else:
-            told, money.at_provider = self.provider.buyer_declines(intent), "failed"
-        kind, pk = f"payment_intent.{told.status}", f"evt_{next(self.numbers)}"
-        self.events.append(Event(pk, kind, asdict(told), order, money, money.at_provider))
+            ended, money.at_provider = self.provider.buyer_declines(intent), "failed"
+        kind, pk = f"payment_intent.{ended.status}", f"evt_{next(self.numbers)}"
+        self.events.append(Event(pk, kind, asdict(ended), order, money, money.at_provider))
         return self.events[-1]
 
     @precondition(lambda self: self.working())
@@ -1006,27 +1006,31 @@ class ShopMachine(RuleBasedStateMachine):
         assert [(line.quantity, line.amount, line.live) for line in row.lines.all()] == [
             (line.quantity, line.price * line.quantity, order.live(line)) for line in order.lines
         ]
-        assert [(each.kind, each.quantity, each.amount) for each in row.events.all()] == [
+        assert [(event.kind, event.quantity, event.amount) for event in row.events.all()] == [
             (event.kind, event.quantity, event.amount) for event in order.timeline
         ]
         paid = sorted(row.payments.all(), key=lambda each: int(each.pk))
         assert [(each.state, each.amount, each.owed_back) for each in paid] == [
-            (CAPTURED.get(each.state, each.state), each.amount, order.to_give_back(each))
-            for each in order.payments
+            (
+                CAPTURED.get(payment.state, payment.state),
+                payment.amount,
+                order.to_give_back(payment),
+            )
+            for payment in order.payments
         ]
         given = [refund for each in paid for refund in each.refunds.all()]
         given.sort(key=lambda each: int(each.pk))
         assert [(each.state, each.amount, each.reason) for each in given] == [
             (refund.state, refund.amount, refund.reason) for refund in order.refunds
         ]
-        taken = [each.amount for each in order.payments if each.at_provider == "done"]
+        taken = [payment.amount for payment in order.payments if payment.at_provider == "done"]
         assert sorted(self.provider.captures[row.pk]) == sorted(taken)
-        returned = sum(each.amount for each in order.refunds if each.at_provider == "done")
+        returned = sum(refund.amount for refund in order.refunds if refund.at_provider == "done")
         assert sum(self.provider.refunds[row.pk]) == returned
 
     def check_mails(self) -> None:
         """Compare the mails that were sent since the last time with those that were due."""
-        sent = [each.extra_headers["Message-ID"].partition("@")[0] for each in mail.outbox]
+        sent = [message.extra_headers["Message-ID"].partition("@")[0] for message in mail.outbox]
         due = []
         for order in self.model.orders:
             for kind, was_sent in order.mails.items():

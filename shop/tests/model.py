@@ -194,7 +194,7 @@ class Order:
             self.pending_events[-1] = "cancelled_by_staff"
 
     def was_done(self, key: int, act: str, amount: int | None = None) -> bool:
-        """Tell whether an act of staff was done under its key before."""
+        """Return whether an act of staff was done under its key before."""
         if key in self.acts and self.acts[key] != (act, amount):
             raise Refused("idempotency_key_reused")
         return key in self.acts
@@ -297,7 +297,7 @@ class Shop:
         left, free = self.left_for(buyer, sale), self.available(sale)
         sold_out = Refused("sold_out", sale, available=free, may_come_back=self.may_come_back(sale))
         if units > left:
-            # Who never bought may be told that nothing is left before the limit is looked at.
+            # A buyer who has never bought may get "sold out" before the limit is looked at.
             new = not cart and not free and not self.of(buyer)
             raise Refused("limit_reached", sale, sold_out if new else None, left=left)
         if units > free:
@@ -307,7 +307,7 @@ class Shop:
         """Pay an order. Paying again changes nothing."""
         if order.status in ("paid", "fulfilled"):
             return
-        pending = [each for each in order.payments if each.state == "pending"]
+        pending = [payment for payment in order.payments if payment.state == "pending"]
         if not pending:
             self._check_payable(order)
             if not (order.amount and self.payments):
@@ -412,14 +412,14 @@ class Shop:
             worth, keep = order.amount, max(order.fee - order.conceded, 0)
         elif not part and order.status not in ("refund_pending", "refunded"):
             raise Refused(f"order_{order.status}")
-        for payment in [each for each in order.payments if each.state == "done"]:
+        for payment in [payment for payment in order.payments if payment.state == "done"]:
             left = payment.amount - order.to_give_back(payment) - keep
             self._give_back(order, payment, min(worth, left), "returned")
         self._finish(order)
         self._pay_out(order)
 
     def _pay_out(self, order: Order) -> None:
-        for pending in [each for each in order.refunds if each.state == "pending"]:
+        for pending in [refund for refund in order.refunds if refund.state == "pending"]:
             self.ask(order, pending)
 
     def concede(self, order: Order, amount: int, key: int) -> None:
@@ -427,7 +427,7 @@ class Shop:
         if not order.was_done(key, "goodwill", amount):
             if order.status not in ("paid", "fulfilled"):
                 raise Refused(f"order_{order.status}")
-            taken = [each for each in order.payments if each.state == "done"]
+            taken = [payment for payment in order.payments if payment.state == "done"]
             enough = [each for each in taken if each.amount >= order.to_give_back(each) + amount]
             if not enough:
                 raise Refused("too_much_back")

@@ -85,14 +85,14 @@ def check(sale: Sale, fake_provider: FakeProvider) -> None:
         net = sum(captured) - refunded
         assert net == worth(order), f"order {order.pk} is {order.status}: {net} was kept"
         assert order.refunded == refunded
-        assert order.status == told(order), order.pk
+        assert order.status == status_by_timeline(order), order.pk
         live += sum(line.live for line in order.lines.all())
     stock = book(sale.item_id)
     assert stock.held + stock.confirmed == live
     assert stock.available == stock.total - live
 
 
-def told(order: Order) -> str:
+def status_by_timeline(order: Order) -> str:
     """Return the status that the timeline leads to, checking each step."""
     status: str = Status.AWAITING_PAYMENT
     for event in order.events.all():

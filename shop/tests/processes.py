@@ -32,7 +32,7 @@ def run(
     given: str | None = None,
     seconds: float = 120,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, in the project unless told otherwise.
+    """Run a command to its end, by default in the project's folder.
 
     Args:
         words: the program and its arguments.

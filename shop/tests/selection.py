@@ -100,7 +100,7 @@ def _is_ci() -> bool:
 
 
 def _worker_input(config: pytest.Config) -> dict[str, Any]:
-    """Return what pytest-xdist told this worker; nothing in a process without workers."""
+    """Return what pytest-xdist has sent to this worker; empty in a process without workers."""
     found: dict[str, Any] = getattr(config, "workerinput", {})
     return found
 

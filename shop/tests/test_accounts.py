@@ -47,15 +47,15 @@ def characters() -> list[str]:
 
 
 def test_a_normal_form_is_its_own_and_that_of_what_djangos_forms_make_of_a_name() -> None:
-    for each in characters():
-        form = models.normal(each)
+    for character in characters():
+        form = models.normal(character)
         assert models.normal(form) == form
-        assert models.normal(unicodedata.normalize("NFKC", each)) == form
+        assert models.normal(unicodedata.normalize("NFKC", character)) == form
 
 
 def test_the_database_has_the_same_normal_form_for_every_character() -> None:
-    normal = sorted({models.normal(each) for each in characters()})
-    other = [each for each in characters() if models.normal(each) != each]
+    normal = sorted({models.normal(character) for character in characters()})
+    other = [character for character in characters() if models.normal(character) != character]
     question = (
         "SELECT name FROM unnest(%s::text[]) AS name WHERE accounts_normal_username(name) {} name"
     )

@@ -43,7 +43,7 @@ def sign_up(name: str, address: str = STRANGER, client: Client | None = None) ->
 def sent_to(address: str) -> list[str]:
     """Let the workers send what is due; return the subjects of all mails to an address."""
     follow_up.follow_up()
-    return [str(each.subject) for each in mail.outbox if address in each.to]
+    return [str(message.subject) for message in mail.outbox if address in message.to]
 
 
 def link_of(number: int = -1) -> str:
@@ -182,7 +182,7 @@ def test_mail_of_another_kind_does_not_wait() -> None:
     assert len(sent_to(buyer.email)) == 2
 
 
-def test_two_workers_send_an_address_one_mail() -> None:
+def test_address_gets_one_mail_from_two_workers() -> None:
     buyer = a_buyer()
     for _ in range(4):
         an_order(a_sale(), buyer)
@@ -192,7 +192,7 @@ def test_two_workers_send_an_address_one_mail() -> None:
     assert len(mail.outbox) == 1
 
 
-def test_without_an_interval_each_order_has_its_mail(settings: Any) -> None:
+def test_mail_without_an_interval_is_sent_for_each_order(settings: Any) -> None:
     settings.SHOP_MAIL_INTERVAL = 0
     buyer = a_buyer()
     for _ in range(3):
@@ -248,7 +248,7 @@ def test_message_id_is_valid_and_of_this_database(shop: str, sender: str, settin
     assert rendering.message(Kind.PAID, order).extra_headers["Message-ID"] != before
 
 
-def test_without_a_public_url_no_address_is_asked_for(settings: Any) -> None:
+def test_address_is_not_asked_for_without_a_public_url(settings: Any) -> None:
     settings.PUBLIC_URL = ""
     assert 'name="email"' not in Client().get("/sign-up/").text
     sign_up("ann")

@@ -72,9 +72,7 @@ def rows(admin_user):
 
 
 @pytest.mark.parametrize("model", WRITTEN_BY_SERVICES)
-def test_what_services_write_is_shown_and_neither_added_nor_changed_nor_deleted(
-    admin_client, rows, model
-):
+def test_admin_shows_but_does_not_change_what_services_write(admin_client, rows, model):
     row = rows[model]
     before = type(row).objects.filter(pk=row.pk).values().get()
     page = admin_client.get(url(model, "change", row.pk))
@@ -94,7 +92,7 @@ def test_renaming_an_item_writes_its_name_and_nothing_else(admin_client, rows):
     with CaptureQueriesContext(connection) as queries:
         admin_client.post(url(Item, "change", rows[Item].pk), form)
     assert Item.objects.get(pk=rows[Item].pk).name == "Renamed"
-    [update] = [each["sql"] for each in queries if each["sql"].startswith("UPDATE")]
+    [update] = [query["sql"] for query in queries if query["sql"].startswith("UPDATE")]
     assert 'SET "name" =' in update
     assert "available" not in update
 
@@ -134,7 +132,7 @@ class ChangeForm(HTMLParser):
         self._inside = self._inside and tag != "form"
 
 
-def test_two_who_edit_a_sale_at_once_do_not_undo_each_other(admin_client):
+def test_sale_edited_by_two_at_once_keeps_both_changes(admin_client):
     sale = a_sale(stock=3)
     where = url(Sale, "change", sale.pk)
     form = ChangeForm("sale_form")
@@ -147,7 +145,7 @@ def test_two_who_edit_a_sale_at_once_do_not_undo_each_other(admin_client):
     assert (after.starts_at, after.ends_at) == (sale.starts_at, sale.ends_at)
 
 
-def test_a_product_is_chosen_by_name_and_priced_in_money(admin_client):
+def test_sale_form_has_products_by_name_and_prices_in_money(admin_client):
     for name in ("Bee", "Ant"):
         form = {"name": name, "slug": name.lower(), "list_price": "5", "currency": "EUR"}
         form |= {"tax_rate": "0", "texts-TOTAL_FORMS": "0", "texts-INITIAL_FORMS": "0"}
@@ -159,7 +157,7 @@ def test_a_product_is_chosen_by_name_and_priced_in_money(admin_client):
     assert [product["text"] for product in offered] == ["Ant", "Bee"]
 
 
-def test_more_orders_are_handed_over_by_as_many_statements_and_a_message_names_twenty(admin_client):
+def test_handing_over_many_orders_takes_as_few_statements(admin_client):
     sale = a_sale(stock=25)
     rows = [an_order(sale) for _ in range(25)]
     Order.objects.filter(pk__lte=rows[3].pk).update(status=Order.Status.PAID)
@@ -195,7 +193,9 @@ def test_order_page_makes_no_more_queries_for_more_lines(admin_client, ann):
             Product.objects.create(name="p", slug=uuid4().hex[:20], list_price=1)
             for _ in range(size)
         ]
-        lines = [{"sale": a_sale(product=each, limit=5).pk, "quantity": 3} for each in products]
+        lines = [
+            {"sale": a_sale(product=product, limit=5).pk, "quantity": 3} for product in products
+        ]
         made = ann.call("POST", "orders", {"lines": lines}, idempotency_key=str(uuid4()))
         order = Order.objects.get(pk=made.json()["id"])
         for line in order.lines.all():
@@ -212,7 +212,7 @@ def a_clerk(client, *permissions):
     client.force_login(clerk)
 
 
-def test_who_may_only_look_sees_prices_in_money(client, settings):
+def test_viewer_sees_prices_in_money(client, settings):
     settings.CURRENCY = "CNY"
     sale = a_sale(price=123_45)
     Product.objects.update(list_price=123_45)
@@ -267,7 +267,7 @@ def test_holder_token_lease_and_waiters_are_shown(admin_client, item):
     assert f">held by {US}, 1 waiting</a>" in listed
 
 
-def test_a_lock_is_broken_with_a_reason_that_the_log_keeps_and_sales_go_on(admin_client):
+def test_lock_is_broken_with_a_reason_that_the_log_keeps(admin_client):
     sale = a_sale(stock=5)
     item, lease = sale.item, LONG.make(sale.item_id).acquire()
     answer = admin_client.post(page(item), {"reason": "web-1 is stuck"}, follow=True)
@@ -285,7 +285,7 @@ def test_a_lock_is_broken_with_a_reason_that_the_log_keeps_and_sales_go_on(admin
     )
 
 
-def test_nothing_is_broken_without_a_reason_or_without_a_holder(admin_client, item):
+def test_lock_is_not_broken_without_a_reason_or_a_holder(admin_client, item):
     text = shown(admin_client, item)
     assert text.count("nobody") == 2
     assert "Fencing token" not in text
@@ -299,7 +299,7 @@ def test_nothing_is_broken_without_a_reason_or_without_a_holder(admin_client, it
     assert not LogEntry.objects.exists()
 
 
-def test_who_may_only_look_sees_the_lock_and_does_not_break_it(client, item):
+def test_viewer_sees_the_lock_and_does_not_break_it(client, item):
     a_clerk(client, "view_item")
     with LONG.make(item.pk).acquire():
         assert US in shown(client, item)
@@ -308,7 +308,7 @@ def test_who_may_only_look_sees_the_lock_and_does_not_break_it(client, item):
         assert ITEM_LOCK.make(item.pk).status().owner == US
 
 
-def test_who_may_not_see_items_sees_no_lock(client, item):
+def test_lock_is_hidden_without_the_permission_to_see_items(client, item):
     a_clerk(client, "view_sale")
     assert client.get(page(item)).status_code == 403
     client.force_login(a_buyer())
@@ -316,7 +316,7 @@ def test_who_may_not_see_items_sees_no_lock(client, item):
         assert client.get(private).headers["Location"].startswith("/admin/login/")
 
 
-def test_without_redis_the_pages_say_so(admin_client, item, settings):
+def test_lock_pages_say_that_redis_does_not_answer(admin_client, item, settings):
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     assert "Redis does not answer. Sales go on without the lock" in shown(admin_client, item)
     assert "Redis does not answer" in shown_list(admin_client)
@@ -335,7 +335,7 @@ def test_pause_and_resume_actions_change_the_chosen_sales(admin_client):
     assert list(noted) == ["Paused.", "Resumed."]
 
 
-def test_correction_sent_twice_at_once_while_others_buy_is_done_once(admin_client):
+def test_correction_sent_twice_at_once_is_done_once(admin_client):
     sale = a_sale(stock=30)
     item = sale.item
     form = {"units": "5", "total": "30", "reason": "found in the cellar"}
@@ -347,7 +347,7 @@ def test_correction_sent_twice_at_once_while_others_buy_is_done_once(admin_clien
     assert (movement.delta, movement.note) == (5, "admin: found in the cellar")
 
 
-def test_correction_below_what_is_sold_names_the_orders_and_changes_nothing(admin_client):
+def test_correction_below_the_sold_units_changes_nothing(admin_client):
     sale = a_sale(stock=3)
     order = an_order(sale)
     form = {"units": "-3", "total": "3", "reason": "lost"}
@@ -360,7 +360,7 @@ def test_correction_below_what_is_sold_names_the_orders_and_changes_nothing(admi
     assert (item.total, item.available, item.ledger) == (1, 0, 0)
 
 
-def test_who_may_not_correct_stock_is_refused(client):
+def test_correction_without_the_permission_is_refused(client):
     item = a_sale(stock=3).item
     form = {"units": "5", "total": "3", "reason": "found"}
     a_clerk(client, "change_item", "view_item")
@@ -568,5 +568,5 @@ def test_sale_form_writes_the_changed_columns_only(admin_client):
     path = url(Sale, "change", a_sale().pk)
     with CaptureQueriesContext(connection) as queries:
         admin_client.post(path, {**page_values(admin_client, path), "limit": "7"})
-    [update] = [each["sql"] for each in queries if each["sql"].startswith('UPDATE "shop_sale"')]
+    [update] = [query["sql"] for query in queries if query["sql"].startswith('UPDATE "shop_sale"')]
     assert 'SET "limit" = 7 WHERE' in update

@@ -1,4 +1,4 @@
-"""Every page of the admin is in Chinese for whoever reads Chinese."""
+"""Every page of the admin is in Chinese for a user who has chosen Chinese."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from shop.tests.catalogue import a_buyer, a_sale, an_order, sent
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_each_order_has_an_alert_of_its_own_whose_figures_may_change():
+def test_audit_has_one_alert_per_order_with_changing_figures():
     said = ["order 7 is paid, but 3 units are held", "order 8 is paid, but 3 units are held"]
     assert raise_alerts(Report(problems=said, overdue=["2 mails wait"])) == 3
     opened = set(Alert.objects.values_list("pk", flat=True))
@@ -38,7 +38,7 @@ def test_alerts_close_too_with_a_provider_that_lists_no_ledger():
 OURS = Ours(3, 7, "pi_1", "captured", "CNY", amount=1_000, back=400, on_the_way=0)
 
 
-def test_a_refund_that_only_the_shop_or_only_the_provider_knows_is_found():
+def test_audit_finds_a_refund_that_only_one_side_knows():
     def found(refunded: int) -> list[str]:
         theirs = {"pi_1": Theirs(7, "CNY", captured=1_000, refunded=refunded)}
         missing = money._not_at_the_provider({"pi_1": OURS}, theirs)
@@ -58,18 +58,18 @@ def test_a_refund_that_only_the_shop_or_only_the_provider_knows_is_found():
         *((True, each) for each in ("awaiting_payment", "cancelled", "refund_pending")),
     ],
 )
-def test_units_that_are_held_fit_an_unpaid_order_only_and_sold_ones_a_paid_one(paid, status):
+def test_audit_finds_units_that_do_not_fit_the_orders_state(paid, status):
     order = an_order(a_sale())
     if paid:
         payments.pay(order)
     assert mismatches() == []
     Order.objects.filter(pk=order.pk).update(status=status)
-    [told] = mismatches()
-    assert told.startswith(f"order {order.pk} is {status}")
+    [mismatch] = mismatches()
+    assert mismatch.startswith(f"order {order.pk} is {status}")
 
 
 @pytest.mark.parametrize("wrong", ["buyer", "sale", "quantity"])
-def test_an_order_for_another_buyer_sale_or_number_than_its_units_is_found(wrong):
+def test_audit_finds_an_order_that_does_not_fit_its_units(wrong):
     order = an_order(a_sale())
     if wrong == "buyer":
         Order.objects.filter(pk=order.pk).update(buyer=a_buyer())
@@ -80,7 +80,7 @@ def test_an_order_for_another_buyer_sale_or_number_than_its_units_is_found(wrong
     assert len(mismatches()) == 1
 
 
-def test_a_message_that_was_given_up_is_reported_and_made_due_by_a_repair():
+def test_audit_reports_a_dead_message_and_repair_makes_it_due():
     order = an_order(a_sale())
     OutboxMessage.objects.update(dead="2020-01-01T00:00Z", attempts=20)
     assert examine().overdue == ["1 messages of the outbox are dead"]

@@ -80,7 +80,7 @@ def test_orders_popped_by_a_crashed_consumer_return_to_the_queue(order):
     assert (status(order), waiting()) == ("expired", 0)
 
 
-def test_an_order_stays_in_the_queue_until_its_expiry_is_committed(order, monkeypatch):
+def test_order_stays_queued_until_its_expiry_is_committed(order, monkeypatch):
     move_deadlines(-LONG)
     make_due(order.pk)
 
@@ -94,7 +94,7 @@ def test_an_order_stays_in_the_queue_until_its_expiry_is_committed(order, monkey
 
 
 @pytest.mark.parametrize("expire", [expiry.expire_due, orders.expire])
-def test_one_order_that_cannot_expire_does_not_block_the_others(expire, caplog):
+def test_expiry_of_one_order_that_fails_does_not_block_others(expire, caplog):
     sale = a_sale()
     several = [an_order(sale) for _ in range(5)]
     move_deadlines(-LONG)
@@ -108,7 +108,7 @@ def test_one_order_that_cannot_expire_does_not_block_the_others(expire, caplog):
         assert waiting() == 0
 
 
-def test_a_backlog_is_expired_in_slices_that_make_room_for_other_tasks(monkeypatch):
+def test_expiry_of_a_backlog_makes_room_for_other_tasks(monkeypatch):
     """After a large sale with few payments, all orders are due at once; follow-ups do not wait."""
     monkeypatch.setattr(expiry, "AT_ONCE", 1)
     monkeypatch.setattr(services, "due", partial(services.due, 1))
@@ -139,9 +139,7 @@ def _publish_to(address: str) -> None:
     app._pool = app.amqp._producer_pool = None
 
 
-def test_a_slow_mail_server_does_not_end_the_transaction_and_repeat_the_mail(
-    order, mailoutbox, monkeypatch
-):
+def test_mail_is_not_repeated_after_a_slow_mail_server(order, mailoutbox, monkeypatch):
     message = rendering.message
 
     def slowly(*about, **more):
@@ -159,7 +157,7 @@ def test_a_slow_mail_server_does_not_end_the_transaction_and_repeat_the_mail(
     assert len(mailoutbox) == 1
 
 
-def test_without_the_broker_an_order_is_taken_and_the_sweep_follows_it_up(no_broker, order, caplog):
+def test_order_without_a_broker_is_followed_up_by_the_sweep(no_broker, order, caplog):
     notifier = Notifier()
     notifier.begin()
     notifier.bell.set()
@@ -170,7 +168,7 @@ def test_without_the_broker_an_order_is_taken_and_the_sweep_follows_it_up(no_bro
     assert sent(order)
 
 
-def test_a_cancelled_order_keeps_no_other_of_its_batch_from_being_confirmed(settings):
+def test_confirmation_skips_a_cancelled_order_of_its_batch(settings):
     settings.PAYMENT_PROVIDER = ""
     sale = a_sale()
     batch = [an_order(sale) for _ in range(3)]
@@ -182,7 +180,7 @@ def test_a_cancelled_order_keeps_no_other_of_its_batch_from_being_confirmed(sett
     assert [status(each) for each in batch] == ["cancelled", "paid", "paid"]
 
 
-def test_a_buyer_over_the_rate_may_ask_again_when_time_has_passed(monkeypatch):
+def test_limiter_lets_a_buyer_ask_again_after_a_while(monkeypatch):
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
     limiter = Limiter(rate=2)
@@ -193,7 +191,7 @@ def test_a_buyer_over_the_rate_may_ask_again_when_time_has_passed(monkeypatch):
     assert [limiter.allows(1) for _ in range(5)] == [True] * 4 + [False]
 
 
-def test_a_mail_that_a_worker_is_sending_is_not_sent_by_another(order, mailoutbox, monkeypatch):
+def test_mail_that_a_worker_is_sending_is_not_sent_by_another(order, mailoutbox, monkeypatch):
     follow_up.deliver()
     send = sending._send
 
@@ -213,7 +211,7 @@ def html_of(mail: EmailMultiAlternatives) -> str:
     return str(html)
 
 
-def test_a_products_name_can_neither_break_the_header_nor_the_page(order):
+def test_mail_escapes_a_products_name_in_header_and_body(order):
     Product.objects.update(name="Phone\r\nBcc: all@shop.example <script>")
     sent = message(Kind.CONFIRMATION, order)
     assert "\n" not in sent.subject
@@ -221,7 +219,7 @@ def test_a_products_name_can_neither_break_the_header_nor_the_page(order):
     assert "<script>" not in html_of(sent)
 
 
-def test_without_an_address_of_the_shop_a_mail_has_no_link(order, settings):
+def test_mail_without_a_public_url_has_no_link(order, settings):
     settings.PUBLIC_URL = ""
     written = message(Kind.CONFIRMATION, order)
     assert "http" not in written.body

@@ -97,7 +97,7 @@ def wait_for_order(page: Page) -> Order:
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_a_buyer_buys_pays_and_returns(open_page, buyer, javascript):
+def test_buyer_buys_pays_and_returns(open_page, buyer, javascript):
     page = open_page(a_sale().get_absolute_url(), javascript=javascript)
     buy_button(page).click()
     order = wait_for_order(page)
@@ -113,7 +113,7 @@ def test_a_buyer_buys_pays_and_returns(open_page, buyer, javascript):
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_only_a_script_counts_down_the_time_to_pay(open_page, javascript):
+def test_countdown_to_the_payment_needs_a_script(open_page, javascript):
     sale = a_sale()
     page = open_page(sale.get_absolute_url(), javascript=javascript)
     expect(page.get_by_text("Ends in", exact=True)).to_be_visible(visible=javascript)
@@ -123,7 +123,7 @@ def test_only_a_script_counts_down_the_time_to_pay(open_page, javascript):
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_a_double_click_is_one_order(open_page, buyer, javascript):
+def test_double_click_is_one_order(open_page, buyer, javascript):
     page = open_page(a_sale(limit=5).get_absolute_url(), javascript=javascript)
     buy_button(page).dblclick(no_wait_after=True)
     order = wait_for_order(page)
@@ -131,7 +131,7 @@ def test_a_double_click_is_one_order(open_page, buyer, javascript):
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_the_chosen_quantity_goes_into_the_cart(open_page, javascript):
+def test_cart_takes_the_chosen_quantity(open_page, javascript):
     sale = a_sale(limit=3)
     page = open_page(sale.get_absolute_url(), javascript=javascript)
     page.get_by_label("Quantity").fill("2")
@@ -141,7 +141,7 @@ def test_the_chosen_quantity_goes_into_the_cart(open_page, javascript):
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_a_cart_is_bought_as_its_page_shows_it(open_page, javascript):
+def test_cart_is_bought_as_its_page_shows_it(open_page, javascript):
     page = open_page(a_sale(limit=4).get_absolute_url(), javascript=javascript)
     page.get_by_role("button", name="Or add it to your cart").click()
     page.get_by_role("spinbutton").fill("2")
@@ -155,7 +155,7 @@ def test_a_cart_is_bought_as_its_page_shows_it(open_page, javascript):
     assert wait_for_order(page).lines.get().quantity == 3
 
 
-def test_coming_back_from_an_order_and_buying_again_is_another_order(open_page, buyer):
+def test_buying_again_after_going_back_is_another_order(open_page, buyer):
     page = open_page(a_sale(limit=5).get_absolute_url())
     buy_button(page).click()
     first = wait_for_order(page)
@@ -166,7 +166,7 @@ def test_coming_back_from_an_order_and_buying_again_is_another_order(open_page, 
     assert first != second
 
 
-def test_the_countdown_opens_the_sale_without_a_reload(open_page):
+def test_countdown_opens_the_sale_without_a_reload(open_page):
     page = open_page(an_upcoming_sale(seconds=4).get_absolute_url())
     page.evaluate("window.same = true")
     expect(page.get_by_role("timer")).to_have_text(re.compile(r"^00:0[1-4]$"))
@@ -178,7 +178,7 @@ def test_the_countdown_opens_the_sale_without_a_reload(open_page):
     wait_for_order(page)
 
 
-def test_the_countdown_goes_by_the_servers_clock_and_not_by_the_browsers(open_page):
+def test_countdown_follows_the_servers_clock(open_page):
     page = open_page(a_sale().get_absolute_url())
     page.context.add_init_script("Date.now = () => 0")
     sale = an_upcoming_sale(seconds=100)
@@ -186,7 +186,7 @@ def test_the_countdown_goes_by_the_servers_clock_and_not_by_the_browsers(open_pa
     expect(page.get_by_role("timer")).to_have_text(re.compile(r"^01:[0-4]\d$"))
 
 
-def test_the_countdown_opens_the_sale_on_the_home_page_too(open_page):
+def test_countdown_opens_the_sale_on_the_home_page(open_page):
     sale = an_upcoming_sale(seconds=2)
     page = open_page("/")
     card = page.locator(f"[data-sale='{sale.pk}']")
@@ -194,13 +194,13 @@ def test_the_countdown_opens_the_sale_on_the_home_page_too(open_page):
     expect(card.locator("[data-badge]")).to_have_text("On sale now")
 
 
-def test_without_javascript_the_sale_opens_by_a_reload(open_page):
+def test_sale_page_without_javascript_opens_by_a_reload(open_page):
     page = open_page(an_upcoming_sale(seconds=2).get_absolute_url(), javascript=False)
     expect(buy_button(page)).to_be_disabled()
     expect(buy_button(page)).to_be_enabled()
 
 
-def test_an_open_page_shows_that_the_sale_sells_out_and_becomes_available_again(open_page):
+def test_sale_page_shows_that_units_sell_out_and_come_back(open_page):
     sale = a_sale(stock=1)
     page = open_page(sale.get_absolute_url())
     an_order(sale)
@@ -211,7 +211,7 @@ def test_an_open_page_shows_that_the_sale_sells_out_and_becomes_available_again(
     expect(buy_button(page)).to_be_enabled(timeout=15_000)
 
 
-def test_an_open_page_offers_no_cart_while_the_sale_is_paused(open_page):
+def test_sale_page_offers_no_cart_while_the_sale_is_paused(open_page):
     sale = a_sale(paused=True)
     page = open_page(sale.get_absolute_url())
     to_cart = page.get_by_role("button", name="Or add it to your cart")
@@ -221,7 +221,7 @@ def test_an_open_page_offers_no_cart_while_the_sale_is_paused(open_page):
         expect(to_cart).to_be_visible(visible=not paused)
 
 
-def test_a_visitor_of_a_sold_out_sale_is_invited_once_units_come_back(open_page):
+def test_sale_page_invites_its_visitor_when_units_come_back(open_page):
     sale = a_sold_out_sale()
     page = open_page(sale.get_absolute_url())
     page.context.clear_cookies()
@@ -233,7 +233,7 @@ def test_a_visitor_of_a_sold_out_sale_is_invited_once_units_come_back(open_page)
     expect(page.get_by_role("button", name="Buy now")).to_have_count(0)
 
 
-def test_a_refusal_is_read_out_on_the_page(open_page):
+def test_refusal_is_read_out_on_the_page(open_page):
     sale = a_sold_out_sale()
     restock(sale.item_id, 1)
     page = open_page(sale.get_absolute_url(), javascript=False)
@@ -242,7 +242,7 @@ def test_a_refusal_is_read_out_on_the_page(open_page):
     expect(page.get_by_role("alert")).to_contain_text("There are not enough items left")
 
 
-def test_an_order_that_is_not_paid_in_time_expires_before_the_buyers_eyes(open_page, buyer):
+def test_order_page_shows_that_the_order_expires(open_page, buyer):
     sale = a_sale(hold=timedelta(seconds=3))
     page = open_page(an_order(sale, buyer).get_absolute_url())
     expired = page.get_by_text("This order was not paid in time")
@@ -250,14 +250,14 @@ def test_an_order_that_is_not_paid_in_time_expires_before_the_buyers_eyes(open_p
     expect(page.get_by_role("button", name="Pay")).to_have_count(0)
 
 
-def test_the_language_is_switched_on_the_page(open_page):
+def test_language_is_switched_on_the_page(open_page):
     page = open_page(a_sale().get_absolute_url())
     page.get_by_role("button", name="中文").click()
     expect(page.locator("html")).to_have_attribute("lang", "zh-hans")
     expect(buy_button(page)).to_have_text("立即抢购")
 
 
-def test_the_documentation_shows_every_call_and_loads_nothing_from_elsewhere(open_page):
+def test_api_documentation_shows_every_call_from_own_files(open_page):
     page = open_page("/api/docs")
     calls = sum(map(len, json.loads(description())["paths"].values()))
     expect(page.locator(".opblock")).to_have_count(calls)
@@ -265,7 +265,7 @@ def test_the_documentation_shows_every_call_and_loads_nothing_from_elsewhere(ope
     expect(page.get_by_text("Idempotency-Key").first).to_be_visible()
 
 
-def test_the_admin_works_under_the_policy_without_inline_scripts(open_page, buyer):
+def test_admin_works_under_the_content_security_policy(open_page, buyer):
     sale = a_sale()
     an_order(sale, buyer)
     buyer.is_staff = buyer.is_superuser = True
@@ -284,7 +284,7 @@ def sale_page(order):
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_no_page_is_wider_than_the_screen(open_page, buyer, width):
+def test_pages_are_not_wider_than_the_screen(open_page, buyer, width):
     order = an_order(a_sale(), buyer)
     page = open_page("/")
     page.set_viewport_size({"width": width, "height": 700})

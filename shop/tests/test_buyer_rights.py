@@ -109,9 +109,9 @@ def test_handed_out_data_has_account_orders_and_other_tables(fake_provider):
     call_command("buyer_data", order.buyer.username.upper(), stdout=out)
     data = json.loads(out.getvalue())
     assert data["account"]["email"] == order.buyer.email
-    [told] = data["orders"]
-    assert (told["id"], told["status"]) == (order.pk, "paid")
-    assert told["lines"][0]["product"] == "Phone"
+    [exported] = data["orders"]
+    assert (exported["id"], exported["status"]) == (order.pk, "paid")
+    assert exported["lines"][0]["product"] == "Phone"
     assert data["others"]["accounts.PendingAddress"][0]["address"] == "new@example.com"
     with pytest.raises(CommandError, match="no account"):
         call_command("buyer_data", "nobody", stdout=out)

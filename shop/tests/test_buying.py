@@ -26,14 +26,14 @@ from shop.tests.openapi import refused, title
 pytestmark = pytest.mark.django_db
 
 
-def test_a_key_may_be_written_in_capitals(ann, sale):
+def test_key_may_be_written_in_capitals(ann, sale):
     key = uuid4()
     assert ann.buy(sale, key=key).status_code == 201
     assert ann.buy(sale, key=str(key).upper()).status_code == 200
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_buyer_who_was_deleted_is_refused_and_those_in_the_same_batch_are_not(ann, bob, sale):
+def test_purchase_of_a_deleted_buyer_is_refused_alone(ann, bob, sale):
     bob.user.delete()
     answers = at_once([partial(each.buy, sale) for each in (ann, bob, bob)])
     assert [answer.status_code for answer in answers] == [201, 401, 401]
@@ -83,9 +83,7 @@ def purchase(buyer, *sales, cart):
         ("starts_at = now() + interval '1 hour'", 403, "not_started"),
     ],
 )
-def test_a_process_that_remembers_a_sale_as_open_sells_nothing_once_it_is_not(
-    change, status, code, cart, ann, sale_of
-):
+def test_purchase_is_refused_if_only_the_cache_says_open(change, status, code, cart, ann, sale_of):
     """The sale's row decides in the purchase's transaction, by the database's clock."""
     sales = [sale_of(starts_in=timedelta(minutes=-1)) for _ in range(2)]
     for sale in sales:
@@ -102,9 +100,7 @@ def test_a_process_that_remembers_a_sale_as_open_sells_nothing_once_it_is_not(
 @pytest.mark.parametrize(
     ("error", "code"), [(Busy("full"), "busy"), (OutcomeUnknown("cut"), "outcome_unknown")]
 )
-def test_a_purchase_without_an_outcome_is_not_told_as_refused_and_when_to_ask_again(
-    error, code, cart, ann, sale, monkeypatch
-):
+def test_purchase_without_an_outcome_is_not_refused(error, code, cart, ann, sale, monkeypatch):
     def fail(*_, **__):
         raise error
 
@@ -120,7 +116,7 @@ def send(buyer, *lines: tuple[Sale, object], key: object = None):
     return buyer.call("POST", "orders", body, idempotency_key=str(key or uuid4()))
 
 
-def test_a_quantity_that_is_none_is_refused_with_its_place(ann):
+def test_cart_with_an_invalid_quantity_names_its_place(ann):
     first, failing = a_sale(), a_sale()
     document = send(ann, (first, 1), (failing, 0)).json()
     assert document["code"] == "invalid_quantity"
@@ -128,7 +124,7 @@ def test_a_quantity_that_is_none_is_refused_with_its_place(ann):
     assert Reservation.objects.count() == 0
 
 
-def test_the_keys_of_the_lines_are_those_that_the_api_describes(ann):
+def test_cart_line_keys_are_those_that_the_api_describes(ann):
     sales, key = sorted([a_sale(), a_sale()], key=lambda sale: sale.pk), uuid4()
     send(ann, (sales[1], 1), (sales[0], 1), key=key)
     keys = dict(Reservation.objects.values_list("scope", "key"))
@@ -144,11 +140,11 @@ QUANTITIES = [
 
 @pytest.mark.usefixtures("writes_nothing")
 @pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda value: repr(value)[:20])
-def test_a_quantity_that_is_none_is_refused(quantity, ann, sale):
+def test_quantity_that_is_invalid_is_refused(quantity, ann, sale):
     refused(ann.buy(sale, quantity), 422, "invalid_quantity")
 
 
-def test_a_whole_number_may_be_written_with_a_point(ann, sale):
+def test_quantity_may_be_written_with_a_point(ann, sale):
     """As JSON Schema, in which the API is described, has it."""
     assert ann.buy(sale, 2.0).json()["quantity"] == 2
 
@@ -183,7 +179,7 @@ def test_a_whole_number_may_be_written_with_a_point(ann, sale):
     ],
     ids=lambda value: repr(value)[:24],
 )
-def test_a_body_that_is_no_order_is_refused(body, status, code, ann, sale):
+def test_body_that_is_not_an_order_is_refused(body, status, code, ann, sale):
     answer = ann.call("POST", f"sales/{sale.pk}/orders", body, idempotency_key=str(uuid4()))
     refused(answer, status, code)
 
@@ -196,7 +192,7 @@ def test_a_body_that_is_no_order_is_refused(body, status, code, ann, sale):
      "0_" + A_UUID[2:]],
     ids=lambda value: str(value)[:12],
 )  # fmt: skip
-def test_a_key_that_is_no_uuid_is_refused(key, ann, sale):
+def test_key_that_is_not_a_uuid_is_refused(key, ann, sale):
     sent = {} if key is None else {"idempotency_key": key}
     answer = ann.call("POST", f"sales/{sale.pk}/orders", {"quantity": 1}, **sent)
     refused(answer, 400, "idempotency_key_missing")
@@ -223,11 +219,11 @@ TOKENS = {
 
 @pytest.mark.usefixtures("writes_nothing")
 @pytest.mark.parametrize("token", TOKENS)
-def test_a_purchase_without_a_good_token_is_refused(token, ann, sale):
+def test_purchase_without_a_valid_token_is_refused(token, ann, sale):
     refused(ann.buy(sale, authorization=TOKENS[token]), 401, "unauthorized")
 
 
-def test_the_schemes_name_may_be_in_any_case(ann, sale):
+def test_token_scheme_may_be_in_any_case(ann, sale):
     assert ann.buy(sale, authorization=f"bearer {ann.token}").status_code == 201
 
 
@@ -239,18 +235,14 @@ def test_the_schemes_name_may_be_in_any_case(ann, sale):
     ],
     ids=lambda text: repr(text)[:12],
 )
-def test_a_refusal_is_in_chinese_for_who_asks_for_it_and_else_in_english(
-    accepted, language, ann, sale
-):
+def test_refusal_is_in_chinese_on_request_else_in_english(accepted, language, ann, sale):
     document = ann.buy(sale, 0, accept_language=accepted).json()
     assert document["title"] == title("invalid_quantity", language)
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("change", ["payment", "cancel", "refund", "refund a part"])
-def test_a_call_sent_thirty_times_at_once_is_done_once_and_answered_alike(
-    change, sale_of, fake_provider
-):
+def test_call_sent_thirty_times_at_once_is_done_once(change, sale_of, fake_provider):
     sale, ann = sale_of(), Buyer("ann")
     order = ann.order(sale, 2)
     if change.startswith("refund"):

@@ -63,7 +63,7 @@ def queries_of(cache: StockCache) -> list[int]:
     return counts
 
 
-def test_a_sale_and_its_stock_cost_one_query_per_second(
+def test_stock_cache_sends_one_query_per_second(
     sale: Sale, queries: Queries, seconds: list[float]
 ) -> None:
     cache = StockCache()
@@ -78,7 +78,7 @@ def test_a_sale_and_its_stock_cost_one_query_per_second(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_asked_during_a_query_is_known_from_it_or_read_together_by_the_next(
+def test_stock_cache_reads_for_all_who_wait_together(
     sale_of: Callable[..., Sale],
 ) -> None:
     cache = StockCache()
@@ -105,7 +105,7 @@ def test_what_is_asked_during_a_query_is_known_from_it_or_read_together_by_the_n
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_error_is_told_to_those_who_waited_and_not_remembered(
+def test_stock_cache_raises_an_error_and_forgets_it(
     sale: Sale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = StockCache()
@@ -125,12 +125,12 @@ def test_an_error_is_told_to_those_who_waited_and_not_remembered(
         ]
         eventually(lambda: cache._readers.waiting("sales") == READERS - 1)
         go_on.set()
-        errors = [type(each.exception(TIMEOUT)) for each in asking]
+        errors = [type(future.exception(TIMEOUT)) for future in asking]
     assert errors == [OperationalError] * READERS
     assert cache.get(sale.pk).available == 10
 
 
-def test_an_id_that_no_sale_has_costs_one_query_per_second(
+def test_stock_cache_remembers_an_unknown_id_for_a_second(
     queries: Queries, seconds: list[float]
 ) -> None:
     cache = StockCache()
@@ -142,7 +142,7 @@ def test_an_id_that_no_sale_has_costs_one_query_per_second(
         seconds[0] += sale_cache.FRESH
 
 
-def test_units_that_are_paid_for_may_no_longer_come_back_after_a_second(
+def test_availability_cache_notices_a_payment_after_a_second(
     sale: Sale, ann: Buyer, queries: Queries, seconds: list[float]
 ) -> None:
     order, cache = ann.order(sale), AvailabilityCache()
@@ -156,7 +156,7 @@ def test_units_that_are_paid_for_may_no_longer_come_back_after_a_second(
 
 
 @pytest.mark.parametrize("cache_of", [StockCache, SaleCache])
-def test_the_memory_is_bounded(
+def test_caches_remember_a_bounded_number_of_sales(
     cache_of: type[StockCache | SaleCache],
     sale_of: Callable[..., Sale],
     monkeypatch: pytest.MonkeyPatch,
@@ -172,7 +172,7 @@ def test_the_memory_is_bounded(
 
 
 @pytest.mark.parametrize("cache_of", [StockCache, SaleCache])
-def test_the_age_counts_from_before_the_reading_which_may_take_long(
+def test_cached_sale_ages_from_before_its_reading(
     cache_of: type[StockCache | SaleCache], sale: Sale, queries: Queries, seconds: list[float]
 ) -> None:
     def slowly(execute: Any, *args: Any) -> Any:
@@ -187,7 +187,7 @@ def test_the_age_counts_from_before_the_reading_which_may_take_long(
         cache.get(sale.pk)
 
 
-def test_a_sale_opens_and_ends_by_the_databases_clock_while_it_is_cached(
+def test_cached_sale_opens_and_ends_by_the_databases_clock(
     sale_of: Callable[..., Sale], queries: Queries, seconds: list[float]
 ) -> None:
     hour, minute = timedelta(hours=1), timedelta(minutes=1)
@@ -220,9 +220,7 @@ def test_sales_that_are_asked_for_are_looked_at_again_together(sale_of, queries,
         assert cache.get(forgotten).paused
 
 
-def test_a_sale_that_was_read_a_moment_ago_is_not_looked_at_with_the_others(
-    sale_of, queries, seconds
-):
+def test_sale_cache_does_not_read_a_fresh_sale_with_the_others(sale_of, queries, seconds):
     cache = SaleCache()
     old, new = sale_of().pk, sale_of().pk
     cache.get(old)
@@ -236,7 +234,7 @@ def test_a_sale_that_was_read_a_moment_ago_is_not_looked_at_with_the_others(
         assert cache.get(new) is first
 
 
-def test_a_sale_that_is_not_there_is_asked_for_each_time_and_not_remembered(queries):
+def test_sale_cache_does_not_remember_an_unknown_id(queries):
     cache = SaleCache()
     for _ in range(2):
         with queries(1), pytest.raises(NoSuchSale):
@@ -245,7 +243,7 @@ def test_a_sale_that_is_not_there_is_asked_for_each_time_and_not_remembered(quer
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_threads_that_look_at_once_all_see_the_sale(sale):
+def test_sale_cache_shows_the_sale_to_many_threads_at_once(sale):
     for _ in range(20):
         cache = SaleCache()
         assert {each.sale for each in at_once([partial(cache.get, sale.pk)] * 8)} == {sale.pk}

@@ -89,7 +89,7 @@ def somebody_is_stuck() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def test_a_task_whose_process_is_killed_is_run_again(broker):
+def test_task_whose_process_is_killed_is_run_again(broker):
     order = an_order(a_sale())
     with Worker(broker, on_test_database()) as one:
         with stuck(order):
@@ -102,7 +102,7 @@ def test_a_task_whose_process_is_killed_is_run_again(broker):
 
 
 @pytest.mark.long
-def test_a_worker_that_stops_hands_back_what_it_cannot_finish(broker):
+def test_worker_that_stops_hands_back_unfinished_tasks(broker):
     order = an_order(a_sale())
     with stuck(order), Worker(broker, on_test_database()) as one:
         ask_for("shop.follow_up", broker)
@@ -116,7 +116,7 @@ def test_a_worker_that_stops_hands_back_what_it_cannot_finish(broker):
         wait_for(mail(order).exists)
 
 
-def test_every_task_is_json_and_has_a_queue_that_the_workers_listen_to():
+def test_tasks_are_json_and_have_a_queue_with_workers():
     assert app.conf.accept_content == ["json"]
     ours = {name for name in app.tasks if name.startswith("shop.")}
     assert ours == set(config.task_routes)
@@ -128,14 +128,14 @@ def test_every_task_is_json_and_has_a_queue_that_the_workers_listen_to():
         tasks.follow_up.apply_async(queue="nowhere")
 
 
-def test_no_task_is_given_to_a_second_worker_while_it_may_still_run():
+def test_task_is_not_given_to_a_second_worker_while_it_may_run():
     assert app.conf.task_soft_time_limit < app.conf.task_time_limit < config.VISIBILITY
     for place in (app.conf.broker_transport_options, app.conf.result_backend_transport_options):
         assert place["visibility_timeout"] == config.VISIBILITY
     assert app.conf.visibility_timeout == config.VISIBILITY
 
 
-def test_no_task_says_when_it_ends_or_begins_by_the_senders_clock(monkeypatch):
+def test_task_has_no_times_by_the_senders_clock(monkeypatch):
     sent = []
     monkeypatch.setattr(app.amqp, "send_task_message", lambda *message, **_: sent.append(message))
     monkeypatch.setattr(sending, "waiting", lambda *_: 0)
@@ -171,9 +171,7 @@ def test_tasks_without_a_worker_do_not_pile_up(queue_of, tmp_path, monkeypatch):
 
 @pytest.mark.long
 @needs(RabbitMQ.need)
-def test_a_beat_that_retries_sends_again_after_its_connection_to_rabbitmq_was_lost(
-    rabbitmq, tmp_path
-):
+def test_beat_sends_again_after_its_rabbitmq_connection_was_lost(rabbitmq, tmp_path):
     with Celery(set_as_current=False) as other:
         other.config_from_object(config)
         url, queue = rabbitmq, Queue("planted", auto_delete=True)
@@ -201,21 +199,21 @@ def test_a_beat_that_retries_sends_again_after_its_connection_to_rabbitmq_was_lo
             assert queue(connection.default_channel).queue_declare().message_count == 2
 
 
-def test_on_rabbitmq_all_queues_are_quorum_queues_and_beat_retries():
+def test_rabbitmq_has_quorum_queues_and_a_beat_that_retries():
     program = (
         "from shop.background import config;"
         "print({str(queue.queue_arguments) for queue in config.task_queues},"
         " {each['options']['retry'] for each in config.beat_schedule.values()})"
     )
     variables = {**os.environ, "CELERY_BROKER_URL": "amqp://one//;amqp://two//"}
-    told = subprocess.check_output([sys.executable, "-c", program], env=variables, text=True)
-    assert told == """{"{'x-queue-type': 'quorum'}"} {True}\n"""
+    output = subprocess.check_output([sys.executable, "-c", program], env=variables, text=True)
+    assert output == """{"{'x-queue-type': 'quorum'}"} {True}\n"""
 
 
 # --- What fails ------------------------------------------------------------------------------
 
 
-def test_mails_wait_without_attempts_while_the_mail_server_is_unreachable(settings, caplog):
+def test_mails_wait_while_the_mail_server_is_unreachable(settings, caplog):
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
     order = an_order(a_sale())

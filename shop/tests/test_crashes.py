@@ -342,7 +342,7 @@ def is_killed(shop: ShopMachine, do: Callable[[ShopMachine], object], last: int)
 
         def reach() -> None:
             if next(points) == last:
-                sent = [each.extra_headers["Message-ID"] for each in mail.outbox]
+                sent = [message.extra_headers["Message-ID"] for message in mail.outbox]
                 left = ([getattr(shop.provider, name) for name in KEPT], sent)
                 with os.fdopen(writes, "wb") as pipe:
                     pickle.dump(left, pipe)
@@ -431,7 +431,7 @@ def record_stop(shop: ShopMachine) -> None:
     cart.cancel(Part(1, key_of(9), shop.sales[0]))
 
 
-def test_crash_while_a_sale_is_stopped_gives_each_order_back_once():
+def test_crash_while_stopping_a_sale_refunds_each_order_once():
     """Whatever the killed worker has left is done by the next one, and nothing of it again."""
     for last in count(1):
         shop = ShopMachine()
@@ -466,7 +466,7 @@ def is_done(shop: ShopMachine, act: Act) -> bool:
     assert (audit["problems"], audit["overdue"]) == ([], [])
     shop.model.follow_up()
     due = {f"<{kind}.{shop.orders[order]}" for order in shop.model.orders for kind in order.mails}
-    sent = [*shop.sent, *(each.extra_headers["Message-ID"] for each in mail.outbox)]
+    sent = [*shop.sent, *(message.extra_headers["Message-ID"] for message in mail.outbox)]
     assert {text.partition("@")[0] for text in sent} == due
     return done
 

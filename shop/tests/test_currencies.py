@@ -66,7 +66,7 @@ def test_known_minor_units():
 
 
 @pytest.mark.parametrize("code", ["XXX", "XTS", "XAU", "XDR", "DEM", "ABC", ""])
-def test_what_has_no_minor_unit_is_no_currency(code):
+def test_currency_needs_a_minor_unit(code):
     with pytest.raises(ValidationError):
         check_currency(code)
 
@@ -106,7 +106,7 @@ def test_provider_is_asked_in_its_own_units(code, fake_provider, monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_the_provider_cannot_express_is_not_charged(fake_provider, monkeypatch):
+def test_amount_that_the_provider_cannot_express_is_not_charged(fake_provider, monkeypatch):
     monkeypatch.setattr(fake_provider, "decimals", lambda code: 0)
     order = an_order(a_sale(currency="MGA", price=50_050))
     with pytest.raises(Refusal, match="payment_declined"):

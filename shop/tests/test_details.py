@@ -56,7 +56,7 @@ def note(transactional_db: None, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.usefixtures("note")
-def test_no_text_of_one_buyer_lands_in_the_order_of_another(sale_of):
+def test_details_of_one_buyer_stay_out_of_anothers_order(sale_of):
     sale, draw = sale_of(stock=5000), random.Random(32)
     texts = SPECIAL + PLANES
     for _ in range(4):
@@ -68,7 +68,7 @@ def test_no_text_of_one_buyer_lands_in_the_order_of_another(sale_of):
             [grant] = ticket.answer
             assert isinstance(grant.purchase, DetailedPurchase)
             stated[grant.opened.pk] = grant.purchase.details
-        written = {each["id"]: {"name": each["name"], "note": each["note"]} for each in rows(Order)}
+        written = {row["id"]: {"name": row["name"], "note": row["note"]} for row in rows(Order)}
         assert stated == {pk: written[pk] for pk in stated}
 
 
@@ -82,7 +82,7 @@ def _ticket(sale: Sale, draw: random.Random, texts: list[str]) -> CartTicket:
 
 
 @pytest.mark.usefixtures("note")
-def test_a_retry_with_other_details_is_another_purchase(sale, ann):
+def test_details_that_change_make_a_retry_another_purchase(sale, ann):
     key = uuid4()
     first = buy(sale.pk, ann.user.pk, key, 1, {"name": "Ann"})
     assert first.order.details == {"name": "Ann", "note": ""}
@@ -93,14 +93,14 @@ def test_a_retry_with_other_details_is_another_purchase(sale, ann):
 
 
 @pytest.mark.usefixtures("note")
-def test_a_carts_order_has_the_details_too(sale, ann):
+def test_details_are_kept_in_a_carts_order(sale, ann):
     bought = check_out(ann.user.pk, uuid4(), [Wanted(sale.pk, 1)], {"note": "ring twice"})
     order = Order.objects.get(pk=bought.order.pk)
     assert details.labelled(order) == [("A note", "ring twice")]
 
 
 @pytest.mark.usefixtures("note")
-def test_the_cart_shows_the_details_that_were_typed_before_it_changed(sale, browser):
+def test_details_typed_before_a_cart_change_are_shown(sale, browser):
     line, typed = f"/cart/{sale.pk}/", {"name": "Ann Ander", "note": ""}
     units = {f"{sale.pk}-quantity": "1"}
     pages = [
@@ -133,7 +133,7 @@ def _member(field: Any) -> type[msgspec.Struct]:
         (models.DateField(null=True, blank=True), b'{"it": null}', None),
     ],
 )
-def test_the_api_reads_a_detail_as_its_field_says(field, body, value):
+def test_details_are_read_by_the_api_as_their_field_says(field, body, value):
     assert msgspec.json.decode(body, type=_member(field)).it == value  # type: ignore[attr-defined]
 
 
@@ -154,13 +154,13 @@ def test_the_api_reads_a_detail_as_its_field_says(field, body, value):
         (models.DateField(), b'{"it": "tomorrow"}'),
     ],
 )
-def test_the_api_refuses_what_the_field_would_not_take(field, body):
+def test_details_that_the_field_refuses_are_refused_by_the_api(field, body):
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(body, type=_member(field))
 
 
 @pytest.mark.parametrize("optional", [False, True])
-def test_a_detail_is_required_in_api_schema_and_form_alike(optional):
+def test_details_are_required_in_api_schema_and_form_alike(optional):
     field: Any = models.TextField(blank=optional, db_default="")
     member = _member(field)
     _, schemas = msgspec.json.schema_components([member])
@@ -169,12 +169,12 @@ def test_a_detail_is_required_in_api_schema_and_form_alike(optional):
     assert in_schema is in_form is not optional
 
 
-def test_other_kinds_of_details_are_refused_when_the_shop_starts():
+def test_details_of_other_kinds_are_refused_at_the_start():
     with pytest.raises(ImproperlyConfigured, match="no text, date, or yes or no"):
         _member(models.FloatField())
 
 
-def test_orders_and_lines_with_added_fields_are_sold_with_their_defaults(sale, ann):
+def test_fields_added_to_orders_and_lines_get_their_defaults(sale, ann):
     of_order: dict[str, Any] = {
         "channel": models.CharField(max_length=10, default="web 100%"),
         "remark": models.TextField(),
@@ -203,6 +203,6 @@ def test_fields_that_nothing_would_fill_in_are_told():
         assert checks.run_checks() == []
         field.default = models.NOT_PROVIDED
         field.__dict__.pop("_get_default", None)
-        assert [each.id for each in checks.run_checks()] == ["shop.E001"]
+        assert [check.id for check in checks.run_checks()] == ["shop.E001"]
     with more_fields(WebhookEvent, colour=models.CharField(max_length=5, default="red")):
-        assert [each.id for each in checks.run_checks()] == ["shop.E002"]
+        assert [check.id for check in checks.run_checks()] == ["shop.E002"]

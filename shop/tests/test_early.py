@@ -145,16 +145,16 @@ def test_early_start_after_the_start_is_refused(early):
         early.full_clean()
 
 
-def test_early_buyer_is_not_refused_with_others_of_the_same_batch(early, ann, bob):
+def test_early_buyer_is_not_refused_with_the_batch(early, ann, bob):
     """One whose membership was cached, but ended: the database refuses only them."""
     for buyer in (ann, bob):
         join(buyer, early)
         assert sale_cache().get(early.pk).closed(buyer.user.pk) is None
     early.early_group.user_set.remove(bob.user)
     purchases = [
-        DetailedPurchase(early.item_id, early.pk, each.user.pk, uuid4(), 1, 1, early.hold)
-        for each in (ann, bob)
+        DetailedPurchase(early.item_id, early.pk, buyer.user.pk, uuid4(), 1, 1, early.hold)
+        for buyer in (ann, bob)
     ]
     tickets = [CartTicket(Cart((purchase,), open_orders)) for purchase in purchases]
     Seller()._sell_or_split(tickets, None)
-    assert [type(each.answer) for each in tickets] == [list, SaleClosed]
+    assert [type(ticket.answer) for ticket in tickets] == [list, SaleClosed]

@@ -129,7 +129,7 @@ def test_purchase_is_charged_its_fees(fake_provider: Any, price: int, fees: int)
 
 
 @pytest.mark.usefixtures("with_fees")
-def test_fee_of_free_units_is_paid_and_its_payment_confirmed_by_a_mail(fake_provider: Any) -> None:
+def test_fee_of_free_units_is_paid_and_confirmed_by_mail(fake_provider: Any) -> None:
     order = payments.pay(an_order(a_sale(price=0)))
     tasks.follow_up()
     mails = OutboxMessage.objects.filter(topic=topic(Kind.PAID)).values_list("key", flat=True)

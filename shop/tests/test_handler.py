@@ -64,7 +64,7 @@ def handler() -> ApiHandler:
     return ApiHandler(WSGIHandler())
 
 
-def test_a_purchase_is_answered_with_the_headers_of_every_page(
+def test_handler_sends_the_headers_of_every_page(
     handler: ApiHandler, ann: Buyer, sale: Sale, client: Client
 ) -> None:
     status, headers, content = purchase(handler, ann, sale)
@@ -78,9 +78,7 @@ def test_a_purchase_is_answered_with_the_headers_of_every_page(
     assert headers["Cache-Control"] == "no-store"
 
 
-def test_only_a_sale_may_be_kept_by_caches_for_a_second(
-    handler: ApiHandler, ann: Buyer, sale: Sale
-) -> None:
+def test_handler_lets_caches_keep_only_a_sale(handler: ApiHandler, ann: Buyer, sale: Sale) -> None:
     order = ann.order(sale)
     kept = {}
     for what in (f"sales/{sale.pk}", f"orders/{order}", "sales/0"):
@@ -107,7 +105,7 @@ def test_only_a_sale_may_be_kept_by_caches_for_a_second(
         "/api/v1/orders/\xc3\xa9/refund",
     ],
 )
-def test_a_path_of_the_api_that_is_not_there_is_a_problem(
+def test_handler_answers_an_unknown_path_with_a_problem(
     handler: ApiHandler, db: None, path: str
 ) -> None:
     status, headers, content = call(handler, "GET", path)
@@ -118,7 +116,7 @@ def test_a_path_of_the_api_that_is_not_there_is_a_problem(
 
 @pytest.mark.parametrize("host", ["evil.example", "", "127.0.0.1.evil.example", "a b", "x" * 5000])
 @pytest.mark.parametrize("path", ["/api/v1/sales/1", "/api/v1/nothing"])
-def test_a_host_that_is_not_served_is_refused(
+def test_handler_refuses_an_unknown_host(
     handler: ApiHandler, db: None, path: str, host: str
 ) -> None:
     for _ in range(2):
@@ -139,7 +137,7 @@ def test_a_host_that_is_not_served_is_refused(
         ("shop.example", "evil.test", True, False),
     ],
 )
-def test_a_host_may_have_a_port_and_any_case_and_be_forwarded_where_that_is_trusted(
+def test_handler_accepts_a_host_with_port_or_forwarded(
     settings: Any, db: None, host: str, forwarded: str | None, trusted: bool, served: bool
 ) -> None:
     settings.ALLOWED_HOSTS = ["127.0.0.1", "localhost", ".example"]
@@ -151,7 +149,7 @@ def test_a_host_may_have_a_port_and_any_case_and_be_forwarded_where_that_is_trus
     assert status == ("401 Unauthorized" if served else "400 Bad Request")
 
 
-def test_where_only_https_is_served_a_call_by_http_is_redirected(settings: Any) -> None:
+def test_handler_redirects_http_where_only_https_is_served(settings: Any) -> None:
     settings.SECURE_SSL_REDIRECT = True
     settings.SECURE_HSTS_SECONDS = 3600
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -174,7 +172,7 @@ urlpatterns = [path("api/v1/fails", fails)]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_view_that_fails_is_logged_and_gives_its_connection_back(
+def test_handler_logs_a_failing_view_and_returns_its_connection(
     settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.ROOT_URLCONF = __name__
@@ -187,7 +185,7 @@ def test_a_view_that_fails_is_logged_and_gives_its_connection_back(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_purchase_gives_its_connection_back_also_when_its_greenlet_is_ended(
+def test_handler_returns_the_connection_of_an_ended_greenlet(
     handler: ApiHandler, ann: Buyer, sale: Sale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def end(name: str) -> None:

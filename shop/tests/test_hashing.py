@@ -121,7 +121,7 @@ def test_refused_attempt_is_not_counted(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("hasher", ["pbkdf2_sha256", "pbkdf2_sha1", "scrypt"])
-def test_other_hashers_use_the_desk(hasher: str, desk: Desk) -> None:
+def test_hashing_queue_serves_other_hashers_too(hasher: str, desk: Desk) -> None:
     make_password("x", hasher=hasher)
     assert desk.clients == [""]
 

@@ -39,13 +39,13 @@ def documents_of(order: Order) -> list[tuple[str, int]]:
 def test_paid_order_gets_an_invoice_and_its_refund_a_credit_note(fake_provider: Any) -> None:
     first, second = (payments.pay(an_order(a_sale())) for _ in range(2))
     payments.refund(second)
-    assert [str(each) for each in first.invoices.all()] == ["Invoice 1"]
-    assert [str(each) for each in second.invoices.all()] == ["Invoice 2", "Credit note 1"]
+    assert [str(invoice) for invoice in first.invoices.all()] == ["Invoice 1"]
+    assert [str(invoice) for invoice in second.invoices.all()] == ["Invoice 2", "Credit note 1"]
     assert documents_of(second) == [(INVOICE, 99_900), (CREDIT_NOTE, 99_900)]
     assert examine().problems == []
 
 
-def test_each_part_that_is_refunded_gets_a_credit_note(fake_provider: Any) -> None:
+def test_credit_note_is_made_for_each_refunded_part(fake_provider: Any) -> None:
     order = payments.pay(an_order(a_sale(limit=3, price=100), quantity=3))
     payments.refund(order, Part(2, uuid4()))
     payments.refund(order, Part(1, uuid4()))
@@ -58,7 +58,7 @@ def test_free_order_gets_no_invoice() -> None:
     assert not Invoice.objects.exists()
 
 
-def test_shop_without_payments_invoices_and_credits_the_whole_order(settings: Any) -> None:
+def test_invoice_and_credit_note_work_without_payments(settings: Any) -> None:
     settings.PAYMENT_PROVIDER = ""
     order = payments.pay(an_order(a_sale()))
     payments.refund(order)
@@ -72,9 +72,7 @@ def test_shop_without_invoices_draws_no_numbers(fake_provider: Any, settings: An
     assert examine().problems == []
 
 
-def test_order_that_was_paid_before_there_were_invoices_gets_no_credit_note(
-    fake_provider: Any, settings: Any
-) -> None:
+def test_credit_note_needs_an_invoice(fake_provider: Any, settings: Any) -> None:
     settings.INVOICES = False
     order = payments.pay(an_order(a_sale()))
     settings.INVOICES = True
@@ -83,7 +81,7 @@ def test_order_that_was_paid_before_there_were_invoices_gets_no_credit_note(
     assert examine().problems == []
 
 
-def test_money_that_came_too_late_is_given_back_without_a_credit_note(fake_provider: Any) -> None:
+def test_credit_note_is_not_made_for_a_late_payment(fake_provider: Any) -> None:
     order = payments.pay(an_order(a_sale()))
     payment = Payment.objects.create(
         order=order,
@@ -107,7 +105,7 @@ def test_refund_that_succeeds_twice_has_one_credit_note(fake_provider: Any) -> N
     assert numbers(CREDIT_NOTE) == [1]
 
 
-def test_numbers_have_no_gap_and_no_duplicate_when_many_pay_at_once() -> None:
+def test_invoice_numbers_have_no_gap_when_many_pay_at_once() -> None:
     """Half of the transactions draw a number and roll back."""
     sale = a_sale(stock=60)
     orders = [an_order(sale).pk for _ in range(60)]
@@ -132,7 +130,7 @@ def test_numbers_have_no_gap_and_no_duplicate_when_many_pay_at_once() -> None:
     assert Invoice.objects.values("order").distinct().count() == paid
 
 
-def test_many_orders_of_one_transaction_get_consecutive_numbers() -> None:
+def test_invoice_numbers_of_one_transaction_are_consecutive() -> None:
     sale = a_sale()
     orders = [an_order(sale, a_buyer()).pk for _ in range(3)]
     issue_invoices(orders)

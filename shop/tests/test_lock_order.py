@@ -1,4 +1,4 @@
-"""Whoever locks several rows locks them in order, or two transactions could wait for each other.
+"""Each transaction locks several rows in one order; otherwise two could wait for each other.
 
 A lost order deadlocks by chance, and rarely, so this reads the code instead of running it.
 """
@@ -30,7 +30,7 @@ ROW_LOCK = re.compile(r"\bFOR (NO KEY )?UPDATE\b")
 def unordered(source: str) -> list[str]:
     """Return the functions that lock more query sets than they order."""
     functions = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)]
-    texts = {each.name: ast.unparse(each).replace("'", '"') for each in functions}
+    texts = {function.name: ast.unparse(function).replace("'", '"') for function in functions}
     return [
         name
         for name, text in texts.items()
@@ -62,7 +62,7 @@ def test_row_locks_in_sql_have_an_order() -> None:
             found += [each for text in texts for each in text.split(";") if ROW_LOCK.search(each)]
     statements = [each for each in found if "SELECT" in each]
     assert len(statements) >= 2
-    assert [each for each in statements if "ORDER BY" not in each] == []
+    assert [statement for statement in statements if "ORDER BY" not in statement] == []
 
 
 def test_upserts_of_several_rows_have_an_order() -> None:
@@ -78,6 +78,6 @@ def test_upserts_of_several_rows_have_an_order() -> None:
         for text in texts
         for before in text.split("DO UPDATE")[:-1]
     ]
-    of_several = [each for each in upserts if "SELECT" in each]
+    of_several = [upsert for upsert in upserts if "SELECT" in upsert]
     assert len(of_several) >= 1
     assert [each for each in of_several if "ORDER BY" not in each] == []

@@ -68,7 +68,7 @@ def line_of(environ: dict[str, Any] | None, written: StringIO) -> dict[str, str]
     return line
 
 
-def test_a_line_has_the_ids_of_its_request_trace_and_order(written: StringIO) -> None:
+def test_log_line_has_the_ids_of_its_request_trace_and_order(written: StringIO) -> None:
     assert not {"request", "trace", "order", "task"} & line_of(None, written).keys()
     trace = "0af7651916cd43dd8448eb211c80319c"
     line = line_of({**ASKED, "HTTP_TRACEPARENT": f"00-{trace}-b7ad6b7169203331-01"}, written)
@@ -79,14 +79,14 @@ def test_a_line_has_the_ids_of_its_request_trace_and_order(written: StringIO) ->
     assert line_of({"PATH_INFO": "/api/v1/orders/92"}, written)["order"] == "92"
 
 
-def test_a_requests_own_span_gives_the_trace_of_its_lines(written: StringIO) -> None:
+def test_log_line_has_the_trace_of_its_requests_span(written: StringIO) -> None:
     given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     span = NonRecordingSpan(SpanContext(0xAB, 1, is_remote=False))
     line = line_of({**ASKED, "HTTP_TRACEPARENT": given, logs.SPAN: span}, written)
     assert line["trace"] == "0" * 30 + "ab"
 
 
-def test_a_request_without_an_acceptable_id_gets_one_for_all_its_lines(written: StringIO) -> None:
+def test_request_without_a_valid_id_gets_one(written: StringIO) -> None:
     forged = {
         "PATH_INFO": "/",
         "HTTP_X_REQUEST_ID": 'x" \n{"forged": true}',
@@ -99,7 +99,7 @@ def test_a_request_without_an_acceptable_id_gets_one_for_all_its_lines(written: 
     assert "order" not in first
 
 
-def test_a_task_and_an_order_that_the_caller_names_are_in_the_line(written: StringIO) -> None:
+def test_log_line_names_the_task_and_the_callers_order(written: StringIO) -> None:
     def work() -> None:
         logs.task.set(("shop.send_mails", "1-2-3"))
         try:
@@ -203,7 +203,7 @@ def buy_together(first: Buyer, second: Buyer, sale: Sale, *, traced: str = "lead
         assert (one(), other()) == ("201 Created", "201 Created")
 
 
-def test_a_batch_of_two_is_traced_from_the_requests_to_the_mails(
+def test_trace_of_a_batch_leads_from_requests_to_mails(
     spans, ann, bob, sale, mailoutbox, monkeypatch
 ):
     monkeypatch.setattr(ITEM_LOCK, "timeout", 60)
@@ -242,9 +242,7 @@ def test_a_batch_of_two_is_traced_from_the_requests_to_the_mails(
 
 @pytest.mark.parametrize("sampler", [ParentBased(TraceIdRatioBased(0))])
 @pytest.mark.parametrize("traced", ["leader", "other", "neither"])
-def test_a_batch_is_traced_if_one_of_its_requests_is_sampled(
-    traced, spans, ann, bob, sale, monkeypatch
-):
+def test_trace_of_a_batch_needs_one_sampled_request(traced, spans, ann, bob, sale, monkeypatch):
     monkeypatch.setattr(ITEM_LOCK, "timeout", 60)
     buy_together(ann, bob, sale, traced=traced)
     if traced == "neither":
@@ -266,7 +264,7 @@ def test_spans_have_low_cardinality_and_no_secrets(spans):
     assert "the-token" not in reset.to_json()
 
 
-def test_without_tracing_nothing_is_stored_and_nothing_is_wrapped(ann, sale):
+def test_tracing_that_is_off_stores_and_wraps_nothing(ann, sale):
     application = ApiHandler(WSGIHandler())
     assert telemetry.traced(application) is application
     assert purchase(ann, sale, HTTP_TRACEPARENT=GIVEN) == "201 Created"
@@ -292,7 +290,7 @@ print("imported:", "opentelemetry.sdk.trace" in sys.modules, "sentry_sdk" in sys
     return run_python(code, **{**os.environ, **variables})
 
 
-def test_the_console_exporter_writes_spans_and_off_imports_nothing():
+def test_tracing_exporter_writes_spans_and_off_imports_nothing():
     off = started()
     assert off.stdout == "imported: False False\n", off.stderr
     on = started(OTEL_TRACES_EXPORTER="console", OTEL_TRACES_SAMPLER_ARG="1")

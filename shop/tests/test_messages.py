@@ -81,7 +81,7 @@ def test_buyers_never_read_of_strategies_locks_or_ledgers():
         assert not [text for text in (*ids, *texts) if INNER.search(text)]
 
 
-def test_no_other_app_translates_the_same_message_differently():
+def test_message_has_the_same_translation_in_all_apps():
     with override("zh-hans"):
         for (context, ids), texts in translations(CHINESE).items():
             if len(ids) > 1:
@@ -92,7 +92,7 @@ def test_no_other_app_translates_the_same_message_differently():
 
 
 @pytest.mark.parametrize("code", PROBLEMS)
-def test_every_code_is_stable_in_form_and_says_something_in_both_languages(code):
+def test_codes_have_a_message_in_both_languages(code):
     assert re.fullmatch(r"[a-z_]+", code)
     assert 400 <= PROBLEMS[code].status < 600
     for language, letters in (("en", "[a-z]"), ("zh-hans", "[\u4e00-\u9fff]")):
@@ -103,7 +103,7 @@ def test_every_code_is_stable_in_form_and_says_something_in_both_languages(code)
     assert title(code).isascii()
 
 
-def test_every_code_that_the_shop_refuses_with_is_there():
+def test_codes_include_every_refusal_in_the_code():
     used = set()
     for path in SHOP.rglob("*.py"):
         if "tests" not in path.relative_to(SHOP).parts:
@@ -112,11 +112,11 @@ def test_every_code_that_the_shop_refuses_with_is_there():
     assert used <= PROBLEMS.keys() | OF_STAFF.keys()
 
 
-def test_every_state_of_an_order_has_a_code_for_refusing_a_change():
+def test_codes_include_a_refusal_for_every_order_state():
     assert {f"order_{status}" for status in Order.Status.values} <= set(PROBLEMS)
 
 
-def test_what_may_be_tried_again_says_when():
+def test_codes_that_may_be_tried_again_say_when():
     for problem in PROBLEMS.values():
         assert (problem.retry_after is not None) == (problem.status in {429, 503})
 
@@ -125,13 +125,13 @@ TEMPLATES = {path.name: path.read_text() for path in (SHOP / "templates").rglob(
 SCRIPT = (SHOP / "static/shop/shop.js").read_text()
 
 
-def test_every_state_and_event_has_its_labels():
+def test_states_and_events_have_their_labels():
     statuses = set(Order.Status.values)
     assert set(LABELS["order_status"]) == set(LABELS["order_about"]) == statuses
     assert set(LABELS["order_event"]) == set(OrderEvent.Kind.values)
 
 
-def test_the_script_gets_exactly_the_messages_it_uses():
+def test_script_gets_exactly_the_messages_it_uses():
     named = set(re.findall(r"messages\.(\w+)", SCRIPT))
     named |= set(re.findall(r'format\("(\w+)"', SCRIPT))
     named |= set(*re.findall(r'messages\[opening \? "(\w+)" : "(\w+)"\]', SCRIPT))
@@ -155,7 +155,7 @@ def test_templates_hold_no_texts_of_their_own():
 
 
 @pytest.mark.django_db
-def test_the_shops_name_is_set_in_one_place(sale, settings, client):
+def test_name_of_the_shop_is_set_in_one_place(sale, settings, client):
     before, settings.SHOP_NAME = settings.SHOP_NAME, "Another name"
     pages = [client.get(path).content.decode() for path in ("/", "/sign-in/", f"/sales/{sale.pk}/")]
     assert all("Another name" in page and before not in page for page in pages)

@@ -77,7 +77,7 @@ def stale_tokens(process: str = OWN) -> float:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_each_outcome_of_a_purchase_is_exported_for_its_process(
+def test_metrics_export_each_outcome_of_a_purchase(
     own: ProcessFiles, folder: Path, ann: Buyer, sale: Sale
 ) -> None:
     with writing_as("b.1.web", folder):
@@ -100,7 +100,7 @@ def test_each_outcome_of_a_purchase_is_exported_for_its_process(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_exporter_says_which_servers_are_up_since_when_and_their_queues(
+def test_exporter_reports_servers_and_their_queues(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     samples = scrape()
@@ -142,7 +142,7 @@ def test_clock_is_not_wrong_after_a_slow_answer() -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("noticed", ["by its master", "by its silence"])
-def test_process_that_died_keeps_its_counters_and_loses_its_gauges(
+def test_metrics_of_a_dead_process_keep_counters_but_no_gauges(
     noticed: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metric_files, "socket", SimpleNamespace(gethostname=lambda: "a"))
@@ -164,7 +164,7 @@ def test_process_that_died_keeps_its_counters_and_loses_its_gauges(
     assert total(samples, "inventory_waiting") == total(samples, "shop_pool_x") == 0
 
 
-def test_counter_without_labels_is_exported_before_its_first_event(own: ProcessFiles) -> None:
+def test_metrics_export_a_counter_before_its_first_event(own: ProcessFiles) -> None:
     # Prometheus sees only increases: a counter that came with its first event would hide that.
     assert stale_tokens() >= 0
 
@@ -175,7 +175,7 @@ def test_own_metrics_of_a_team_are_exported_like_ours(own: ProcessFiles) -> None
     own.keep()
     [process] = metric_files.processes()
     [gifts] = [metric for metric in process.metrics() if metric.name == "gifts"]
-    assert [(each.labels, each.value) for each in gifts.samples] == [({"paper": "red"}, 2)]
+    assert [(sample.labels, sample.value) for sample in gifts.samples] == [({"paper": "red"}, 2)]
 
 
 def test_functions_gauges_are_written_by_the_process_that_begins(folder: Path) -> None:
@@ -211,7 +211,7 @@ def test_functions_gauges_are_written_by_the_process_that_begins(folder: Path) -
 
 
 @pytest.mark.parametrize("cause", ["full", "unwritable", "missing"])
-def test_metrics_count_without_a_folder_and_are_written_once_it_is_there(
+def test_metrics_are_written_once_their_folder_exists(
     cause: str, folder: Path, own: ProcessFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.open
@@ -245,7 +245,7 @@ def test_metrics_count_without_a_folder_and_are_written_once_it_is_there(
     assert stale_tokens() == before + 4
 
 
-def test_series_without_space_is_written_later_and_delays_no_other(
+def test_metrics_without_disk_space_are_written_later(
     own: ProcessFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def be_full(file: int, size: int) -> None:
@@ -268,10 +268,10 @@ def test_series_without_space_is_written_later_and_delays_no_other(
     assert len(many.samples) == 2_000
     sizes = [path.stat() for path in process.paths]
     # Blocks of 512 bytes: no file has a hole, whose first use would end the process (SIGBUS).
-    assert all(512 * each.st_blocks >= each.st_size for each in sizes)
+    assert all(512 * size.st_blocks >= size.st_size for size in sizes)
 
 
-def test_start_forgets_dead_processes_of_its_host_and_those_long_gone(
+def test_metrics_forget_dead_processes_at_the_start(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metric_files, "socket", SimpleNamespace(gethostname=lambda: "this"))
@@ -288,4 +288,7 @@ def test_start_forgets_dead_processes_of_its_host_and_those_long_gone(
         for path in folder.glob(f"*_{process}.db"):
             os.utime(path, (time.time() - age, time.time() - age))
     metric_files.forget()
-    assert [each.name for each in metric_files.processes()] == ["other.1.web", "this.2.celery"]
+    assert [process.name for process in metric_files.processes()] == [
+        "other.1.web",
+        "this.2.celery",
+    ]

@@ -137,8 +137,8 @@ def test_order_is_not_paid_by_an_event_about_another(other, fake_provider):
     order = an_order(a_sale())
     payments.pay(order)
     [intent] = fake_provider.intents.values()
-    told = asdict(replace(intent, status="captured", **other))
-    assert send("payment_intent.captured", told) == 200
+    event = asdict(replace(intent, status="captured", **other))
+    assert send("payment_intent.captured", event) == 200
     order.refresh_from_db()
     assert order.status == "awaiting_payment"
     assert len(examine().problems) == 1
@@ -266,10 +266,10 @@ def test_event_of_another_shop_is_known_by_its_reference(fake_provider):
         payments.pay(order)  # and the number is not written down
     fake_provider.after = lambda call: None
     [ours] = fake_provider.intents.values()
-    told = asdict(replace(ours, status="captured"))
-    assert send("payment_intent.captured", told) == 503
-    assert send("payment_intent.captured", told, created=1_500_000_000) == 200
-    foreign = {**told, "id": "pi_x", "reference": f"order-0123456789abcdef-{order.pk}-5f-1"}
+    event = asdict(replace(ours, status="captured"))
+    assert send("payment_intent.captured", event) == 503
+    assert send("payment_intent.captured", event, created=1_500_000_000) == 200
+    foreign = {**event, "id": "pi_x", "reference": f"order-0123456789abcdef-{order.pk}-5f-1"}
     assert send("payment_intent.captured", foreign) == 200
 
 

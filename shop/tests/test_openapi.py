@@ -24,12 +24,12 @@ def problem_codes(operation):
 DOCUMENT = document()
 
 
-def test_the_document_is_valid_openapi():
+def test_openapi_document_is_valid():
     assert DOCUMENT["openapi"].startswith("3.1.")
     validate(DOCUMENT)
 
 
-def test_every_url_of_the_api_is_described():
+def test_openapi_describes_every_url():
     routes = {
         "/api/v1/" + re.sub(r"<int:(\w+)>", r"{\1}", str(route.pattern)) for route in urls.calls
     }
@@ -47,7 +47,7 @@ def tags(document):
 SHOPS = ["Sales", "Orders", "Buyers", "Payments"]
 
 
-def test_every_tag_has_a_description_and_productions_document_has_nothing_of_the_demo(settings):
+def test_openapi_tags_are_described_and_exclude_the_demos(settings):
     assert tags(DOCUMENT)[: len(SHOPS)] == SHOPS
     assert all(tag["description"] for tag in DOCUMENT["tags"])
     settings.ROOT_URLCONF = "shop.urls"
@@ -57,7 +57,7 @@ def test_every_tag_has_a_description_and_productions_document_has_nothing_of_the
     assert "load test" not in json.dumps(found).lower()
 
 
-def test_the_api_has_the_documented_methods_only(client, db):
+def test_openapi_lists_all_methods(client, db):
     for path, item in DOCUMENT["paths"].items():
         documented = {method for method in METHODS if method in item}
         for method in set(METHODS) - documented:
@@ -66,25 +66,27 @@ def test_the_api_has_the_documented_methods_only(client, db):
             assert set(answer.headers["Allow"].lower().split(", ")) == documented
 
 
-def test_every_problem_code_is_documented_and_no_other():
+def test_openapi_documents_exactly_the_problem_codes():
     listed = {code for operation in operations() for code in problem_codes(operation)}
     assert listed | {"method_not_allowed"} == set(PROBLEMS)
     assert DOCUMENT["components"]["schemas"]["Problem"]["properties"]["code"]["enum"] == [*PROBLEMS]
 
 
-def test_every_operation_has_a_name_of_its_own_and_every_link_leads_to_one():
+def test_openapi_operations_are_unique_and_links_lead_to_them():
     names = [operation["operationId"] for operation in operations()]
     assert len(names) == len(set(names))
-    answers = [answer for each in operations() for answer in each["responses"].values()]
+    answers = [answer for operation in operations() for answer in operation["responses"].values()]
     links = [link for answer in answers for link in answer.get("links", {}).values()]
     assert len(links) > len(names)
     by_name = {operation["operationId"]: operation for operation in operations()}
     for link in links:
-        parameters = {each.get("name") for each in by_name[link["operationId"]]["parameters"]}
+        parameters = {
+            parameter.get("name") for parameter in by_name[link["operationId"]]["parameters"]
+        }
         assert set(link["parameters"]) <= parameters
 
 
-def test_the_document_is_served_and_cached(client):
+def test_openapi_document_is_served_and_cached(client):
     answer = client.get("/api/v1/openapi.json")
     assert answer.content == description()
     assert answer.headers["Content-Type"] == "application/json"
@@ -92,7 +94,7 @@ def test_the_document_is_served_and_cached(client):
     assert client.get("/api/v1/openapi.json", headers=known).status_code == 304
 
 
-def test_the_type_of_a_problem_is_an_anchor_of_the_documentation(client):
+def test_problem_type_is_an_anchor_of_the_documentation(client):
     page = client.get("/api/docs").content.decode()
     for code in PROBLEMS:
         assert f'id="{code}"' in page

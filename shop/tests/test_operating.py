@@ -40,9 +40,7 @@ def break_server(monkeypatch: pytest.MonkeyPatch, name: str, how: Callable[[], A
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez"])
-def test_a_live_process_asks_no_server(
-    path: str, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_livez_asks_no_server(path: str, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in health.SERVERS:
         break_server(monkeypatch, name, fail)
     answer = client.get(path)
@@ -54,7 +52,7 @@ def test_a_live_process_asks_no_server(
     ("server", "status", "word"),
     [("database", 503, "unready"), ("redis", 200, "degraded"), ("broker", 200, "degraded")],
 )
-def test_only_without_its_database_a_replica_is_taken_out_of_service(
+def test_readyz_fails_only_without_the_database(
     server: str, status: int, word: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_server(monkeypatch, server, fail)
@@ -81,7 +79,7 @@ def test_readiness_ends_with_a_read_only_database(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_server_that_hangs_is_asked_once_and_not_waited_for(
+def test_health_asks_a_hanging_server_once_without_waiting(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It hangs until all answers are there, so none of them can have waited for it."""
@@ -106,7 +104,7 @@ def test_a_server_that_hangs_is_asked_once_and_not_waited_for(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_answer_is_repeated_for_a_second(
+def test_health_answer_is_repeated_for_a_second(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
@@ -124,7 +122,7 @@ TEMPLATES = [
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/", "/sign-in/", "/nothing", "/admin/login/", "/healthz"])
-def test_every_page_forbids_inline_scripts_and_frames(client: Client, path: str) -> None:
+def test_pages_forbid_inline_scripts_and_frames(client: Client, path: str) -> None:
     sent = client.get(path).headers
     assert sent[headers.POLICY] == headers.PAGES
     assert "unsafe" not in sent[headers.POLICY]
@@ -133,7 +131,7 @@ def test_every_page_forbids_inline_scripts_and_frames(client: Client, path: str)
     assert sent["Permissions-Policy"].startswith("camera=()")
 
 
-def test_only_styles_may_be_inline_and_only_where_a_library_writes_them(client: Client) -> None:
+def test_pages_allow_inline_styles_only_for_a_library(client: Client) -> None:
     policy = client.get("/api/docs").headers[headers.POLICY]
     assert policy == headers.API_DOCS
     assert "script-src" not in policy
@@ -141,7 +139,7 @@ def test_only_styles_may_be_inline_and_only_where_a_library_writes_them(client: 
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
-def test_no_template_has_an_inline_script_style_or_handler(path: Path) -> None:
+def test_templates_have_no_inline_script_style_or_handler(path: Path) -> None:
     text = path.read_text()
     assert not re.findall(r"<script(?![^>]* src=)", text)
     assert not re.findall(r"\son\w+=", text)
@@ -161,7 +159,7 @@ print(*(name for name in sys.modules.keys() - loaded if name.startswith(("shop."
 """
 
 
-def test_a_web_process_loads_nothing_more_once_it_serves() -> None:
+def test_web_process_imports_nothing_once_it_serves() -> None:
     variables = {**os.environ, "DJANGO_SETTINGS_MODULE": "shop.tests.settings"}
     done = run_python(FIRST_REQUEST, **variables)
     assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
@@ -178,7 +176,7 @@ print(page.status_code, client.get(icon, secure=True).status_code)
 """
 
 
-def test_production_serves_its_pages_and_their_files_from_a_checkout() -> None:
+def test_production_serves_pages_and_files_from_a_checkout() -> None:
     variables = {**PRODUCTION, "DJANGO_SETTINGS_MODULE": "shop.settings"}
     done = run_python(ASK, **variables)
     assert done.stdout.split() == ["200", "200"], done.stderr
@@ -253,7 +251,7 @@ def sentry() -> Iterator[Any]:
         server.shutdown()
 
 
-def test_an_error_is_reported_without_personal_data(sentry):
+def test_error_is_reported_without_personal_data(sentry):
     given = {
         "DJANGO_SETTINGS_MODULE": "shop.tests.settings",
         "SENTRY_DSN": f"http://key@127.0.0.1:{sentry.server_port}/1",

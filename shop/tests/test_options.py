@@ -43,7 +43,7 @@ def urls_with() -> Iterator[Callable[..., None]]:
     read()
 
 
-def test_a_shop_without_pages_has_its_api_admin_and_documentation(
+def test_shop_without_pages_has_api_admin_and_documentation(
     urls_with: Callable[..., None], ann: Buyer, sale: Any, admin_client: Client
 ) -> None:
     order = ann.order(sale)
@@ -61,7 +61,7 @@ def test_a_shop_without_pages_has_its_api_admin_and_documentation(
     assert admin_client.get("/admin/nothing/").status_code == 404
 
 
-def test_without_payments_no_provider_is_needed_and_none_is_listened_to(
+def test_shop_without_payments_needs_no_provider(
     urls_with: Callable[..., None],
 ) -> None:
     urls_with(PAYMENT_PROVIDER="")
@@ -71,16 +71,16 @@ def test_without_payments_no_provider_is_needed_and_none_is_listened_to(
     assert "shop.E003" not in start("check", **given | {"SHOP_PAYMENTS": "0"}).stderr
 
 
-def test_a_provider_that_cannot_be_had_is_told_before_anybody_pays(settings: Any) -> None:
+def test_provider_that_cannot_be_loaded_is_reported_at_the_start(settings: Any) -> None:
     provider.cache_clear()
     for wrong in ("shop.payments.nobody.Provider", "shop.payments.provider.Provider"):
         settings.PAYMENT_PROVIDER = wrong
-        assert [each.id for each in run_checks()] == ["shop.E004"]
+        assert [check.id for check in run_checks()] == ["shop.E004"]
     settings.PAYMENT_PROVIDER = ""
     assert run_checks() == []
 
 
-def test_without_a_public_address_no_link_of_a_mail_could_be_trusted(
+def test_public_url_is_required_for_links_in_mails(
     urls_with: Callable[..., None],
 ) -> None:
     assert Client().get("/password-reset/").status_code == 200
@@ -88,7 +88,7 @@ def test_without_a_public_address_no_link_of_a_mail_could_be_trusted(
     assert Client().get("/password-reset/").status_code == 404
 
 
-def test_a_shop_of_one_language_speaks_no_other(ann: Buyer, sale: Any, settings: Any) -> None:
+def test_shop_with_one_language_offers_no_other(ann: Buyer, sale: Any, settings: Any) -> None:
     settings.LANGUAGES = [("en", "English")]
     order = an_order(sale)
     written = message(Kind.CONFIRMATION, order)

@@ -62,7 +62,7 @@ def test_search_by_address_reads_only_its_buyers_orders(admin_client):
     order = an_order(a_sale())
     with CaptureQueriesContext(connection) as queries:
         admin_client.get(LIST, {"q": order.buyer.email})
-    read = [each["sql"] for each in queries if 'FROM "shop_order" WHERE' in each["sql"]]
+    read = [query["sql"] for query in queries if 'FROM "shop_order" WHERE' in query["sql"]]
     assert read
     assert all(f'"buyer_id" IN ({order.buyer_id})' in sql for sql in read)
     assert not any(" OR " in sql for sql in read)
@@ -102,7 +102,7 @@ def test_export_reads_page_by_page(admin_client, monkeypatch):
     with CaptureQueriesContext(connection) as queries:
         rows = exported(admin_client)
     assert [int(row["order"]) for row in rows] == placed
-    assert sum(each["sql"].endswith("LIMIT 2") for each in queries) == 4
+    assert sum(query["sql"].endswith("LIMIT 2") for query in queries) == 4
 
 
 def test_export_needs_its_permission_only():

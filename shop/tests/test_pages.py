@@ -47,7 +47,7 @@ def buy_by_form(browser, sale, **different):
     return browser.post(sale.get_absolute_url(), form)
 
 
-def test_the_home_page_of_an_empty_shop_says_so(client):
+def test_home_page_of_an_empty_shop_says_so(client):
     assert "There are no sales at the moment. Please check back soon." in client.get("/").text
 
 
@@ -60,13 +60,13 @@ def test_home_page_queries_do_not_grow_with_the_sales(page, client, django_asser
         client.get(f"/{page}")
 
 
-def test_a_sales_page_costs_one_query(client, django_assert_num_queries):
+def test_sale_page_costs_one_query(client, django_assert_num_queries):
     sale = a_sale()
     with django_assert_num_queries(1):
         client.get(sale.get_absolute_url())
 
 
-def test_the_shelves_are_kept_for_a_second_in_each_language(client, monkeypatch):
+def test_home_page_is_cached_for_a_second_per_language(client, monkeypatch):
     now = time.time()
     monkeypatch.setattr("time.time", lambda: now)
     first = a_sale()
@@ -86,7 +86,7 @@ def sales_on(text):
     return [int(sale) for sale in re.findall(r'data-sale="(\d+)"', text)]
 
 
-def test_the_home_page_shows_an_open_sale_before_many_upcoming_ones(client):
+def test_home_page_shows_an_open_sale_before_upcoming_ones(client):
     open_now = a_sale()
     upcoming = [an_upcoming_sale(3600 + place) for place in range(SALES_PER_PAGE)]
     first, second = sales_on(client.get("/").text), sales_on(client.get("/?page=2").text)
@@ -94,7 +94,7 @@ def test_the_home_page_shows_an_open_sale_before_many_upcoming_ones(client):
     assert len(first) == SALES_PER_PAGE
 
 
-def test_the_home_page_orders_open_upcoming_sold_out_and_past_sales(client):
+def test_home_page_orders_sales_by_their_state(client):
     past = [a_sale(starts_in=timedelta(days=-9), lasts=timedelta(days=days)) for days in (8, 3)]
     sold_out = a_sold_out_sale()
     later, sooner = an_upcoming_sale(7200), an_upcoming_sale(3600)
@@ -104,7 +104,7 @@ def test_the_home_page_orders_open_upcoming_sold_out_and_past_sales(client):
     assert sales_on(client.get("/").text) == [sale.pk for sale in wanted]
 
 
-def test_each_page_of_the_home_page_has_its_own_sales(client):
+def test_home_page_has_other_sales_on_each_page(client):
     wanted = [a_sale() for _ in range(SALES_PER_PAGE + 5)][::-1]
     wanted += [an_ended_sale() for _ in range(SALES_PER_PAGE)][::-1]
     pages = [client.get(f"/?page={number}").text for number in (1, 2, 3)]
@@ -128,20 +128,20 @@ def test_each_page_of_the_home_page_has_its_own_sales(client):
         ("9" * 30, 1),
     ],
 )
-def test_a_bad_page_number_shows_the_first_or_last_page(client, number, sales):
+def test_home_page_with_a_bad_number_shows_the_first_or_last(client, number, sales):
     for _ in range(SALES_PER_PAGE + 1):
         a_sale()
     answer = client.get("/", {"page": number})
     assert (answer.status_code, len(sales_on(answer.text))) == (200, sales)
 
 
-def test_an_unlisted_sale_is_sold_by_its_address_only(client, browser):
+def test_sale_that_is_unlisted_is_sold_by_its_address_only(client, browser):
     sale = a_sale(listed=False)
     assert sales_on(client.get("/").text) == []
     assert buy_by_form(browser, sale).url.startswith("/orders/")
 
 
-def test_a_visitor_signs_in_first_and_comes_back_to_the_sale(client):
+def test_visitor_signs_in_and_comes_back_to_the_sale(client):
     sale, buyer = a_sale(), a_buyer(PASSWORD)
     answer = buy_by_form(client, sale)
     assert answer.headers["Location"] == f"/sign-in/?next={sale.get_absolute_url()}"
@@ -162,14 +162,14 @@ def test_a_visitor_signs_in_first_and_comes_back_to_the_sale(client):
         ({"quantity": "one"}, 422),
     ],
 )
-def test_a_form_that_was_tampered_with_orders_nothing(browser, form, status):
+def test_form_that_was_tampered_with_orders_nothing(browser, form, status):
     answer = buy_by_form(browser, a_sale(), **form)
     assert answer.status_code == status
     assert UUID(key_on(answer.text))
     assert not Order.objects.exists()
 
 
-def test_a_sale_that_does_not_exist_is_not_found(browser):
+def test_sale_that_does_not_exist_is_not_found(browser):
     form = {"key": str(uuid4()), "quantity": "1"}
     for path in ("/sales/0/", "/sales/999999999/", f"/sales/{10**30}/"):
         assert browser.get(path).status_code == browser.post(path, form).status_code == 404
@@ -184,9 +184,7 @@ def test_a_sale_that_does_not_exist_is_not_found(browser):
         (RuntimeError("bug"), 500, "Something went wrong on our side"),
     ],
 )
-def test_a_failure_is_a_friendly_page_that_needs_no_database(
-    error, status, heading, buyer, monkeypatch
-):
+def test_error_page_needs_no_database(error, status, heading, buyer, monkeypatch):
     def fail(number):
         raise error
 
@@ -199,7 +197,7 @@ def test_a_failure_is_a_friendly_page_that_needs_no_database(
     assert ("Retry-After" in answer.headers) == (status == 503)
 
 
-def test_no_key_is_one_that_a_browser_restores_when_it_reloads_the_page(browser, buyer):
+def test_form_key_is_not_restored_by_a_reload(browser, buyer):
     sale = a_sale(limit=2)
     order = an_order(sale, buyer, quantity=2)
     for address in (sale.get_absolute_url(), order.get_absolute_url()):
@@ -208,13 +206,13 @@ def test_no_key_is_one_that_a_browser_restores_when_it_reloads_the_page(browser,
         assert all('autocomplete="off"' in key for key in keys)
 
 
-def test_a_cart_can_be_filled_before_signing_in_but_not_bought(client):
+def test_cart_can_be_filled_before_signing_in_but_not_bought(client):
     answer = client.post(f"/cart/{a_sale().pk}/", {"quantity": 1}, follow=True)
     assert "Sign in to buy" in answer.text
     assert client.post("/cart/", {"key": "x"}).url.startswith("/sign-in/?next=/cart/")
 
 
-def test_a_cart_takes_twenty_sales_and_no_further_one(browser):
+def test_cart_takes_at_most_twenty_sales(browser):
     first, *others = [a_sale() for _ in range(MAX_LINES + 1)]
     for sale in others:
         browser.post(f"/cart/{sale.pk}/", {"quantity": 1})
@@ -233,7 +231,7 @@ def fill_cart(browser, *sales):
         browser.post(f"/cart/{sale.pk}/", {"quantity": 1})
 
 
-def test_a_cart_loses_a_deleted_sale_and_can_be_bought(browser):
+def test_cart_loses_a_deleted_sale_and_can_be_bought(browser):
     stays, gone = a_sale(), a_sale()
     fill_cart(browser, stays, gone)
     gone.delete()
@@ -247,7 +245,7 @@ def test_a_cart_loses_a_deleted_sale_and_can_be_bought(browser):
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_a_cart_whose_sale_is_deleted_at_the_click_is_shown_again(browser, language):
+def test_cart_whose_sale_is_deleted_at_the_click_is_shown_again(browser, language):
     stays, gone = a_sale(), a_sale()
     fill_cart(browser, stays, gone)
     browser.cookies["django_language"] = language
@@ -259,7 +257,7 @@ def test_a_cart_whose_sale_is_deleted_at_the_click_is_shown_again(browser, langu
     assert not Order.objects.exists()
 
 
-def test_a_cart_with_a_deleted_sale_takes_another_one(browser):
+def test_cart_with_a_deleted_sale_takes_another_one(browser):
     gone, added = a_sale(), a_sale(currency="EUR")
     fill_cart(browser, gone)
     gone.delete()
@@ -267,7 +265,7 @@ def test_a_cart_with_a_deleted_sale_takes_another_one(browser):
     assert list(browser.session["cart"]) == [str(added.pk)]
 
 
-def test_a_cart_keeps_to_one_currency_when_a_sale_changes_its_own(browser):
+def test_cart_keeps_one_currency_when_a_sale_changes_its_own(browser):
     stays, changed = a_sale(), a_sale()
     fill_cart(browser, stays, changed)
     Sale.objects.filter(pk=changed.pk).update(currency="EUR")
@@ -275,14 +273,14 @@ def test_a_cart_keeps_to_one_currency_when_a_sale_changes_its_own(browser):
     assert list(browser.session["cart"]) == [str(stays.pk)]
 
 
-def test_a_session_of_a_deleted_buyer_is_a_visitors(browser, buyer):
+def test_session_of_a_deleted_buyer_is_a_visitors(browser, buyer):
     sale = a_sale()
     buyer.delete()
     assert "Sign in to buy" in browser.get(sale.get_absolute_url()).text
     assert buy_by_form(browser, sale).url.startswith("/sign-in/")
 
 
-def test_a_language_that_is_no_longer_offered_becomes_the_default(client, settings):
+def test_language_no_longer_offered_becomes_the_default(client, settings):
     client.cookies["django_language"] = "zh-hans"
     settings.LANGUAGES = [("en", "English")]
     assert '<html lang="en">' in client.get("/").text

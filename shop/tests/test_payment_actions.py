@@ -46,7 +46,7 @@ def sale(asking: FakeProvider) -> Sale:
 
 def the_intent(provider: FakeProvider, order: Order) -> Intent:
     """Return the latest payment of an order at the provider."""
-    return [each for each in provider.intents.values() if each.order == order.pk][-1]
+    return [intent for intent in provider.intents.values() if intent.order == order.pk][-1]
 
 
 def buyer_pays(provider: FakeProvider, order: Order) -> None:

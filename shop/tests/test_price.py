@@ -110,7 +110,7 @@ def test_free_order_is_confirmed_without_payments(sale_of, ann, settings, mailou
     order = ann.order(sale_of(price=0))
     assert Order.objects.get().status == "paid"
     follow_up()
-    assert [f"Order {order} is confirmed" in each.subject for each in mailoutbox] == [True]
+    assert [f"Order {order} is confirmed" in message.subject for message in mailoutbox] == [True]
 
 
 def test_free_order_can_be_returned_and_not_cancelled(sale_of, ann, fake_provider):
@@ -134,12 +134,12 @@ def test_free_order_is_the_same_again_under_its_key(sale_of, ann):
 def test_free_and_paid_purchases_share_a_batch(sale_of):
     sale = sale_of(100, price=0, limit=1)
     buyers = [a_buyer() for _ in range(20)]
-    at_once([partial(buy, sale.pk, each.pk, uuid4(), 1) for each in buyers])
+    at_once([partial(buy, sale.pk, buyer.pk, uuid4(), 1) for buyer in buyers])
     assert Order.objects.filter(status="paid").count() == 20
     assert Reservation.objects.filter(state="confirmed").count() == 20
 
 
-def test_what_is_left_of_a_cart_is_confirmed_if_it_is_free(sale_of, fake_provider):
+def test_cart_whose_remaining_lines_are_free_is_confirmed(sale_of, fake_provider):
     paid, free, buyer = sale_of(price=500), sale_of(price=0), a_buyer()
     wanted = [Wanted(paid.pk, 1), Wanted(free.pk, 1)]
     order = Order.objects.get(pk=check_out(buyer.pk, uuid4(), wanted).order.pk)
@@ -294,8 +294,8 @@ def test_expected_amount_refuses_nobody_else_of_the_batch(sale_of):
                 session.execute("COMMIT")
                 purchase()
                 answers = others()
-    refused = [each for each in answers if isinstance(each, Refusal)]
-    assert {each.code for each in refused} == {"price_changed"}
+    refused = [answer for answer in answers if isinstance(answer, Refusal)]
+    assert {refusal.code for refusal in refused} == {"price_changed"}
     assert len(refused) == 8
     assert Order.objects.filter(amount=600).count() == 8
 

@@ -115,7 +115,7 @@ def cancel_and_expire(order: Order, fake_provider: FakeProvider) -> list[Callabl
 
 
 def cancel_and_buy(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
-    """A unit is returned while another buyer is told "sold out"."""
+    """A unit is returned while another buyer gets the answer "sold out"."""
     sale = order.lines.get().sale_id
     another = User.objects.create(username=str(uuid4())).pk
     return [partial(orders.cancel, again(order)), partial(buy, sale, another, uuid4(), 1)]
@@ -145,7 +145,7 @@ def no_lock(monkeypatch) -> None:
 def some_orders(sale: Sale, count: int) -> list[Order]:
     users = User.objects.bulk_create([User(username=str(uuid4())) for _ in range(count)])
     bought = [buy(sale.pk, user.pk, uuid4(), 2 if sale.limit > 1 else 1) for user in users]
-    return [Order.objects.get(pk=each.order.pk) for each in bought]
+    return [Order.objects.get(pk=purchase.order.pk) for purchase in bought]
 
 
 def run(race: Race, fake_provider: FakeProvider, pairs: int) -> None:
@@ -170,7 +170,7 @@ def run(race: Race, fake_provider: FakeProvider, pairs: int) -> None:
 
 
 @pytest.mark.parametrize("race", RACES)
-def test_two_racing_requests_end_as_if_one_had_come_after_the_other(race, hesitant):
+def test_racing_requests_end_as_if_one_came_after_the_other(race, hesitant):
     run(race, hesitant, PAIRS)
 
 
@@ -178,9 +178,7 @@ def test_two_racing_requests_end_as_if_one_had_come_after_the_other(race, hesita
     ("give_back", "ended"),
     [(orders.cancel, Status.CANCELLED), (payments.refund, Status.REFUNDED)],
 )
-def test_the_last_units_of_two_lines_given_back_at_once_end_the_order(
-    give_back, ended, no_lock, fake_provider
-):
+def test_returns_of_the_last_units_at_once_end_the_order(give_back, ended, no_lock, fake_provider):
     """Without Redis, the second waits for the order's row, and then sees what the first did."""
     sales = [a_sale(stock=PAIRS), a_sale(stock=PAIRS)]
     users = User.objects.bulk_create([User(username=str(uuid4())) for _ in range(PAIRS)])
@@ -225,9 +223,7 @@ def race_of_two_refunds(fake_provider: FakeProvider) -> tuple[Sale, list[int]]:
     return sale, fake_provider.refunds[order.pk]
 
 
-def test_without_the_lock_of_the_order_the_keys_alone_prevent_a_second_refund(
-    no_lock, fake_provider
-):
+def test_refund_is_unique_by_its_key_without_the_order_lock(no_lock, fake_provider):
     """The lock only prevents the race; correctness does not depend on it."""
     sale, refunds = race_of_two_refunds(fake_provider)
     assert refunds == [99_900]
@@ -235,9 +231,7 @@ def test_without_the_lock_of_the_order_the_keys_alone_prevent_a_second_refund(
     check(sale, fake_provider)
 
 
-def test_without_lock_and_key_two_refunds_at_once_are_given_twice(
-    no_lock, fake_provider, monkeypatch
-):
+def test_refund_without_lock_and_key_is_paid_twice(no_lock, fake_provider, monkeypatch):
     refund = fake_provider.refund
 
     def refund_without_key(intent: str, *, amount: int, key: str) -> ProviderRefund:
@@ -251,7 +245,7 @@ def test_without_lock_and_key_two_refunds_at_once_are_given_twice(
         check(sale, fake_provider)
 
 
-def test_without_the_guards_of_the_transition_a_cancelled_order_is_paid(fake_provider, monkeypatch):
+def test_transition_without_its_guard_pays_a_cancelled_order(fake_provider, monkeypatch):
     """Remove the guards of reservations, steps and books."""
 
     def unguarded_confirm(order: Order, *, late: bool) -> bool:
@@ -275,7 +269,7 @@ def test_without_the_guards_of_the_transition_a_cancelled_order_is_paid(fake_pro
         check(sale, fake_provider)
 
 
-def test_without_the_unique_index_of_payments_an_order_is_charged_twice(fake_provider, monkeypatch):
+def test_payment_without_its_unique_index_charges_twice(fake_provider, monkeypatch):
     """Two attempts with different keys, as in a shop that draws a key per click."""
     sale = a_sale(limit=2)
     [order] = some_orders(sale, 1)

@@ -105,9 +105,7 @@ def test_recovery_code_works_once_and_after_a_wrong_code(client: Client, chief: 
     assert StaticToken.objects.count() == 9
 
 
-def test_session_of_the_shops_own_sign_in_does_not_open_the_admin(
-    client: Client, chief: User
-) -> None:
+def test_session_of_the_shops_sign_in_does_not_open_the_admin(client: Client, chief: User) -> None:
     second_factor(chief)
     client.post(reverse("sign-in"), {"username": "chief", "password": PASSWORD})
     assert "chief" in client.get("/").text

@@ -60,7 +60,7 @@ def run_tests(folder: Path, *options: str, ci: str = "") -> subprocess.Completed
     return run(sys.executable, "-m", "pytest", *words, *options, ".", cwd=folder, env=env)
 
 
-def test_each_reason_is_told_once_with_the_number_of_tests(planted: Path) -> None:
+def test_selection_reports_each_reason_with_its_number_of_tests(planted: Path) -> None:
     done = run_tests(planted, "-k", "not broken", "-n", "2")
     assert done.returncode == 0, done.stdout
     assert "\n     4 tests: needs the moon: apt-get install moon\n" in done.stdout
@@ -68,16 +68,14 @@ def test_each_reason_is_told_once_with_the_number_of_tests(planted: Path) -> Non
     assert done.stdout.count("moon") == 2
 
 
-def test_on_ci_a_skipped_test_counts_as_failed_and_long_ones_run(planted: Path) -> None:
+def test_selection_on_ci_fails_skipped_tests_and_runs_long_ones(planted: Path) -> None:
     done = run_tests(planted, "-k", "not broken", ci="true")
     assert done.returncode == 1
     assert "left out, which fails on CI" in done.stdout
     assert "3 passed, 4 skipped" in done.stdout
 
 
-def test_what_the_first_run_did_not_pass_is_in_the_second_and_nothing_else(
-    planted: Path, tmp_path: Path
-) -> None:
+def test_selection_repeats_exactly_what_did_not_pass(planted: Path, tmp_path: Path) -> None:
     plant(planted, fails=True)
     file = tmp_path / "passed"
     run_tests(planted, "--passed-to", str(file), "-n", "2")
@@ -88,7 +86,7 @@ def test_what_the_first_run_did_not_pass_is_in_the_second_and_nothing_else(
     assert "3 passed, 4 skipped" in done.stdout
 
 
-def test_a_test_that_passed_and_is_gone_is_named(planted: Path, tmp_path: Path) -> None:
+def test_selection_names_a_passed_test_that_is_gone(planted: Path, tmp_path: Path) -> None:
     (tmp_path / "passed").write_text("test_planted.py::test_gone\n")
     done = run_tests(planted, "--passed-in", str(tmp_path / "passed"))
     assert done.returncode == 4

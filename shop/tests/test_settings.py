@@ -35,14 +35,14 @@ def manage(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
         ("check --deploy", {}),
     ],
 )
-def test_a_real_database_and_a_check_of_the_deployment_mean_production(command, variables):
+def test_production_is_a_real_database_or_a_deployment_check(command, variables):
     result = manage(*command.split(), **variables)
     assert result.returncode == 1
     assert "SECRET_KEY" in result.stderr
 
 
 @pytest.mark.parametrize(("given", "limit"), [("", "10s"), ("-c lock_timeout=5s", "5s")])
-def test_sessions_have_the_shops_time_outs_unless_the_operator_gives_others(given, limit):
+def test_database_sessions_have_time_outs_of_shop_or_operator(given, limit):
     show = """
 import django
 django.setup()
@@ -101,7 +101,7 @@ UNSAFE = [
 
 
 @pytest.mark.parametrize("how", STARTS)
-def test_no_way_to_start_takes_missing_or_unsafe_values_and_each_names_them_all(how: str) -> None:
+def test_start_refuses_missing_or_unsafe_settings_and_names_all(how: str) -> None:
     missing = start(how, SHOP_DEMO="0", SHOP_PAYMENTS="1")
     unsafe = start(how, **{**PRODUCTION, **dict(UNSAFE)})
     assert 0 not in (missing.returncode, unsafe.returncode)
@@ -117,7 +117,7 @@ def test_production_passes_djangos_own_deployment_checks() -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_a_secret_may_be_a_files_content(monkeypatch, tmp_path):
+def test_secret_may_be_a_files_content(monkeypatch, tmp_path):
     (tmp_path / "secret").write_text("from the file\n")
     monkeypatch.delenv("SECRET_KEY", raising=False)
     monkeypatch.setenv("SECRET_KEY_FILE", str(tmp_path / "secret"))
@@ -127,7 +127,7 @@ def test_a_secret_may_be_a_files_content(monkeypatch, tmp_path):
     assert environment.text("SECRET_KEY") == "from the environment"
 
 
-def test_a_secrets_file_that_cannot_be_read_is_named(monkeypatch, tmp_path):
+def test_secret_file_that_cannot_be_read_is_named(monkeypatch, tmp_path):
     monkeypatch.delenv("SECRET_KEY", raising=False)
     monkeypatch.setenv("SECRET_KEY_FILE", str(tmp_path / "nothing"))
     with pytest.raises(ImproperlyConfigured, match=r"SECRET_KEY_FILE.*nothing"):
@@ -219,7 +219,7 @@ def test_production_names_each_unsafe_value() -> None:
     ("size", "kept", "refused"),
     [("2", "2", False), ("2", "3", True), ("0", "0", True), ("1", "", False)],
 )
-def test_pool_that_keeps_more_connections_than_it_may_have_is_refused(size, kept, refused):
+def test_pool_with_a_minimum_above_its_maximum_is_refused(size, kept, refused):
     [said] = says({"DB_POOL_SIZE": size, "DB_POOL_MIN": kept})
     assert said.startswith("DB_POOL_SIZE must be at least") == refused
 
@@ -227,7 +227,7 @@ def test_pool_that_keeps_more_connections_than_it_may_have_is_refused(size, kept
 @pytest.mark.parametrize("limit", [None, 45, 44])
 def test_mail_that_may_take_longer_than_its_task_is_reported(limit, settings):
     settings.EMAIL_TIMEOUT = limit
-    found = [each.id for each in run_checks() if each.id == "shop.E005"]
+    found = [check.id for check in run_checks() if check.id == "shop.E005"]
     assert found == ([] if limit == 44 else ["shop.E005"])
 
 
@@ -241,16 +241,16 @@ def test_mail_that_may_take_longer_than_its_task_is_reported(limit, settings):
 )
 def test_celery_limit_that_is_not_below_the_next_is_reported(name, seconds, monkeypatch):
     monkeypatch.setattr(config, name, seconds)
-    assert "shop.E005" in [each.id for each in run_checks()]
+    assert "shop.E005" in [check.id for check in run_checks()]
 
 
 def test_mail_interval_longer_than_its_count_is_kept_is_reported(settings):
     for seconds, found in ((86_400, ["shop.E005"]), (86_399, [])):
         settings.SHOP_MAIL_INTERVAL = seconds
-        assert [each.id for each in run_checks() if each.id == "shop.E005"] == found
+        assert [check.id for check in run_checks() if check.id == "shop.E005"] == found
 
 
-def test_sweep_leaves_a_payment_to_its_request_for_longer_than_a_call_takes():
+def test_sweep_waits_longer_than_a_payment_call_takes():
     assert settlement.REQUEST.total_seconds() > http_provider.MAX_SECONDS
 
 
@@ -262,7 +262,7 @@ def test_options_of_the_databases_address_win_over_the_shops():
     assert (options["options"], options["commit_within"]) == ("-c search_path=shop", 7)
 
 
-def test_production_takes_safe_values_and_plain_http_to_the_provider_on_purpose() -> None:
+def test_production_accepts_safe_settings() -> None:
     safe = [
         {},
         {"PSP_URL": "http://psp.example", "PSP_HTTPS": "0"},
@@ -285,14 +285,14 @@ def test_production_does_not_start_with_nonsense_and_names_it(nonsense: str) -> 
     assert all(name in said[name] for name in said.keys() - TAKEN - {"DATABASE_URL"})
 
 
-def test_production_starts_without_any_setting_but_those_that_it_needs() -> None:
+def test_production_starts_with_only_the_required_settings() -> None:
     said = dict(zip(NAMES, says(*({name: ""} for name in NAMES)), strict=True))
     assert {name for name, text in said.items() if text} == ALL_NEEDED
     assert all(name in said[name] for name in ALL_NEEDED)
 
 
 @pytest.mark.parametrize("demo", [False, True])
-def test_a_demonstration_is_open_and_production_is_careful(demo: bool, tmp_path: Path) -> None:
+def test_settings_of_demo_and_production_differ(demo: bool, tmp_path: Path) -> None:
     module = "development.settings" if demo else environment.SETTINGS
     found = printed(READ, [*DEFAULTS], module, SHOP_DATA=str(tmp_path))
     assert found == {name: default[demo] for name, default in DEFAULTS.items()}

@@ -61,11 +61,11 @@ from shop.tests.provider import FakeProvider
         ("GET", "/api/v1/nothing", READERS),
     ],
 )
-def test_a_page_uses_the_share_of_what_it_is_for(method: str, path: str, share: Share) -> None:
+def test_share_of_a_page_fits_its_purpose(method: str, path: str, share: Share) -> None:
     assert of_page({"REQUEST_METHOD": method, "PATH_INFO": path}) is share
 
 
-def test_the_shares_are_the_pool() -> None:
+def test_shares_add_up_to_the_pool() -> None:
     assert sum(share.part for share in SHARES) == 1
 
 
@@ -101,7 +101,7 @@ def crowd() -> Iterator[Crowd]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_while_all_readers_wait_others_have_their_connections(
+def test_share_of_readers_leaves_connections_to_others(
     database: DatabaseWrapper, crowd: Crowd, ann: Buyer, sale: Sale
 ) -> None:
     order = ann.order(sale)
@@ -114,11 +114,11 @@ def test_while_all_readers_wait_others_have_their_connections(
         assert crowd.ask(ann.post, f"orders/{order}/payment").status_code == 200
         assert crowd.ask(Client().get, "/readyz").json()["servers"]["database"] == "ok"
         wait_until_blocked(4)
-    assert [each.result(TIMEOUT).status_code for each in pages] == [200] * 20
+    assert [page.result(TIMEOUT).status_code for page in pages] == [200] * 20
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_reader_without_a_connection_is_told_to_come_again(
+def test_reader_without_a_connection_gets_a_503(
     database: DatabaseWrapper, crowd: Crowd, ann: Buyer, sale: Sale
 ) -> None:
     order = ann.order(sale)
@@ -134,11 +134,11 @@ def test_a_reader_without_a_connection_is_told_to_come_again(
             assert int(answer["Retry-After"]) >= 1
         home = crowd.ask(page, "/")
         assert (home.status_code, home["Retry-After"]) == (503, "1")
-    assert [each.result(TIMEOUT).status_code for each in pages] == [200] * 4
+    assert [page.result(TIMEOUT).status_code for page in pages] == [200] * 4
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_change_of_an_order_without_a_connection_is_refused_before_it_begins(
+def test_order_change_without_a_connection_is_refused(
     database: DatabaseWrapper,
     crowd: Crowd,
     ann: Buyer,
@@ -158,13 +158,13 @@ def test_a_change_of_an_order_without_a_connection_is_refused_before_it_begins(
             assert int(answer["Retry-After"]) >= 1
         assert crowd.ask(bob.buy, sale).status_code == 201
         assert crowd.ask(ann.get, f"sales/{sale.pk}").status_code == 200
-    assert [each.result(TIMEOUT).status_code for each in payments] == [200] * 2
+    assert [payment.result(TIMEOUT).status_code for payment in payments] == [200] * 2
     assert Order.objects.get(pk=last).status == "awaiting_payment"
     assert not Payment.objects.filter(order=last).exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_connection_is_held_while_the_provider_is_asked(
+def test_connection_is_not_held_while_the_provider_is_asked(
     database: DatabaseWrapper,
     crowd: Crowd,
     ann: Buyer,
@@ -189,7 +189,7 @@ def test_no_connection_is_held_while_the_provider_is_asked(
             assert asked.acquire(timeout=TIMEOUT)
     finally:
         go_on.set()
-    statuses = {each.result(TIMEOUT).json()["status"] for each in refunds}
+    statuses = {refund.result(TIMEOUT).json()["status"] for refund in refunds}
     assert statuses == {"refunded"}
 
 
@@ -218,12 +218,12 @@ def test_crowd_of_changes_is_served_or_busy_and_never_unknown(
     outage.lines._next = 0.0
     failed = counted("shop_database_failed_total")
     with locked(table):
-        answers = [crowd.begin(partial(ann.post, f"orders/{each}/{change}")) for each in orders]
-        eventually(lambda: sum(each.done() for each in answers) == 18)
-    codes = Counter(each.result(TIMEOUT).json().get("code", "done") for each in answers)
+        answers = [crowd.begin(partial(ann.post, f"orders/{order}/{change}")) for order in orders]
+        eventually(lambda: sum(answer.done() for answer in answers) == 18)
+    codes = Counter(answer.result(TIMEOUT).json().get("code", "done") for answer in answers)
     assert codes == {"done": 2, "busy": 18}
     assert counted("shop_database_failed_total") - failed == 18
-    [line] = [each for each in caplog.records if each.name == outage.log.name]
+    [line] = [record for record in caplog.records if record.name == outage.log.name]
     assert not line.exc_info
 
 
@@ -249,13 +249,13 @@ def test_payment_under_way_does_not_wait_for_the_crowd(
     assert asked.wait(TIMEOUT)
     with outsider() as session, session.transaction():
         session.execute("SELECT FROM inventory_reservation FOR UPDATE")
-        cancels = [crowd.begin(partial(ann.post, f"orders/{each}/cancel")) for each in others]
+        cancels = [crowd.begin(partial(ann.post, f"orders/{other}/cancel")) for other in others]
         wait_until_blocked(2)
         go_on.set()
         # It needs the same rows, and so it waits for them: it has a connection.
         wait_until_blocked(3)
     assert payment.result(TIMEOUT).json()["status"] == "paid"
-    assert [each.result(TIMEOUT).json()["status"] for each in cancels] == ["cancelled"] * 2
+    assert [cancel.result(TIMEOUT).json()["status"] for cancel in cancels] == ["cancelled"] * 2
 
 
 @pytest.mark.django_db(transaction=True)

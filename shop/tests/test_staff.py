@@ -161,7 +161,7 @@ def filled_in(client: Client, case: Case, order: Order) -> dict[str, str]:
 
 def test_act_needs_its_permission_and_no_other(case, fake_provider):
     order = case.order(a_sale(price=PRICE))
-    others = {each.permission for each in CASES.values()} - {case.permission}
+    others = {other.permission for other in CASES.values()} - {case.permission}
     stranger = an_operator("view_order", "change_order", *others)
     assert stranger.get(page_of(case, order)).status_code == 403
     assert stranger.post(page_of(case, order), {"reason": "x"}).status_code == 403
@@ -268,7 +268,7 @@ def choose(client: Client, case: ListCase, row: Any) -> int:
 def test_act_on_a_list_needs_its_permission_and_no_other(list_case, fake_provider):
     row = list_case.row(a_sale(price=PRICE))
     before = list_case.done(row)
-    others = {each.permission for each in LIST_CASES.values()} - {list_case.permission}
+    others = {other.permission for other in LIST_CASES.values()} - {list_case.permission}
     assert choose(an_operator(*others), list_case, row) == 403
     choose(an_operator(list_case.permission.replace("change", "view")), list_case, row)
     row.refresh_from_db()
@@ -281,7 +281,7 @@ def test_act_on_a_list_needs_its_permission_and_no_other(list_case, fake_provide
     assert LogEntry.objects.get().user.username.startswith("staff-")
 
 
-def test_act_on_a_list_sent_twice_at_once_while_others_buy_is_done_once(list_case, fake_provider):
+def test_list_action_sent_twice_at_once_is_done_once(list_case, fake_provider):
     sale = a_sale(price=PRICE, stock=30)
     row = list_case.row(sale)
     placed = Order.objects.count()
@@ -308,7 +308,7 @@ def test_act_on_a_list_sent_twice_at_once_while_others_buy_is_done_once(list_cas
     with ThreadPoolExecutor(10) as pool:
         sent = [pool.submit(send) for _ in range(2)]
         bought = sum(pool.map(purchase, buyers))
-    assert [each.result() for each in sent] == [302, 302]
+    assert [response.result() for response in sent] == [302, 302]
     row.refresh_from_db()
     assert list_case.done(row) == list_case.becomes
     assert LogEntry.objects.count() == 1
@@ -349,7 +349,7 @@ def test_goodwill_comes_off_a_later_return(fake_provider):
     assert examine().balanced
 
 
-def test_goodwill_of_another_amount_under_the_same_key_is_refused(fake_provider):
+def test_goodwill_of_another_amount_under_one_key_is_refused(fake_provider):
     order, key = paid(a_sale(price=PRICE)), uuid4()
     staff.concede(order, ACT, 500, key)
     staff.concede(order, ACT, 500, key)

@@ -161,7 +161,7 @@ def test_stop_goes_on_after_a_crash_at_any_order(fake_provider, monkeypatch, whe
     assert examine().balanced
 
 
-def test_stop_sent_twice_at_once_during_the_sale_gives_every_order_back_once(fake_provider):
+def test_stop_sent_twice_at_once_refunds_every_order_once(fake_provider):
     sale = a_sale(stock=20)
     operator = an_operator("stop_sale")
     where = reverse("admin:shop_sale_stop", args=[sale.pk])
@@ -186,8 +186,8 @@ def test_stop_sent_twice_at_once_during_the_sale_gives_every_order_back_once(fak
     with ThreadPoolExecutor(8) as pool:
         bought = [pool.submit(purchase, buyer) for buyer in buyers]
         assert set(pool.map(send, range(2))) == {302}
-        for each in bought:
-            each.result()
+        for order in bought:
+            order.result()
     assert SaleStop.objects.count() == 1
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(_work, range(2)))

@@ -156,7 +156,7 @@ def test_event_before_the_answer_is_sent_again(books, sale):
     with pytest.raises(PaymentUnknown):
         payments.pay(order)
     [intent] = [
-        each["id"] for each in books.intents() if each["metadata"]["order"] == str(order.pk)
+        intent["id"] for intent in books.intents() if intent["metadata"]["order"] == str(order.pk)
     ]
     books.buyer_pays(intent)
     assert hear(books, AUTHORISED, intent) == 503

@@ -25,7 +25,7 @@ from shop.tests.processes import wait_for
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_token_of_another_secret_is_refused(settings):
+def test_token_of_another_secret_is_refused(settings):
     token = tokens.issue(42)
     settings.SECRET_KEY = "another"
     tokens._signer.cache_clear()
@@ -73,7 +73,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
 
 
 @pytest.mark.parametrize("end", [deactivate, delete, change_password])
-def test_a_token_is_refused_within_a_minute_after_its_account_has_ended(
+def test_token_is_refused_within_a_minute_of_its_accounts_end(
     end: Callable[[User], None], ann: Buyer, bob: Buyer, sale: Any, clock: Clock
 ) -> None:
     refused(ann.get("orders/1"), 404, "not_found")
@@ -84,9 +84,7 @@ def test_a_token_is_refused_within_a_minute_after_its_account_has_ended(
     assert bob.buy(sale).status_code == 201
 
 
-def test_a_new_token_of_the_same_account_is_good_and_the_old_one_stays_revoked(
-    ann: Buyer, sale: Any, clock: Clock
-) -> None:
+def test_token_issued_after_a_revocation_is_valid(ann: Buyer, sale: Any, clock: Clock) -> None:
     """Also in a process that has not read the newest generation yet."""
     old = ann.token
     for _ in range(2):
@@ -103,14 +101,14 @@ def test_a_new_token_of_the_same_account_is_good_and_the_old_one_stays_revoked(
     assert ann.get("orders/1").status_code == 401
 
 
-def test_other_changes_of_an_account_revoke_nothing(ann: Buyer, clock: Clock) -> None:
+def test_token_survives_other_changes_of_its_account(ann: Buyer, clock: Clock) -> None:
     Client().force_login(ann.user)  # which writes when it was
     User.objects.filter(pk=ann.user.pk).update(email="ann@example.org", is_staff=True)
     clock.now += 60
     assert ann.get("orders/1").status_code == 404
 
 
-def test_no_token_is_made_for_what_an_account_was_a_moment_ago(ann: Buyer) -> None:
+def test_token_is_not_issued_for_an_account_that_has_changed(ann: Buyer) -> None:
     read_before = User.objects.get(pk=ann.user.pk)
     change_password(ann.user)
     with pytest.raises(tokens.BadToken):
@@ -158,18 +156,18 @@ def database(monkeypatch: pytest.MonkeyPatch) -> SlowDatabase:
     return SlowDatabase(monkeypatch)
 
 
-def test_the_first_requests_of_a_process_wait_for_one_query(database: SlowDatabase) -> None:
+def test_token_check_waits_for_one_query_at_the_start(database: SlowDatabase) -> None:
     known = Generations()
     database.may_answer.clear()
     with ThreadPoolExecutor(50) as pool:
         asking = [pool.submit(on_this_thread, lambda: known.of(1)) for _ in range(50)]
-        assert not any(each.done() for each in asking)
+        assert not any(future.done() for future in asking)
         database.may_answer.set()
-        assert {each.result() for each in asking} == {0}
+        assert {future.result() for future in asking} == {0}
     assert database.asked == 1
 
 
-def test_nobody_waits_for_a_query_that_only_refreshes(database: SlowDatabase, clock: Clock) -> None:
+def test_token_check_does_not_wait_for_a_refresh(database: SlowDatabase, clock: Clock) -> None:
     known = Generations()
     known.of(1)
     clock.now += REFRESH + 1
@@ -184,7 +182,7 @@ def test_nobody_waits_for_a_query_that_only_refreshes(database: SlowDatabase, cl
     assert database.asked == 2
 
 
-def test_while_the_database_does_not_answer_tokens_are_trusted_for_less_than_a_minute(
+def test_token_is_trusted_under_a_minute_without_the_database(
     ann: Buyer, sale: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     assert ann.get("orders/1").status_code == 404
@@ -208,9 +206,7 @@ def test_while_the_database_does_not_answer_tokens_are_trusted_for_less_than_a_m
     assert ann.buy(sale).status_code == 201
 
 
-def test_a_generation_counts_from_its_commit_however_long_the_transaction_took(
-    ann: Buyer, clock: Clock
-) -> None:
+def test_token_generation_counts_from_its_commit(ann: Buyer, clock: Clock) -> None:
     with transaction.atomic():
         deactivate(ann.user)
         with ThreadPoolExecutor(1) as pool:

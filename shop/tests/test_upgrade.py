@@ -72,29 +72,29 @@ OVER = {
 
 
 @pytest.fixture
-def told() -> dict[str, Any]:
-    """What the provider knew, and the orders."""
+def records() -> dict[str, Any]:
+    """The provider's records, and the orders."""
     known: dict[str, Any] = json.loads(FILES.with_suffix(".json").read_text())
     return known
 
 
 @pytest.fixture
-def provider_of_then(told: dict[str, Any], settings: Any) -> Iterator[Provider]:
+def provider_of_then(records: dict[str, Any], settings: Any) -> Iterator[Provider]:
     """The provider, which still knows what it was asked."""
     settings.PAYMENT_PROVIDER = PROVIDER
     provider.cache_clear()
     fake = cast(Provider, provider())
-    fake.intents = {each["id"]: Intent(**each) for each in told["intents"]}
+    fake.intents = {intent["id"]: Intent(**intent) for intent in records["intents"]}
     for intent in fake.intents.values():
         if intent.status == "captured":
             fake.captures[intent.order].append(intent.amount)
-    for key, answer in told["answers"].items():
+    for key, answer in records["answers"].items():
         if "order" in answer:
             fake._answers[key] = Intent(**answer)
             continue
         refund = ProviderRefund(**answer)
         fake._answers[key] = fake.given[key] = refund
-        if refund.id in told["working"]:
+        if refund.id in records["working"]:
             fake.on_the_way[refund.id] = refund
         else:
             fake.refunds[fake.intents[refund.intent].order].append(refund.amount)
@@ -105,7 +105,7 @@ def provider_of_then(told: dict[str, Any], settings: Any) -> Iterator[Provider]:
 
 
 @pytest.fixture
-def orders(told: dict[str, Any], provider_of_then: Provider) -> Iterator[dict[str, Order]]:
+def orders(records: dict[str, Any], provider_of_then: Provider) -> Iterator[dict[str, Order]]:
     """The orders by their names, in another database that was migrated from then to today."""
     name, usual = f"upgrade_{uuid4().hex[:8]}", connections[DEFAULT_DB_ALIAS]
     with usual.cursor() as cursor:
@@ -118,7 +118,7 @@ def orders(told: dict[str, Any], provider_of_then: Provider) -> Iterator[dict[st
         migrate(BEFORE)
         load_rows(FILES.read_text())
         migrate(MigrationExecutor(other).loader.graph.leaf_nodes())
-        yield {told: Order.objects.get(pk=pk) for told, pk in told["orders"].items()}
+        yield {label: Order.objects.get(pk=pk) for label, pk in records["orders"].items()}
     finally:
         other.close()
         connections[DEFAULT_DB_ALIAS] = usual
@@ -152,7 +152,7 @@ def test_payments_of_an_earlier_version_settle(
     orders: dict[str, Order], provider_of_then: Provider
 ) -> None:
     assert orders.keys() == OPEN.keys() | OVER.keys()
-    assert {each.state for each in Payment.objects.all()} == {*Payment.State.values}
+    assert {payment.state for payment in Payment.objects.all()} == {*Payment.State.values}
     assert examine().problems == []
     come_to_rest(provider_of_then)
     for order in orders.values():

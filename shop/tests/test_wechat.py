@@ -146,8 +146,8 @@ def test_refund_that_fails_later_is_open_again(books, sale):
     payments.refund(order)
     refund = books.refunds[Refund.objects.get(payment__order=order).number]
     refund["status"] = "ABNORMAL"
-    told = {**refund, "refund_status": "ABNORMAL"}
-    assert receive_webhook(*books.report("REFUND.ABNORMAL", told)) == 200
+    event = {**refund, "refund_status": "ABNORMAL"}
+    assert receive_webhook(*books.report("REFUND.ABNORMAL", event)) == 200
     order.refresh_from_db()
     assert (order.status, order.refunded) == ("refund_pending", 0)
     assert books.kept(number) == order.amount

@@ -36,7 +36,7 @@ def by(buyer: Buyer) -> str:
     return f"Authorization: Bearer {buyer.token}"
 
 
-def test_the_beginning_of_a_refund_behind_a_call_refunds_nothing(ann: Buyer, port: int) -> None:
+def test_incomplete_pipelined_refund_refunds_nothing(ann: Buyer, port: int) -> None:
     order = paid_order(ann)
     reads = request("GET", f"/api/v1/orders/{order.pk}", by(ann))
     refunds = f"POST /api/v1/orders/{order.pk}/refund HTTP/1.1\r\n".encode()
@@ -47,7 +47,7 @@ def test_the_beginning_of_a_refund_behind_a_call_refunds_nothing(ann: Buyer, por
     assert order.status == "paid"
 
 
-def test_a_value_of_a_header_is_not_executed(ann: Buyer, port: int) -> None:
+def test_header_value_is_not_executed(ann: Buyer, port: int) -> None:
     order = paid_order(ann)
     reads = request("GET", f"/api/v1/orders/{order.pk}", by(ann))
     value = request("POST", f"/api/v1/orders/{order.pk}/refund", by(ann), "Connection: close")
@@ -85,7 +85,7 @@ def tables() -> dict[str, list[Any]]:
     }
 
 
-def test_a_body_shorter_than_its_length_is_never_executed(
+def test_body_shorter_than_its_length_is_not_executed(
     ann: Buyer, client: Client, port: int
 ) -> None:
     """Not even where the whole body would be empty."""
@@ -94,9 +94,9 @@ def test_a_body_shorter_than_its_length_is_never_executed(
     session, csrf = client.cookies["sessionid"].value, _get_new_csrf_string()
     of_page = [f"Cookie: sessionid={session}; csrftoken={csrf}", f"X-CSRFToken: {csrf}"]
     of_page.append("Content-Type: application/x-www-form-urlencoded")
-    news, now = b'{"id": "evt_1", "type": "something.else", "data": {}}', str(int(time.time()))
+    event, now = b'{"id": "evt_1", "type": "something.else", "data": {}}', str(int(time.time()))
     secret = settings.PSP_WEBHOOK_SECRET.encode()
-    signature = hmac.new(secret, now.encode() + b"." + news, hashlib.sha256).hexdigest()
+    signature = hmac.new(secret, now.encode() + b"." + event, hashlib.sha256).hexdigest()
     tries = [
         (
             f"/api/v1/sales/{sale.pk}/orders",
@@ -104,7 +104,7 @@ def test_a_body_shorter_than_its_length_is_never_executed(
             b'{"quantity": 1}',
         ),
         (f"/api/v1/orders/{orders[0]}/cancel", [by(ann)], b""),
-        ("/api/v1/webhooks/psp", [f"PSP-Signature: t={now},v1={signature}"], news),
+        ("/api/v1/webhooks/psp", [f"PSP-Signature: t={now},v1={signature}"], event),
         (f"/sales/{sale.pk}/", of_page, f"key={uuid4()}&quantity=1".encode()),
         (f"/orders/{orders[1]}/cancel/", of_page, b""),
     ]
@@ -127,7 +127,7 @@ def test_a_body_shorter_than_its_length_is_never_executed(
         (request("GET", "/api/v1/sales/1", "no header"), 400),
     ],
 )
-def test_what_the_server_itself_refuses_is_documented(sent: bytes, status: int, port: int) -> None:
+def test_refusals_of_the_server_itself_are_documented(sent: bytes, status: int, port: int) -> None:
     head, _, _ = exchange(port, sent).partition(b"\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {status} ".encode())
     documented = openapi.described("/api/v1/sales/1")["get"]["responses"][str(status)]
@@ -185,7 +185,7 @@ BEGINNINGS = {
 
 
 @pytest.mark.parametrize("sent", BEGINNINGS.values(), ids=BEGINNINGS)
-def test_a_connection_whose_request_does_not_go_on_is_closed(sent: bytes, hasty_port: int) -> None:
+def test_connection_with_a_stalled_request_is_closed(sent: bytes, hasty_port: int) -> None:
     with connect(hasty_port) as client:
         client.sendall(sent)
         assert b" 200 " not in read_all(client)
@@ -207,7 +207,7 @@ DRIPPED = {
 
 
 @pytest.mark.parametrize(("first", "rest"), DRIPPED.values(), ids=DRIPPED)
-def test_what_comes_byte_by_byte_is_not_waited_for(
+def test_request_sent_byte_by_byte_is_not_waited_for(
     first: bytes, rest: bytes, hasty_port: int
 ) -> None:
     with connect(hasty_port) as client:
@@ -215,7 +215,7 @@ def test_what_comes_byte_by_byte_is_not_waited_for(
         assert drip(client, rest) < len(rest)
 
 
-def test_a_purchase_that_comes_too_slowly_is_not_made(ann: Buyer, hasty_port: int) -> None:
+def test_purchase_that_comes_too_slowly_is_not_made(ann: Buyer, hasty_port: int) -> None:
     path, key = f"/api/v1/sales/{a_sale().pk}/orders", f"Idempotency-Key: {uuid4()}"
     with connect(hasty_port) as client:
         client.sendall(request("POST", path, by(ann), key, body=b'{"quantity": 1}')[:-1])
@@ -224,7 +224,7 @@ def test_a_purchase_that_comes_too_slowly_is_not_made(ann: Buyer, hasty_port: in
 
 
 @pytest.mark.parametrize("path", ["/api/v1/sales/1", "/healthz"])
-def test_a_connection_may_be_idle_for_longer_between_requests(path: str, hasty_port: int) -> None:
+def test_connection_may_be_idle_for_longer_between_requests(path: str, hasty_port: int) -> None:
     with connect(hasty_port) as client:
         for _ in range(2):
             client.sendall(request("GET", path))
@@ -244,7 +244,7 @@ def impatient_port(serve: Serve) -> Iterator[int]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", ["/api/v1/orders/1", "/healthz"])
-def test_an_idle_connection_is_closed_in_the_end(path: str, impatient_port: int) -> None:
+def test_connection_that_is_idle_is_closed_in_the_end(path: str, impatient_port: int) -> None:
     with connect(impatient_port) as client:
         client.sendall(request("GET", path))
         assert read_all(client).count(b"HTTP/1.1 ") == 1
@@ -252,7 +252,9 @@ def test_an_idle_connection_is_closed_in_the_end(path: str, impatient_port: int)
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", ["/api/v1/orders/1", "/api/v1/openapi.json"])
-def test_a_client_that_does_not_read_its_answers_is_left(path: str, impatient_port: int) -> None:
+def test_connection_of_a_client_that_does_not_read_is_closed(
+    path: str, impatient_port: int
+) -> None:
     # The client's own limit is longer than the server's.
     with (
         connect(impatient_port) as client,

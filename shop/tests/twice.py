@@ -51,4 +51,4 @@ def post_twice(
         sent = [pool.submit(run, send) for _ in range(2)]
         for done in [pool.submit(run, step) for step in meanwhile]:
             done.result()
-        return sorted(each.result() for each in sent)
+        return sorted(response.result() for response in sent)

@@ -31,8 +31,8 @@ def buyers(number: int) -> list[Buyer]:
 
 
 def enter_all(draw: Draw, entrants: list[Buyer]) -> None:
-    for each in entrants:
-        assert each.post(f"sales/{draw.pk}/entries").status_code == 201
+    for entrant in entrants:
+        assert entrant.post(f"sales/{draw.pk}/entries").status_code == 201
 
 
 def save_public_file(draw: Draw, folder: Path) -> Path:

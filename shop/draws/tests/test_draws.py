@@ -173,9 +173,9 @@ def test_draw_publishes_each_part_in_its_time(ann: Buyer) -> None:
     end(draw)
     assert shown()["status"] == "closed"
     advance()
-    told = shown()
-    assert told["status"] == "awaiting_value"
-    assert verify.commitment_to(bytes.fromhex(told["seed"])).hex() == told["commitment"]
+    draw_now = shown()
+    assert draw_now["status"] == "awaiting_value"
+    assert verify.commitment_to(bytes.fromhex(draw_now["seed"])).hex() == draw_now["commitment"]
     assert enter_value(draw.pk, " 4 8 15 ")
     assert not enter_value(draw.pk, "16 23 42")
     advance()
@@ -293,7 +293,7 @@ def test_entries_at_once_form_one_chain(draw: Draw, tmp_path: Path) -> None:
     entrants = buyers(40)
     path = f"sales/{draw.pk}/entries"
 
-    def act(position: int) -> list[Any]:
+    def enter(position: int) -> list[Any]:
         buyer = entrants[position % len(entrants)]
         try:
             if position % 7 == 3:
@@ -303,7 +303,7 @@ def test_entries_at_once_form_one_chain(draw: Draw, tmp_path: Path) -> None:
             connection.close()
 
     with ThreadPoolExecutor(8) as pool:
-        answers = [answer for found in pool.map(act, range(120)) for answer in found]
+        answers = [answer for found in pool.map(enter, range(120)) for answer in found]
     end(draw)
     advance()
 

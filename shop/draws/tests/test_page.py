@@ -160,10 +160,10 @@ def test_browser_computes_the_place_and_finds_a_changed_list(
     expect(checked).to_contain_text(f"Your number 7 has place {place} of 29")
     for number, line in enumerate(changed := path.read_text().splitlines()):
         if number in (0, 5, 29, 31):
-            told = json.loads(line)
+            entry = json.loads(line)
             name = "seed" if number == 0 else "hash"
-            told[name] = told[name][:-1] + ("0" if told[name][-1] != "0" else "1")
-            body = "\n".join([*changed[:number], json.dumps(told), *changed[number + 1 :]])
+            entry[name] = entry[name][:-1] + ("0" if entry[name][-1] != "0" else "1")
+            body = "\n".join([*changed[:number], json.dumps(entry), *changed[number + 1 :]])
             page.route("**/draw.jsonl", answer_with(body))
             page.locator("[data-check]").click()
             expect(page.locator("[data-checked=contradicts]")).to_be_visible()

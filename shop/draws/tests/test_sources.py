@@ -28,8 +28,8 @@ class Beacon(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         _, chain, _, number = self.path.split("/")
         there = chain == sources.QUICKNET and int(number) >= self.known
-        told = {"round": int(number) + self.lies, "randomness": RANDOMNESS}
-        body = json.dumps(told).encode()
+        value = {"round": int(number) + self.lies, "randomness": RANDOMNESS}
+        body = json.dumps(value).encode()
         self.send_response(200 if there else 404)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

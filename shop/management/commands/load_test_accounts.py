@@ -22,7 +22,7 @@ class Command(BaseCommand):
 
     help = (
         "Create accounts without passwords and addresses, and print a token of each, valid for a "
-        "day. Keep the tokens secret: whoever has one buys in the account's name."
+        "day. Keep the tokens secret: anybody who has one can buy in the account's name."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102

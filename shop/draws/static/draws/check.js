@@ -52,20 +52,20 @@ async function checkChain(header, lines, number, hash, progress) {
   const entered = new Set();
   let count = 0;
   for await (const line of lines) {
-    const told = JSON.parse(line);
+    const entry = JSON.parse(line);
     count += 1;
     const before = joined(running, numberBytes(count));
-    if (told.withdraws === undefined) {
-      running = await sha256(joined(before, [ENTRY], fromHex(told.entry)));
+    if (entry.withdraws === undefined) {
+      running = await sha256(joined(before, [ENTRY], fromHex(entry.entry)));
       entered.add(count);
     } else {
-      running = await sha256(joined(before, [WITHDRAWAL], numberBytes(told.withdraws)));
-      if (!entered.delete(told.withdraws)) throw new Contradiction(format("line", { number: count }));
+      running = await sha256(joined(before, [WITHDRAWAL], numberBytes(entry.withdraws)));
+      if (!entered.delete(entry.withdraws)) throw new Contradiction(format("line", { number: count }));
     }
-    if (told.number !== count || toHex(running) !== told.hash) {
+    if (entry.number !== count || toHex(running) !== entry.hash) {
       throw new Contradiction(format("line", { number: count }));
     }
-    if (count === number && told.hash !== hash) throw new Contradiction(format("receipt"));
+    if (count === number && entry.hash !== hash) throw new Contradiction(format("receipt"));
     if (count % 2000 === 0) progress(count);
   }
   if (count !== header.lines || toHex(running) !== header.last_hash) {
