@@ -41,7 +41,9 @@ def main(folder):
     for values in VALUES:
         report = helm_python.lint(chart, values, strict=True, quiet=True)
         wrong += report["errors"]
-        wrong += [each["error"] for each in report["messages"] if each["severity"] >= WARNING]
+        wrong += [
+            message["error"] for message in report["messages"] if message["severity"] >= WARNING
+        ]
         try:
             with helm_python.Chart.load(chart) as loaded:
                 rendered = loaded.render(values, name="shop", namespace="shop")

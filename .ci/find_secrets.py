@@ -22,9 +22,9 @@ def found(baseline: Path) -> dict[tuple[str, str, str], int]:
     """Return the line of each finding, by file, kind and hash."""
     results = json.loads(baseline.read_text(encoding="utf-8"))["results"]
     return {
-        (file, each["type"], each["hashed_secret"]): each["line_number"]
+        (file, finding["type"], finding["hashed_secret"]): finding["line_number"]
         for file, findings in results.items()
-        for each in findings
+        for finding in findings
     }
 
 

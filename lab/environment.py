@@ -1,4 +1,4 @@
-"""Environment variables of the demo and the lab, beside the shop's own."""
+"""Environment variables of the demo and the lab, in addition to the shop's own."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Keeper:
         found = MESSAGE_ID.fullmatch(str(BytesHeaderParser().parsebytes(mail)["Message-ID"]))
         order = int(found[2]) if found else NO_ORDER
         path = self._folder / f"{order}.{uuid4().hex}.eml"
-        # Whom it goes to is what the sender's server was told, whatever the mail itself says.
+        # The recipients are those of the SMTP envelope, whatever the mail's own headers say.
         head = "".join(f"Delivered-To: {recipient}\r\n" for recipient in recipients)
         unfinished = path.with_suffix(".part")
         unfinished.write_bytes(head.encode() + mail)

@@ -41,7 +41,7 @@ class SaleStrategy(models.Model):
 
 
 class ControlRoom(models.Model):
-    """No table: the permissions to act in the control room, which the admin gives out."""
+    """No table: the permissions for the control room's buttons, which the admin gives out."""
 
     class Meta:
         managed = False

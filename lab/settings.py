@@ -35,7 +35,7 @@ SHOP_ALLOW_UNSAFE_STRATEGIES = True
 # Where the page of the control room finds its process; without one there is no such page.
 ROOM_URL = demo.text("ROOM_URL")
 
-# Whoever is signed in on this machine may have a lock of their own judged (course/views.py).
+# A signed-in user on this machine may have a lock of their own judged (course/views.py).
 COURSE_OPEN = True
 
 # Where Locust's page is, for the stage; empty: it does not run.

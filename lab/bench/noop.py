@@ -38,7 +38,7 @@ def nothing(
 
 @csrf_exempt
 def bare(request: HttpRequest, sale: int) -> HttpResponse:
-    """Answer with a short JSON document: a view of Django, which most people compare with."""
+    """Answer with a short JSON document: a plain Django view, the usual base of comparisons."""
     return JsonResponse({"ok": True}, status=201)
 
 

@@ -58,7 +58,7 @@ class Outcome:
 
 
 Watch = Callable[[RunPlan, str], Callable[[Progress], None]]
-"""Returns what is told the progress of a plan of this name."""
+"""Returns the function that is called with the progress of a plan of this name."""
 
 
 def run(names: Sequence[str], seed: int, buyers: int, watch: Watch) -> Iterator[Outcome]:

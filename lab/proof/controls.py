@@ -197,7 +197,7 @@ CONTROLS = (
         ),
         after=("ALTER ROLE CURRENT_USER RESET synchronous_commit", _signal_wal_writer("CONT")),
     ),
-    # Orders: their price, their time, their mails, what buyers are told.
+    # Orders: their price, their time, their mails, and the answers that buyers get.
     Control(
         "price",
         "the price of the second unit of a line",

@@ -38,7 +38,7 @@ class Result:
         not_injected: what could not be, and why.
         late: buyers of an open loop that began late, because every user was busy; None if unknown.
         unstarted: buyers of an open loop that were due and never began; None likewise.
-        told: the verdict as it is in its file; None if the proof did not come to one.
+        document: the verdict as it is in its file; None if the proof did not come to one.
         log: of the shop's web processes; None if the verdict is pass, or if no file outlives the
             proof.
     """
@@ -56,7 +56,7 @@ class Result:
     not_injected: list[Injected] = field(default_factory=list)
     late: int | None = None
     unstarted: int | None = None
-    told: dict[str, Any] | None = None
+    document: dict[str, Any] | None = None
     log: Path | None = None
 
     def count(self, histories: Sequence[Path], opening: float) -> None:

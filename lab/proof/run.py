@@ -288,7 +288,7 @@ def prove(
     with show.deadline:
         verdict = run(plan, sales, load, faults, show)
         result = _result(sales, verdict, load, faults)
-        result.told = _write(sales, result, report_to)
+        result.document = _write(sales, result, report_to)
     return result
 
 
@@ -304,7 +304,9 @@ def _result(sales: LocalSales, verdict: Verdict, load: LocustLoad, faults: Fault
         late=load.totals.get("late"),
         unstarted=load.totals.get("unstarted"),
     )
-    result.count([each for each in files.histories() if each != files.again], sales.opening)
+    result.count(
+        [history for history in files.histories() if history != files.again], sales.opening
+    )
     log = sales.testbed.log
     if result.outcome != "pass" and log is not None and log.exists():
         # A shop that was started for the proof takes its own file along when it ends.

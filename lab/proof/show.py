@@ -32,14 +32,14 @@ STYLES = {
 
 def result(console: Console, plan: RunPlan, came_out: Result) -> None:
     """Print the verdict, and where the shop's log is if it is no pass."""
-    told = came_out.told or document(
+    shown = came_out.document or document(
         Story(plan.title, plan.repeat, reason=came_out.reason, buyers=plan.buyers),
         came_out.verdict,
         None,
         RunFiles(Path()),
     )
     console.print()
-    for line in lines(told, console.width):
+    for line in lines(shown, console.width):
         # A command stays on one line, so that it can be copied.
         console.print(Text(line.text, style=STYLES[line.style]), soft_wrap=True)
     if came_out.outcome != "pass":
@@ -56,15 +56,18 @@ def controls(outcomes: Sequence[Outcome], seed: int) -> RenderableType:
     table = _table(title="Negative controls", title_justify="left")
     for heading in ("Switched off", "Must turn red", "Turned red", ""):
         table.add_column(heading, no_wrap=not heading)
-    for each in outcomes:
-        wanted = " or ".join(each.control.reddens) or "nothing"
-        word, style = ("CAUGHT", "bold green") if each.caught else ("MISSED", "bold red")
-        if not each.control.reddens:
-            word = "PASSED" if each.caught else "BROKEN"
+    for outcome in outcomes:
+        wanted = " or ".join(outcome.control.reddens) or "nothing"
+        word, style = ("CAUGHT", "bold green") if outcome.caught else ("MISSED", "bold red")
+        if not outcome.control.reddens:
+            word = "PASSED" if outcome.caught else "BROKEN"
         table.add_row(
-            each.control.off, wanted, ", ".join(each.red) or "nothing", Text(word, style=style)
+            outcome.control.off,
+            wanted,
+            ", ".join(outcome.red) or "nothing",
+            Text(word, style=style),
         )
-    missed = [f"--control {each.control.name}" for each in outcomes if not each.caught]
+    missed = [f"--control {outcome.control.name}" for outcome in outcomes if not outcome.caught]
     seen = f"{len(outcomes)} run, {len(outcomes) - len(missed)} as expected"
     again = f'Again: make prove ARGS="{" ".join(missed)} --seed {seed}"' if missed else ""
     return Group(table, Text(seen, style="dim"), again)

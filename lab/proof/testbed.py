@@ -180,10 +180,10 @@ TIMEOUT = 10.0
 
 
 def misbehave(url: str, **behaviour: Any) -> None:
-    """Let the payment provider misbehave from now on; see ``development/psp/books.py``.
+    """Let the payment provider misbehave from now on; see `development/psp/books.py`.
 
-    A healthy shop bears everything but `bounce`: a refund that the provider refuses for good waits
-    for a person, so that money stays owed.
+    A healthy shop survives everything but `bounce`: a refund that the provider refuses for good
+    waits for an operator, so the buyer's money is still pending at the end.
 
     Args:
         url: of the provider.

@@ -105,7 +105,7 @@ class Demo:
         )
         with self._step("Starting the shop, Celery and Locust", "The shop, Celery and Locust run"):
             stack.start(*ALL)
-            # Tell Locust's page and the room what faults act on: servers of this demo only.
+            # Locust's page and the room read here which servers they may break: this demo's only.
             (self.folder / TARGET).unlink(missing_ok=True)
             if self.servers is not None:
                 stack.target(self.servers).write(self.folder / TARGET)
@@ -182,8 +182,8 @@ class Demo:
                 with suppress(Error), pool_closed():
                     fill_catalogue()
             for watch in watches:
-                for news in watch.news():
-                    line = Text.assemble((time.strftime("%T "), "dim"), news)
+                for change in watch.changes():
+                    line = Text.assemble((time.strftime("%T "), "dim"), change)
                     self.console.print(line, soft_wrap=True)
             time.sleep(WATCH_SECONDS)
 
@@ -251,8 +251,8 @@ class Watch:
         self._states = {state.name: state for state in supervisor.states()}
         self._workers = {name: living_workers(state) for name, state in self._states.items()}
 
-    def news(self) -> Iterator[Text]:
-        """Yield what became of processes since the previous call.
+    def changes(self) -> Iterator[Text]:
+        """Yield a line for each process that has died or started since the previous call.
 
         Raises:
             StackError: supervisord does not answer.

@@ -95,7 +95,7 @@ def libfaketime() -> Path | None:
     if program is None:
         return None
     prefix = Path(program).resolve().parent.parent
-    return next((path for each in LIBRARIES for path in prefix.glob(each)), None)
+    return next((path for library in LIBRARIES for path in prefix.glob(library)), None)
 
 
 def under_clock(clock: Path) -> dict[str, str]:
@@ -106,7 +106,7 @@ def under_clock(clock: Path) -> dict[str, str]:
         "FAKETIME_TIMESTAMP_FILE": str(clock),
         # Read again every second; at each call would slow every call down.
         "FAKETIME_CACHE_DURATION": "1",
-        # A stepped clock is the one that people set. The monotonic one never jumps.
+        # Only the clock that can be set is stepped. The monotonic clock never jumps.
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "DONT_FAKE_MONOTONIC": "1",
     }

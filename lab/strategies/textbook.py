@@ -89,7 +89,7 @@ class Version(SinglePurchase):
 
 
 class Naive(SinglePurchase):
-    """The read-check-write code that most people write first. It oversells.
+    """The read-check-write code that most programmers write first. It oversells.
 
     Two buyers read the same number, both find it large enough, and both write it back less one: one
     decrement is lost, and both have bought. Neither the check nor the transaction helps, because at
@@ -119,7 +119,7 @@ MAX_WAIT = 5.0
 """Seconds to wait for the lock; less than a buyer's client waits for an answer."""
 
 POLL = 0.001
-"""Seconds between tries. People choose this because the default of 100 ms seems slow; with many
+"""Seconds between tries. It is often chosen because the default of 100 ms seems slow; with many
 waiting buyers it is slower than the default, see docs/bench.md."""
 
 

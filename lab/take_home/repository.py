@@ -111,7 +111,7 @@ def _commit(folder: Path, message: str) -> None:
         known = subprocess.run(
             ["git", "var", "GIT_COMMITTER_IDENT"], cwd=folder, capture_output=True, check=False
         )
-        # A team that has not told git who it is can still take the shop home.
+        # A team whose git has no name and address set can still take the shop home.
         nobody = () if known.returncode == 0 else NOBODY
         _git(folder, *nobody, "commit", "--quiet", "--no-verify", "-m", message)
 

@@ -28,7 +28,7 @@ def build_wheel(about: Path, sources: Mapping[str, bytes], folder: Path) -> None
         f"Name: {project['name']}",
         f"Version: {project['version']}",
         f"Requires-Python: {project['requires-python']}",
-        *(f"Requires-Dist: {each}" for each in project["dependencies"]),
+        *(f"Requires-Dist: {dependency}" for dependency in project["dependencies"]),
     ]
     scripts = [f"{name} = {function}" for name, function in project["scripts"].items()]
     info = f"{wheel}.dist-info"

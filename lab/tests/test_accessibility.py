@@ -1,6 +1,6 @@
 """axe-core's rules over every page: nothing serious, light and dark.
 
-axe says of each finding how much it hinders people; what it calls minor or moderate is left to
+axe says of each finding how much it hinders users; what it calls minor or moderate is left to
 judgement.
 """
 
@@ -42,10 +42,10 @@ def findings(page: Page, schemes: Sequence[Scheme] = BOTH) -> Iterator[str]:
     for scheme in schemes:
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         # What it loads again by itself, such as imported stylesheets, the pages' policy forbids.
-        for each in Axe().run(page, options={"preload": False}).response["violations"]:
-            if each["impact"] in SERIOUS:
-                where = [node["html"] for node in each["nodes"]]
-                yield f"{page.url} ({scheme}): {each['id']}, {each['help']}: {where}"
+        for violation in Axe().run(page, options={"preload": False}).response["violations"]:
+            if violation["impact"] in SERIOUS:
+                where = [node["html"] for node in violation["nodes"]]
+                yield f"{page.url} ({scheme}): {violation['id']}, {violation['help']}: {where}"
 
 
 def found_on(page: Page, paths: list[str], schemes: Sequence[Scheme] = BOTH) -> list[str]:
@@ -59,14 +59,14 @@ def found_on(page: Page, paths: list[str], schemes: Sequence[Scheme] = BOTH) -> 
     return found
 
 
-def test_the_rules_are_run_at_all(open_page):
+def test_accessibility_rules_find_a_planted_fault(open_page):
     page = open_page("/")
     page.set_content("<html><body><main><input><button></button></main></body></html>")
     rules = {finding.split(": ")[1].partition(",")[0] for finding in findings(page)}
     assert {"label", "button-name"} <= rules
 
 
-def test_the_buyers_pages_hinder_nobody(open_page):
+def test_shop_pages_are_accessible(open_page):
     sale = a_sale(limit=5)
     closed = [a_sold_out_sale(), an_upcoming_sale(), an_ended_sale()]
     buyer = User.objects.get(username="presenter")
@@ -167,9 +167,7 @@ UNREACHABLE = """
 @pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize(("width", "height"), SCREENS)
-def test_every_page_of_the_show_fits_its_screen_and_hinders_nobody(
-    open_page, width, height, language
-):
+def test_show_pages_fit_the_screen_and_are_accessible(open_page, width, height, language):
     a_sale()
     size = {"width": width, "height": height}
     page = open_page("/stage/", viewport=size, locale=language)

@@ -74,12 +74,12 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def test_the_shops_account_sells(server: Server) -> None:
+def test_shop_account_sells(server: Server) -> None:
     server.manage(server.shop, "create_sale", "--stock", "5", "--price", "999")
     server.manage(server.shop, "audit")
 
 
-def test_the_shops_account_deactivates_users_which_revokes_their_tokens(server: Server) -> None:
+def test_shop_account_deactivates_users_and_revokes_their_tokens(server: Server) -> None:
     with psycopg.connect(server.shop) as connection:
         [user] = connection.execute(
             "INSERT INTO accounts_user (username, password, first_name, last_name, email,"
@@ -105,12 +105,12 @@ def test_the_shops_account_deactivates_users_which_revokes_their_tokens(server: 
         "CREATE ROLE another SUPERUSER",
     ],
 )
-def test_the_shops_account_cannot_get_round_the_guard(server: Server, statement: str) -> None:
+def test_shop_account_cannot_get_round_the_guard(server: Server, statement: str) -> None:
     with psycopg.connect(server.shop) as connection, pytest.raises(InsufficientPrivilege):
         connection.execute(statement)
 
 
-def test_a_volume_on_which_the_shop_owned_its_tables_is_converted(server: Server) -> None:
+def test_volume_with_tables_of_the_shop_account_is_converted(server: Server) -> None:
     with psycopg.connect(server.url("postgres", str(server.parts.password))) as connection:
         connection.execute("ALTER TABLE shop_order OWNER TO shop")
     server.make_accounts()

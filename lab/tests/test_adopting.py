@@ -106,9 +106,9 @@ class Project:
         """Run a shell script that must succeed; return its output."""
         command, env = ("bash", "-euo", "pipefail", "-c", script), self._environment | variables
         done = run(*command, cwd=self._folder, env=env, seconds=280)
-        told = done.stdout + done.stderr
-        assert done.returncode == 0, told
-        return told
+        output = done.stdout + done.stderr
+        assert done.returncode == 0, output
+        return output
 
     def sql(self, script: str) -> None:
         """Run SQL as the owner of the project's tables."""
@@ -145,18 +145,18 @@ def project(db: None, tmp_path: Path) -> Iterator[Project]:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)  # it runs the project's tests four times
-def test_the_guide_and_its_changes_lead_to_a_sale_that_passes_its_tests(project):
+def test_guide_leads_to_a_sale_that_passes_its_tests(project):
     assert len(steps()) == 8
-    told = project.follow(steps()[1:])
-    assert "System check identified no issues" in told
-    assert re.search(r"^Ran 3 tests in .*\n\nOK$", told, re.MULTILINE), told
+    output = project.follow(steps()[1:])
+    assert "System check identified no issues" in output
+    assert re.search(r"^Ran 3 tests in .*\n\nOK$", output, re.MULTILINE), output
     code = "--isolated --line-length 100 concerts/{bookings,models,tests,views}.py seats/urls.py"
     project.run(f"ruff check --select B,E,F,UP,W {code} && ruff format --check {code}")
     _, concerts = CHANGES.read_text().split("\n## A field on the order\n")
     changes = f"## A field on the order\n{concerts}"
-    told = project.run(script_of(changes))
-    told += project.run("python manage.py test")
-    assert len(re.findall(r"^Ran 3 tests in .*\n\nOK$", told, re.MULTILINE)) == 3, told
+    output = project.run(script_of(changes))
+    output += project.run("python manage.py test")
+    assert len(re.findall(r"^Ran 3 tests in .*\n\nOK$", output, re.MULTILINE)) == 3, output
     [accounts] = [content for language, *_, content in BLOCK.findall(changes) if language == "sql"]
     project.sql(accounts)
     seller = {"PGUSER": "seats_web", "PGPASSWORD": "change-me"}
@@ -168,19 +168,19 @@ def test_the_guide_and_its_changes_lead_to_a_sale_that_passes_its_tests(project)
 
 @pytest.mark.long
 @pytest.mark.timeout(300)  # it installs Django
-def test_the_guide_leads_there_from_the_wheels_in_a_fresh_environment(project, tmp_path):
+def test_guide_works_with_the_wheels_in_a_fresh_environment(project, tmp_path):
     wheels = tmp_path / "wheels"
     for package in PACKAGES:
         source = shlex.quote(str(environment.PROJECT / "packaging" / package))
         project.run(f"uv build --quiet {source} --out-dir {shlex.quote(str(wheels))}")
     # Without the folders of this environment: only the fresh one has the packages.
-    told = project.follow(
+    output = project.follow(
         steps(),
         PIP_FIND_LINKS=f"{wheels} {os.environ.get('PIP_FIND_LINKS', '')}",
         PATH=os.environ["PATH"],
         PYTHONPATH="",
     )
-    assert re.search(r"^Ran 3 tests in .*\n\nOK$", told, re.MULTILINE), told
+    assert re.search(r"^Ran 3 tests in .*\n\nOK$", output, re.MULTILINE), output
     where = ".venv/bin/python -c 'import inventory, locking; print(inventory.__file__)'"
     assert "project/.venv/lib" in project.run(where, PYTHONPATH="")
     alone = "import sys; sys.modules.update(dict.fromkeys(['redis', 'psycopg', 'django']))"
@@ -192,7 +192,7 @@ def test_the_guide_leads_there_from_the_wheels_in_a_fresh_environment(project, t
 
 @pytest.mark.long
 @pytest.mark.timeout(300)  # it runs tests, which have time-outs of their own
-def test_the_copied_tests_are_all_found_and_run_there(project):
+def test_guide_copies_tests_that_run_in_the_new_project(project):
     folder = project.run("pwd").strip()
     for package in (*PACKAGES, "development"):
         no_caches = shutil.ignore_patterns("__pycache__")
@@ -206,12 +206,12 @@ def test_the_copied_tests_are_all_found_and_run_there(project):
         for path in (environment.PROJECT / package / "tests").rglob("test_*.py")
     ]
     assert [str(path) for path in here if f"{path}::" not in found] == []
-    told = project.run(f"{pytest_here} {' '.join(SOME_TESTS)}")
-    assert re.search(r"^\d+ passed", told, re.MULTILINE), told
-    assert "skipped" not in told
+    output = project.run(f"{pytest_here} {' '.join(SOME_TESTS)}")
+    assert re.search(r"^\d+ passed", output, re.MULTILINE), output
+    assert "skipped" not in output
 
 
-def test_the_guide_names_every_setting_and_its_default():
+def test_guide_names_every_setting_and_its_default():
     guide = GUIDE.read_text()
     for each in (conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT, conf.SELLER):
         assert re.search(rf"`{each.name}` \| `{re.escape(str(each.default))}` \|", guide)
@@ -257,14 +257,14 @@ def run_oscar(python: Path, *tests: str, guarded: bool) -> str:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.django_db
-def test_a_guarded_oscar_shop_sells_exactly_its_stock_and_keeps_oscars_ways(oscars_python):
-    told = run_oscar(oscars_python, "tests", guarded=True)
-    assert re.search(r"^Ran \d\d? tests .*\n\nOK$", told, re.MULTILINE), told
+def test_oscar_with_the_guard_sells_exactly_its_stock(oscars_python):
+    output = run_oscar(oscars_python, "tests", guarded=True)
+    assert re.search(r"^Ran \d\d? tests .*\n\nOK$", output, re.MULTILINE), output
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.django_db
-def test_without_the_guard_the_same_buyers_get_more_than_there_is(oscars_python):
-    told = run_oscar(oscars_python, "tests.test_guarded.Rush", guarded=False)
-    assert re.search(r"^Ran 1 test .*\n\nOK$", told, re.MULTILINE), told
+def test_oscar_without_the_guard_oversells(oscars_python):
+    output = run_oscar(oscars_python, "tests.test_guarded.Rush", guarded=False)
+    assert re.search(r"^Ran 1 test .*\n\nOK$", output, re.MULTILINE), output

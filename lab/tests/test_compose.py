@@ -109,13 +109,13 @@ def status_of(url: str, header: str) -> int:
     return answer.status
 
 
-def test_the_migrate_service_creates_the_tables(production):
+def test_compose_migrate_creates_the_tables(production):
     succeed(*command("migrate"), env=production)
     psql = postgres_programs() / "psql"
     assert "inventory_item" in succeed(psql, production["DATABASE_URL"], "-Atc", r"\dt")
 
 
-def test_the_web_service_redirects_to_https_and_refuses_unknown_hosts(production):
+def test_compose_web_redirects_to_https_and_checks_hosts(production):
     variables = {**production, "SHOP_PORT": str(next_free(18000))}
     # As in the image's build; the page that refuses a host name has a stylesheet.
     dockerfile = (environment.PROJECT / "Dockerfile").read_text().replace("\\\n", "")
@@ -144,7 +144,7 @@ def test_pages_service_serves_pages_and_no_calls(production):
     }
 
 
-def test_the_payment_provider_serves_and_takes_no_orders_to_misbehave(production, tmp_path):
+def test_compose_payment_provider_refuses_to_misbehave(production, tmp_path):
     port = str(next_free(18790))
     variables = {**production, "PSP_DATABASE": str(tmp_path / "books")}
     with healthy("psp", variables, {"0.0.0.0": "127.0.0.1", "9000": port}):
@@ -153,7 +153,7 @@ def test_the_payment_provider_serves_and_takes_no_orders_to_misbehave(production
         assert status_of(f"{url}/behaviour", key) == 404
 
 
-def test_the_mail_service_keeps_what_it_takes(production, tmp_path):
+def test_compose_mail_service_keeps_mails(production, tmp_path):
     port, mail = str(next_free(18025)), tmp_path / "mail"
     here = {"0.0.0.0": "127.0.0.1", "8025": port, "/var/lib/shop/mail": str(mail)}
     with (
@@ -165,7 +165,7 @@ def test_the_mail_service_keeps_what_it_takes(production, tmp_path):
     assert "Delivered-To: buyer@localhost" in kept.read_text()
 
 
-def test_the_exporter_serves_and_is_published_nowhere(production, tmp_path):
+def test_compose_exporter_serves_and_is_not_published(production, tmp_path):
     variables = {**production, "METRICS_FOLDER": str(tmp_path)}
     here = {"0.0.0.0": "127.0.0.1", "9101": str(next_free(19101))}
     with healthy("exporter", variables, here):
@@ -179,9 +179,7 @@ def test_the_exporter_serves_and_is_published_nowhere(production, tmp_path):
 
 
 @pytest.mark.parametrize("service", ["celery", "celery-expiry"])
-def test_the_celery_services_touch_the_file_their_health_check_looks_at(
-    service, production, tmp_path
-):
+def test_compose_celery_services_touch_their_health_file(service, production, tmp_path):
     there = SERVICES[service]["environment"]["ALIVE_FILE"]
     here = str(tmp_path / "alive")
     variables = {**production, "ALIVE_FILE": here}
@@ -189,12 +187,12 @@ def test_the_celery_services_touch_the_file_their_health_check_looks_at(
         pass
 
 
-def test_the_beat_service_writes_the_schedule_its_health_check_looks_at(production, tmp_path):
+def test_compose_beat_writes_the_schedule_of_its_health_check(production, tmp_path):
     with healthy("beat", production, {"/tmp": str(tmp_path)}):
         pass
 
 
-def test_the_locust_service_has_its_processes_and_its_page_in_one_container(production):
+def test_compose_locust_runs_in_one_container(production):
     page, bus = str(next_free(18089)), str(next_free(15557))
     more = ["--web-host", "127.0.0.1", "--web-port", page]
     more += ["--master-port", bus, "--master-bind-port", bus]
@@ -202,13 +200,13 @@ def test_the_locust_service_has_its_processes_and_its_page_in_one_container(prod
         wait_for(lambda: "2 workers connected" in locust.log.read_text())
 
 
-def test_some_worker_listens_to_every_queue():
+def test_compose_has_a_worker_for_every_queue():
     commands = [command(name) for name in ("celery", "celery-expiry")]
     listened = ",".join(words[words.index("-Q") + 1] for words in commands)
     assert set(listened.split(",")) == set(QUEUES)
 
 
-def test_every_secret_must_be_given_and_has_no_default():
+def test_compose_secrets_have_no_default():
     text = (environment.PROJECT / "docker-compose.yml").read_text()
     for name in SECRETS:
         uses = re.findall(rf"\$\{{{name}([^}}]*)\}}", text)
@@ -216,13 +214,13 @@ def test_every_secret_must_be_given_and_has_no_default():
         assert all(use.startswith(":?") for use in uses), name
 
 
-def test_every_published_port_is_on_the_local_address_only():
+def test_compose_publishes_ports_only_locally():
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
-def test_no_container_of_ours_runs_as_root_or_may_write_to_its_image():
+def test_compose_containers_run_without_root_and_read_only():
     dockerfile = (environment.PROJECT / "Dockerfile").read_text()
     assert set(re.findall(r"^USER (.*)$", dockerfile, re.MULTILINE)) == {"shop"}
     assert "--gid 10001" in dockerfile
@@ -232,7 +230,7 @@ def test_no_container_of_ours_runs_as_root_or_may_write_to_its_image():
         assert service["cap_drop"] == ["ALL"], name
 
 
-def test_every_variable_passed_to_the_shop_is_one_it_reads():
+def test_compose_passes_only_variables_that_the_shop_reads():
     known = {variable.name for variable in environment.ALL_VARIABLES}
     for name in OURS - {"locust"}:
         passed = SERVICES[name].get("environment", {})
@@ -270,7 +268,7 @@ MADE = {
 """Settings that docker-compose.yml makes of others, requires, or knows better: it has a proxy."""
 
 
-def test_every_setting_reaches_every_service_of_the_shop():
+def test_compose_passes_every_setting_to_every_service():
     passed = COMPOSE["x-shop-environment"]
     for variable in environment.SHOP_VARIABLES:
         if variable.name in OF_CONTAINERS:
@@ -284,7 +282,7 @@ def test_every_setting_reaches_every_service_of_the_shop():
             assert passed[variable.name] == f"${{{variable.name}:-{default}}}"
 
 
-def test_every_secret_may_be_a_file_for_every_service():
+def test_compose_secrets_may_be_files_for_every_service():
     of_the_demo = parsed("docker/demo/secrets.yml")["services"]
     assert set(AS_FILES["services"]) == SHOP - {"seed"} | {"postgres", "redis"}
     assert of_the_demo.pop("seed")["extends"] == {"file": "docker/secrets.yml", "service": "beat"}
@@ -323,7 +321,7 @@ esac
 """
 
 
-def test_a_rolling_restart_replaces_whatever_of_the_shop_runs(tmp_path):
+def test_compose_rolling_restart_replaces_all_running_services(tmp_path):
     log, replicas = tmp_path / "log", tmp_path / "replicas"
     kept = {service: tmp_path / f"replicas-{service}" for service in ("web", "pages")}
     for service, each in kept.items():
@@ -352,14 +350,14 @@ def test_a_rolling_restart_replaces_whatever_of_the_shop_runs(tmp_path):
     assert set(build.split()[1:]) == own_images
 
 
-def test_no_service_may_take_all_memory_or_all_processes():
+def test_compose_limits_memory_and_processes_of_each_service():
     for name, service in SERVICES.items():
         assert service["mem_limit"], name
         assert service["pids_limit"], name
         assert "ulimits" not in service, name  # fails where the hard limit is lower
 
 
-def test_the_pools_of_three_replicas_and_an_update_fit_the_servers_connections():
+def test_compose_pools_fit_the_servers_connections():
     def pool(name: str) -> int:
         return int(SERVICES[name]["environment"]["DB_POOL_SIZE"])
 
@@ -377,7 +375,7 @@ def test_the_pools_of_three_replicas_and_an_update_fit_the_servers_connections()
 
 
 @pytest.mark.parametrize("arguments", [[], ["--demo"], ["--demo", "--ha"]])
-def test_new_env_fills_in_every_secret_and_leaves_a_file_that_is_there_alone(tmp_path, arguments):
+def test_new_env_fills_in_secrets_and_keeps_an_existing_file(tmp_path, arguments):
     script = str(environment.PROJECT / "docker/new-env")
     variables = {"PATH": os.environ["PATH"], "ENV_FILE": str(tmp_path / ".env")}
     assert run(script, "--dmeo", env=variables).returncode == 2
@@ -388,14 +386,17 @@ def test_new_env_fills_in_every_secret_and_leaves_a_file_that_is_there_alone(tmp
     assert empty == ({"PSP_URL"} if not arguments else set())
     made = [value for value in values.values() if re.fullmatch("[0-9a-f]{64}", value)]
     assert len(made) == len(set(made)) == (11 if "--ha" in arguments else 8)
-    names = ["docker-compose.yml", *(f"docker/{each[2:]}/compose.yml" for each in arguments)]
+    names = [
+        "docker-compose.yml",
+        *(f"docker/{argument[2:]}/compose.yml" for argument in arguments),
+    ]
     assert values["COMPOSE_FILE"] == ":".join(names)
     assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
     assert run(script, env=variables).returncode != 0
     assert (tmp_path / ".env").read_text() == written
 
 
-def test_the_image_collects_the_files_that_the_shop_would(tmp_path):
+def test_image_collects_the_shops_static_files(tmp_path):
     def collect(*settings: str, **variables: str) -> set[str]:
         words = [sys.executable, "-m", "django", "collectstatic", "--dry-run", "--no-input", "-v1"]
         paths = os.pathsep.join([str(environment.PROJECT), str(environment.PROJECT / "docker")])

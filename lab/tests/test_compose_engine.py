@@ -148,7 +148,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         release(shop.port, shop.locust_port)
 
 
-def test_everything_comes_up_at_once_and_stays_up(shop: Shop) -> None:
+def test_compose_services_start_and_stay_up(shop: Shop) -> None:
     shop.compose("up", "--build", "--detach")
     wait_for(shop.serves, 60)
     buy_and_pay(shop)
@@ -178,8 +178,8 @@ def buy_and_pay(shop: Shop) -> None:
     order = first.body["id"]
     shop.ask("POST", f"/api/v1/orders/{order}/payment", {}, **key)
     wait_for(lambda: shop.ask("GET", f"/api/v1/orders/{order}", **key).body["status"] == "paid")
-    told = "SELECT count(*) > 0 FROM shop_webhookevent"
-    wait_for(lambda: "t" in sql(shop, "shop", told))
+    has_event = "SELECT count(*) > 0 FROM shop_webhookevent"
+    wait_for(lambda: "t" in sql(shop, "shop", has_event))
 
 
 def look_at_the_accounts(shop: Shop) -> None:

@@ -36,7 +36,7 @@ def name(scenario) -> str:
 
 
 @pytest.mark.parametrize("scenario", scenarios(), ids=name)
-def test_the_moves_shown_break_the_lock_and_not_the_fixed_one(scenario):
+def test_moves_shown_break_the_lock_but_not_the_fixed_one(scenario):
     played = report(scenario)
     after = position(scenario, parse(write(played.broken.moves)))
     assert after.over
@@ -48,7 +48,7 @@ def test_the_moves_shown_break_the_lock_and_not_the_fixed_one(scenario):
     assert wrong not in {one["wrong"] for one in fixed.violations}
 
 
-def test_a_position_names_the_line_of_code_and_the_command_of_each_client():
+def test_position_names_each_clients_line_and_command():
     here = position(FIRST, parse("A.+"))
     a, b, visitor = here.clients
     assert (a.code, a.command) == (
@@ -63,7 +63,7 @@ def test_a_position_names_the_line_of_code_and_the_command_of_each_client():
     assert first.command == "acquire.lua A 10000 f 1", "a token is random, and its owner is not"
 
 
-def test_time_passes_to_the_end_of_the_lease_while_the_clients_stand_still():
+def test_position_after_waiting_is_at_the_end_of_the_lease():
     lesson = find("6").scenarios[0]
     waits = position(lesson, parse("A.+"))  # nobody can act until B comes; it then does not
     assert waits.now == 10.001
@@ -84,25 +84,25 @@ def test_time_passes_to_the_end_of_the_lease_while_the_clients_stand_still():
         ("A." * LONGEST, "longer than"),
     ],
 )
-def test_an_impossible_move_is_refused(moves, why):
+def test_move_that_is_impossible_is_refused(moves, why):
     with pytest.raises(Impossible, match=why):
         position(FIRST, parse(moves))
 
 
-def test_a_client_that_does_not_catch_the_loss_of_its_connection_ends():
+def test_position_shows_the_end_of_a_disconnected_client():
     after = position(find("lost-commit").scenarios[0], parse("A.A>.A>"), fixed=True)
     assert [client.state for client in after.clients] == ["done"]
     assert "ends with OperationalError" in after.history[-1]["what"]
 
 
-def test_a_fault_that_a_server_does_not_have_is_refused():
+def test_move_with_a_fault_that_the_server_lacks_is_refused():
     with pytest.raises(Impossible, match="the simulated database cannot lose message"):
         position(find("table-row").scenarios[0], parse("A?"))
 
 
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("scenario", scenarios(), ids=name)
-def test_every_move_that_a_position_offers_can_be_made(scenario, fixed):
+def test_moves_that_a_position_offers_can_be_made(scenario, fixed):
     dice, moves = Random(5), list[str]()
     for _ in range(20):
         here = position(scenario, moves, fixed=fixed)
@@ -119,7 +119,7 @@ def test_every_move_that_a_position_offers_can_be_made(scenario, fixed):
 
 
 @pytest.mark.django_db
-def test_the_pages_and_positions_need_no_account(client):
+def test_lesson_pages_and_positions_need_no_account(client):
     assert client.get("/locks/").status_code == 200
     for scenario in scenarios():
         page = client.get(f"/locks/{name(scenario)}/")
@@ -137,7 +137,7 @@ MINE = "/locks/setnx-expire/mine/"
 
 
 @pytest.mark.django_db
-def test_own_lock_is_searched_for_whoever_is_signed_in_on_this_machine(client, settings):
+def test_own_lock_is_judged_only_for_signed_in_users_here(client, settings):
     here, elsewhere = {"HTTP_HOST": "127.0.0.1"}, {"REMOTE_ADDR": "192.0.2.7"}
     code = {"code": "import os"}
     assert client.post(MINE, code, **here).status_code == 403
@@ -203,7 +203,7 @@ def test_own_stock_is_rushed_once_the_simulator_finds_nothing(monkeypatch, resul
 
 
 @pytest.mark.django_db
-def test_progress_is_kept_per_learner_and_only_of_moves_that_break(client):
+def test_progress_is_kept_per_learner_for_moves_that_break(client):
     ann = User.objects.create_user("ann")
     broken = "/locks/setnx-expire/crash/broken/"
     moves = write(report(FIRST).broken.moves)
@@ -246,7 +246,7 @@ def test_task_does_not_name_its_solution_and_hints_come_in_steps(client):
 
 
 @pytest.mark.django_db
-def test_a_lesson_is_shown_in_the_visitors_language(client):
+def test_lesson_page_is_in_the_visitors_language(client):
     english = client.get("/locks/setnx-getset/fast-clock/").content.decode()
     assert "<p>The value is the time at which the lock ends." in english
     client.cookies["django_language"] = "zh-hans"
@@ -260,7 +260,7 @@ def test_a_lesson_is_shown_in_the_visitors_language(client):
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("toy")
-def test_a_folder_is_a_lesson_on_the_pages(client):
+def test_lesson_folder_appears_on_the_pages(client):
     assert "A toy lock" in client.get("/locks/").content.decode()
     assert "Two look before one takes" in client.get("/locks/toy-lock/race/").content.decode()
 
@@ -313,7 +313,7 @@ def test_code_and_buttons_of_both_clients_are_on_one_screen(open_page):
 @pytest.mark.browser
 @pytest.mark.long
 @pytest.mark.django_db(transaction=True)
-def test_a_visitor_breaks_a_lock_by_keyboard_and_sees_it_fixed(open_page):
+def test_visitor_breaks_a_lock_by_keyboard_and_sees_it_fixed(open_page):
     page = open_page("/locks/setnx-expire/crash/")
     shown = page.locator("[data-lab]")
     verdict = page.locator("[data-verdict]")

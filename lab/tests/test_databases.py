@@ -82,7 +82,7 @@ def test_items_on_two_databases_sell_exactly_their_stock() -> None:
         stacks = [Stack(folder / f"shop{number}", each) for number, each in enumerate(urls)]
         for stack in stacks:
             cleanup.enter_context(stack).start("psp", "web")
-        ports = [each.port for each in stacks]
+        ports = [stack.port for stack in stacks]
         tokens = new_buyers(ports[0], 6)
         copy_accounts(*urls)
         sales = [new_sale(port, stock=STOCK, limit=STOCK) for port in ports]
@@ -98,9 +98,9 @@ def test_items_on_two_databases_sell_exactly_their_stock() -> None:
             assert (rush.statuses, rush.errors) == ({201: STOCK - 1, 409: 2 * STOCK + 1}, 0)
         # A sale is unknown to the other database.
         assert ask(ports[1], "GET", f"/api/v1/sales/{sales[0]}").status == 404
-        numbers = [orders(each) for each in urls]
-        assert [len(each) for each in numbers] == [STOCK, STOCK]
-        assert [{order % 2 for order in each} for each in numbers] == [{0}, {1}]
+        numbers = [orders(url) for url in urls]
+        assert [len(number) for number in numbers] == [STOCK, STOCK]
+        assert [{order % 2 for order in number} for number in numbers] == [{0}, {1}]
         for each, stack, sale in zip(urls, stacks, sales, strict=True):
             manage(each, "audit", "--sale", str(sale), PSP_URL=stack.psp_url)
 
@@ -110,7 +110,7 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 
 class Buyer:
-    """A signed-in buyer, at a sale of a shop on a server that can be told to wait."""
+    """A signed-in buyer, at a sale of a shop whose server can be made to wait."""
 
     def __init__(self, shop: Stack) -> None:
         self._port, self._database = shop.port, shop.urls.database
@@ -158,7 +158,7 @@ def said(answer: Answer) -> tuple[int, str]:
     return answer.status, answer.body["code"]
 
 
-def test_a_purchase_that_waits_for_a_standby_is_unknown_and_its_key_finds_the_order(buyer):
+def test_purchase_without_a_standby_is_unknown_until_repeated(buyer):
     key = str(uuid4())
     with buyer.without_standby():
         assert said(buyer.buy(key)) == (503, "outcome_unknown")
@@ -172,7 +172,7 @@ def test_a_purchase_that_waits_for_a_standby_is_unknown_and_its_key_finds_the_or
     assert (after.status, buyer.sql("SELECT count(*) FROM shop_order")) == (201, 2)
 
 
-def test_a_cancellation_that_waits_for_a_standby_is_unknown_and_the_order_tells_later(buyer):
+def test_cancellation_without_a_standby_is_unknown(buyer):
     order = buyer.buy(str(uuid4())).body["id"]
     with buyer.without_standby():
         assert said(buyer.ask("POST", f"orders/{order}/cancel")) == (503, "outcome_unknown")

@@ -123,7 +123,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
         yield deployed
 
 
-def test_a_deployed_shop_is_proved_by_its_read_only_books(shop: Deployed) -> None:
+def test_deployed_shop_is_proved_by_its_read_only_books(shop: Deployed) -> None:
     code, verdict, said = shop.load(shop.new_sale(), "proved", SHOP_DATABASE_URL=shop.books)
     assert (code, verdict["verdict"]) == (0, "pass"), said[-6000:]
     judged = {each["id"] for each in verdict["properties"]}
@@ -134,7 +134,7 @@ def test_a_deployed_shop_is_proved_by_its_read_only_books(shop: Deployed) -> Non
     assert counts["sold_out"] >= BUYERS - STOCK  # some ask again under another key
 
 
-def test_without_books_what_answers_alone_show_is_judged(shop: Deployed) -> None:
+def test_deployed_shop_without_books_is_judged_by_answers(shop: Deployed) -> None:
     code, verdict, said = shop.load(shop.new_sale(), "answers")
     assert (code, verdict["verdict"]) == (0, "pass"), said[-6000:]
     assert {each["id"] for each in verdict["properties"]} == {"P1", "P3", "P5", "P8", "P13", "P20"}

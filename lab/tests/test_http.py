@@ -81,7 +81,7 @@ def shown(shop: Stack, sale: int) -> tuple[int, str]:
     return seen["available"], seen["status"]
 
 
-def test_one_key_thirty_times_is_one_order(shop):
+def test_key_sent_thirty_times_at_once_is_one_order(shop):
     sale = new_sale(shop.port, stock=MANY, limit=MANY)
     [token] = new_buyers(shop.port, 1)
     answers = at_once(shop, [purchase(sale, token)] * MANY)
@@ -90,7 +90,7 @@ def test_one_key_thirty_times_is_one_order(shop):
     assert shown(shop, sale) == (MANY - 1, "open")
 
 
-def test_one_buyer_thirty_times_gets_the_limit(shop):
+def test_buyer_with_thirty_requests_at_once_gets_the_limit(shop):
     sale = new_sale(shop.port, stock=MANY, limit=1)
     [token] = new_buyers(shop.port, 1)
     answers = at_once(shop, [purchase(sale, token) for _ in range(MANY)])
@@ -98,14 +98,14 @@ def test_one_buyer_thirty_times_gets_the_limit(shop):
     assert shown(shop, sale) == (MANY - 1, "open")
 
 
-def test_the_last_unit_goes_to_one_of_thirty(shop):
+def test_last_unit_goes_to_one_of_thirty_buyers(shop):
     sale = new_sale(shop.port, stock=1)
     answers = at_once(shop, [purchase(sale, token) for token in new_buyers(shop.port, MANY)])
     assert kinds(answers) == {(201, ""): 1, (409, "sold_out"): MANY - 1}
     assert shown(shop, sale) == (0, "sold_out")
 
 
-def test_the_requests_do_race_for_read_check_write_sells_the_last_unit_twice(shop):
+def test_naive_strategy_sells_the_last_unit_twice_over_http(shop):
     tokens = new_buyers(shop.port, MANY)
     for _ in range(ROUNDS):
         sale = new_sale(shop.port, stock=1, strategy="naive")
@@ -119,18 +119,18 @@ BOTH = 30
 """Requests of which each of the two web processes surely gets some."""
 
 
-def test_every_process_refuses_a_revoked_token_soon_and_serves_the_others_all_the_time(shop):
+def test_revoked_token_is_refused_soon_by_every_process(shop):
     stays, leaves = Client(shop.port), [Client(shop.port) for _ in range(BOTH)]
     revoked, good = new_buyers(shop.port, 2)
     sale = new_sale(shop.port, stock=100_000, limit=100_000)
-    assert {each.buy(sale, revoked).status for each in leaves} == {201}
+    assert {leaf.buy(sale, revoked).status for leaf in leaves} == {201}
     with psycopg.connect(shop.urls.database) as console:
         user = revoked.partition(".")[0]
         console.execute("UPDATE accounts_user SET is_active = false WHERE id = %s", [user])
 
     def is_refused_everywhere() -> bool:
         assert stays.buy(sale, good).status == 201
-        return {each.buy(sale, revoked).status for each in leaves} == {401}
+        return {leaf.buy(sale, revoked).status for leaf in leaves} == {401}
 
     wait_for(is_refused_everywhere, 120)
     for each in (stays, *leaves):
@@ -147,7 +147,7 @@ SEED = 7
 
 
 @pytest.mark.timeout(500)
-def test_the_document_and_the_api_agree(shop, tmp_path):
+def test_openapi_document_and_api_agree(shop, tmp_path):
     command = [
         *(str(Path(sys.executable).with_name("schemathesis")), "run"),
         f"{shop.url}/api/v1/openapi.json",

@@ -121,7 +121,7 @@ def test_naive_chosen_in_the_form_is_seen_to_oversell(shop, page, tmp_path):
         assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
-def test_carts_are_filled_from_several_sales_and_all_of_them_are_judged(shop, page, tmp_path):
+def test_locust_page_fills_and_judges_carts_of_several_sales(shop, page, tmp_path):
     with locust(shop, str(tmp_path)) as address:
         start(page, address, "combining", mix="carts")
         expect(cell(page, "Held")).to_have_text(re.compile(r"[1-9]\d*"))
@@ -136,7 +136,7 @@ def test_carts_are_filled_from_several_sales_and_all_of_them_are_judged(shop, pa
     assert {row["order"] for row in map(json.loads, mails[1:-1])} == set(carts)
 
 
-def test_a_sale_is_changed_under_its_buyers_and_keys_are_asked_for_again(shop, page, tmp_path):
+def test_locust_page_changes_the_sale_and_repeats_keys(shop, page, tmp_path):
     run = tmp_path / "0001"
     with locust(shop, str(tmp_path)) as address:
         start(page, address, "combining", mix="windows")
@@ -148,11 +148,11 @@ def test_a_sale_is_changed_under_its_buyers_and_keys_are_asked_for_again(shop, p
     assert [row.paused for row in changes[:3]] == [True, False, False]
     assert changes[0].price == opened.price != changes[1].price
     assert changes[-1].ends_at <= changes[-1].done
-    assert {each.outcome for each in operations(run / "again.jsonl")} >= {OK, FAIL}
+    assert {operation.outcome for operation in operations(run / "again.jsonl")} >= {OK, FAIL}
     assert not list(run.glob("*.tokens"))
 
 
-def test_figures_of_two_processes_are_summed_and_combining_is_proved(shop, page, tmp_path):
+def test_locust_page_adds_up_processes_and_proves_combining(shop, page, tmp_path):
     with locust(shop, str(tmp_path), "--processes", "2") as address:
         start(page, address, "combining", stock="many")
         expect(bar(page)).to_contain_text("could not start: stock must be a whole number")

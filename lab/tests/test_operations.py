@@ -78,14 +78,14 @@ def test_rules_and_dashboard_name_metrics_that_exist(exported: set[str]) -> None
         assert named <= exported, expression
 
 
-def test_every_metric_is_on_the_dashboard(exported: set[str]) -> None:
+def test_dashboard_shows_every_metric(exported: set[str]) -> None:
     shown = {name for query in QUERIES for name in NAME.findall(query)}
     for name, suffixes in counted_here():
         assert {name + suffix for suffix in suffixes} & shown, name
     assert {name for name in exported if name.startswith(("shop_owed", "shop_up"))} <= shown
 
 
-def test_every_fault_has_a_sign_on_a_panel_that_shows_it() -> None:
+def test_dashboard_has_a_panel_for_every_fault() -> None:
     seen = {fault for faults in SIGNS.values() for fault in faults.split()}
     assert set(FAULTS) ^ seen == {"broker-emptied"}
     shown = {panel["title"]: panel["targets"] for panel in PANELS}
@@ -93,7 +93,7 @@ def test_every_fault_has_a_sign_on_a_panel_that_shows_it() -> None:
         assert any(metric in NAME.findall(target["expr"]) for target in shown[panel]), metric
 
 
-def test_every_alert_has_a_severity_and_says_what_is_wrong() -> None:
+def test_alerts_have_a_severity_and_a_description() -> None:
     names = [alert["alert"] for alert in ALERTS]
     assert len(set(names)) == len(names) > 10
     for alert in ALERTS:
@@ -101,14 +101,14 @@ def test_every_alert_has_a_severity_and_says_what_is_wrong() -> None:
         assert alert["annotations"]["summary"].endswith("."), alert
 
 
-def test_the_runbook_has_a_row_for_every_alert_and_no_other() -> None:
+def test_runbook_has_a_row_for_exactly_every_alert() -> None:
     text = (environment.PROJECT / "docs/operations.md").read_text()
     section = text.partition("| alert |")[2].partition("##")[0]
     rows = re.findall(r"^\| (\w+) \|", section, re.MULTILINE)
     assert sorted(rows) == sorted(alert["alert"] for alert in ALERTS)
 
 
-def test_prometheus_asks_the_exporter_and_grafana_asks_prometheus() -> None:
+def test_prometheus_and_grafana_use_the_right_addresses() -> None:
     services = COMPOSE["services"]
     [job] = CONFIG["scrape_configs"]
     [target] = job["static_configs"][0]["targets"]
@@ -137,7 +137,7 @@ def test_promtool_accepts_the_rules_and_the_dashboards_queries(tmp_path: Path) -
 
 
 @needs(PROMETHEUS)
-def test_a_clock_that_is_wrong_for_a_minute_alerts(tmp_path: Path) -> None:
+def test_alert_fires_for_a_clock_that_is_wrong_for_a_minute(tmp_path: Path) -> None:
     wrong = {"process": "a.1.celery"}
     series = [
         {"series": 'shop_clock_ahead_seconds{process="a.1.celery"}', "values": "-30x8"},
@@ -164,13 +164,13 @@ def checked(folder: Path) -> CompletedProcess[str]:
 
 
 @needs(TOOLS_OF_CI)
-def test_the_chart_is_accepted() -> None:
+def test_chart_is_accepted() -> None:
     done = checked(KUBERNETES)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @needs(TOOLS_OF_CI)
-def test_a_broken_chart_is_refused(tmp_path: Path) -> None:
+def test_chart_that_is_broken_is_refused(tmp_path: Path) -> None:
     """A number as text, a misspelt probe, an unknown kind, a value that no template knows."""
     folder = tmp_path / "kubernetes"
     shutil.copytree(KUBERNETES, folder)

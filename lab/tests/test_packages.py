@@ -40,7 +40,7 @@ def install(
 
 @pytest.fixture
 def requirements(tmp_path: Path) -> Path:
-    """A requirements file of small packages, with their wheels beside it."""
+    """A requirements file of small packages, with their wheels next to it."""
     for number in range(WHEELS):
         name = f"shop_test_{number}-1.dist-info"
         with zipfile.ZipFile(tmp_path / f"shop_test_{number}-1-py3-none-any.whl", "w") as wheel:
@@ -60,7 +60,7 @@ def requirements(tmp_path: Path) -> Path:
 
 
 @pytest.mark.long
-def test_packages_are_counted_and_a_broken_environment_is_made_again(tmp_path, requirements):
+def test_environment_counts_packages_and_replaces_a_broken_one(tmp_path, requirements):
     folder = tmp_path / "venv"
     done = install(folder, requirements, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -75,7 +75,7 @@ def test_packages_are_counted_and_a_broken_environment_is_made_again(tmp_path, r
     assert "Making a virtual environment" in again.stdout
 
 
-def test_a_package_that_cannot_be_had_is_named(tmp_path):
+def test_environment_names_a_package_that_cannot_be_installed(tmp_path):
     path = tmp_path / "requirements.txt"
     path.write_text("no-such-package==1\n")
     done = install(sys.prefix, path, tmp_path)
@@ -89,7 +89,7 @@ def test_a_package_that_cannot_be_had_is_named(tmp_path):
     assert "This Python, 3.99, is newer than they are: make PYTHON=python3.14 …" in done.stderr
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+def test_environment_names_a_folder_that_cannot_be_written(tmp_path):
     command = (*INSTALL, str(tmp_path / "venv"), "requirements.txt")
     if os.geteuid() == 0:
         done = run_on(tmp_path, "ro", command, dict(os.environ), environment.PROJECT)
@@ -128,7 +128,7 @@ def project(package: str) -> dict[str, Any]:
     return found
 
 
-def test_every_backend_has_an_extra():
+def test_package_has_an_extra_for_every_backend():
     extras = project("locking")["optional-dependencies"]
     assert set(extras) == set(BACKENDS)
     public = {f"backends.{path.stem}" for path in FOLDER.glob("backends/[!_]*.py")}
@@ -142,7 +142,7 @@ def test_contract_needs_no_client():
 
 
 @pytest.mark.parametrize("extra", BACKENDS)
-def test_an_extra_brings_what_its_backends_import(extra):
+def test_extra_installs_what_its_backends_import(extra):
     wanted = project("locking")["optional-dependencies"][extra]
     brought = {re.split(r"[\[<>=]", each)[0] for each in wanted}
     absent = [name for distribution, name in CLIENTS.items() if distribution not in brought]
@@ -152,7 +152,7 @@ def test_an_extra_brings_what_its_backends_import(extra):
     succeed(sys.executable, "-c", script)
 
 
-def test_all_packages_have_one_version():
+def test_packages_have_the_same_version():
     version = project("locking")["version"]
     assert project("inventory")["version"] == project("loadtest")["version"] == version
     assert f"fenced-locking[redis]=={version}" in project("inventory")["dependencies"]
@@ -191,7 +191,7 @@ def release(folder: Path, version: str) -> CompletedProcess[str]:
     return run(sys.executable, "packaging/release.py", version, cwd=folder)
 
 
-def test_a_release_has_one_version_in_all_packages_and_in_the_tag(repository):
+def test_release_has_one_version_in_packages_and_tag(repository):
     assert release(repository, "7.1.0").returncode == 0
     assert git(repository, "describe") == "v7.1.0"
     assert git(repository, "status", "--porcelain") == ""
@@ -205,15 +205,16 @@ def test_a_release_has_one_version_in_all_packages_and_in_the_tag(repository):
 
 
 @pytest.mark.parametrize(
-    ("version", "told"), [("1.0", "three numbers"), ("v8.0.0", "three numbers"), ("0.0.1", "older")]
+    ("version", "message"),
+    [("1.0", "three numbers"), ("v8.0.0", "three numbers"), ("0.0.1", "older")],
 )
-def test_a_version_that_cannot_follow_is_refused(repository, version, told):
+def test_release_refuses_a_version_that_cannot_follow(repository, version, message):
     done = release(repository, version)
     assert (done.returncode, git(repository, "tag")) == (1, "")
-    assert told in done.stderr
+    assert message in done.stderr
 
 
-def test_nothing_is_released_twice_or_without_a_change_or_with_a_dirty_tree(repository):
+def test_release_refuses_repeats_and_a_dirty_tree(repository):
     release(repository, "7.1.0")
     assert "tagged already" in release(repository, "7.1.0").stderr
     assert "nothing under" in release(repository, "7.2.0").stderr

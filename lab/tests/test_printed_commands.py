@@ -34,13 +34,13 @@ def bare_python(*words: str, **variables: str) -> CompletedProcess[str]:
     return run(python, "-S", "manage.py", *words, env={**os.environ, **variables})
 
 
-def test_any_python_continues_in_the_virtual_environment():
+def test_commands_continue_in_the_virtual_environment():
     done = bare_python("lesson", "setnx-expire", VENV=sys.prefix)
     assert (done.returncode, done.stderr) == (0, "")
     assert "SETNX" in done.stdout
 
 
-def test_without_a_virtual_environment_one_line_says_how_to_get_one():
+def test_commands_without_an_environment_say_how_to_get_one():
     done = bare_python("lesson", VENV="no-such-folder")
     assert (done.returncode, done.stdout) == (1, "")
     assert re.fullmatch(r"error: .*`make test`.*no-such-folder\.\n", done.stderr)
@@ -65,20 +65,20 @@ def understand(command: str, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "x"])
-def test_a_count_that_cannot_be_is_refused_in_words(count):
+def test_commands_refuse_an_impossible_count_in_words(count):
     with pytest.raises(CommandError, match=f"'{count}' is not a whole number of at least 1"):
         understand("prove", [f"--stock={count}"])
 
 
 @pytest.mark.parametrize("command", [["prove"], ["prove_shop", "oscar"]])
-def test_a_result_that_cannot_be_written_is_refused_before_the_run(command, tmp_path):
+def test_commands_refuse_an_unwritable_result_before_the_run(command, tmp_path):
     for path in (tmp_path / "none" / "result.json", tmp_path):
         with pytest.raises(CommandError, match="not a file in a folder that exists"):
             understand(command[0], [*command[1:], f"--json={path}"])
 
 
 @pytest.mark.parametrize("line", sorted(set(documented())))
-def test_a_documented_command_is_understood(line):
+def test_documented_command_is_understood(line):
     words = shlex.split(line, comments=True)
     while re.match(r"[A-Z_]+=", words[0]):
         words.pop(0)
@@ -111,7 +111,7 @@ def test_settings_page_is_what_the_command_writes():
 
 
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in DOCUMENTS)])
-def test_every_file_that_a_document_names_exists(page):
+def test_documents_name_only_files_that_exist(page):
     text = (PROJECT / page).read_text(encoding="utf-8")
     folders = r"(?:locking|course|inventory|serving|shop|lab|loadtest|docs|docker|\.ci)/"
     named = re.findall(rf"`({folders}[\w./-]*)", text)
@@ -121,7 +121,7 @@ def test_every_file_that_a_document_names_exists(page):
     assert missing == []
 
 
-def test_the_repeat_of_a_proof_is_understood():
+def test_proof_repeat_command_is_understood():
     for mix in MIXES:
         plan = RunPlan(
             buyers=20, seed=7, stock=5, mix=mix, arrivals=1.5, minutes=2.0, faults=("redis-killed",)

@@ -71,7 +71,7 @@ class Buyers:
         wait_for(lambda: len(self.orders) >= wanted, 120)
 
 
-def test_a_rush_is_restored_to_a_point_and_newer_state_in_redis_does_no_harm() -> None:
+def test_restore_to_a_point_survives_newer_state_in_redis() -> None:
     with private_servers(durable=False) as servers, private_folder() as folder:
         database, urls = Archived(servers, folder), servers.urls
         manage(urls, "migrate", "--verbosity", "0")

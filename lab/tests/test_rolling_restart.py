@@ -1,7 +1,7 @@
 """An update under load through nginx as Compose configures it: no request fails.
 
 `lab/tests/test_compose_engine.py` does it with containers; this needs nginx only. One replica after
-the other is told to stop while buyers go on, and its port is served again by a new one. nginx knows
+the other is stopped while buyers go on, and its port is served again by a new one. nginx knows
 all three addresses all the time, as it does with containers for two seconds after each change.
 """
 
@@ -94,7 +94,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 
 class Traffic:
-    """Buyers who read, buy, and cancel an order that is cancelled, until told to stop.
+    """Buyers who read, buy, and cancel an order that is cancelled, until they are stopped.
 
     A cancellation is a POST without a key, which nginx must not send twice.
     """
@@ -147,7 +147,7 @@ class Traffic:
         self.answers[what, said] += 1
 
 
-def test_a_rolling_restart_fails_no_request(shop: Shop) -> None:
+def test_rolling_restart_fails_no_request(shop: Shop) -> None:
     old, also_old, new = shop.ports
     shop.start(old)
     shop.start(also_old)

@@ -60,7 +60,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         yield Shop(folder, servers.urls)
 
 
-def test_it_migrates_starts_in_production_and_sells(shop: Shop) -> None:
+def test_shop_alone_migrates_starts_and_sells(shop: Shop) -> None:
     shop.run("manage.py", "migrate")
     shop.run("manage.py", "check", "--deploy")
     user = "from shop.accounts.models import User; User.objects.create_user('ann', '', 'pw')"
@@ -89,7 +89,7 @@ def test_it_migrates_starts_in_production_and_sells(shop: Shop) -> None:
         ["-m", "celery", "-A", "shop", "worker"],
     ],
 )
-def test_it_refuses_to_be_a_demo_in_one_line(shop: Shop, words: list[str]) -> None:
+def test_shop_alone_refuses_to_be_a_demo_in_one_line(shop: Shop, words: list[str]) -> None:
     demo = {**shop.environment, "SHOP_DEMO": "1"}
     done = run(sys.executable, *words, cwd=shop.folder, env=demo)
     assert done.returncode == 1

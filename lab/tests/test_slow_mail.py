@@ -99,7 +99,7 @@ def follow_up_again(times: int) -> None:
     [{TAKEN: 2 * TIMEOUT}, {BYE: 2 * TIMEOUT}, {EVERY: PAUSE}],
     ids=["when it has the mail", "at the end", "always"],
 )
-def test_a_password_reset_is_mailed_once(
+def test_password_reset_is_mailed_once(
     pauses: dict[str, float], eve: User, server: MailServer
 ) -> None:
     Client().post("/password-reset/", {"email": eve.email})
@@ -113,7 +113,7 @@ def test_a_password_reset_is_mailed_once(
 @pytest.mark.parametrize(
     "pauses", [{BYE: 2 * TIMEOUT}, {EVERY: PAUSE}], ids=["at the end", "always"]
 )
-def test_an_orders_mail_is_sent_once(pauses: dict[str, float], server: MailServer) -> None:
+def test_order_mail_is_sent_once(pauses: dict[str, float], server: MailServer) -> None:
     order = an_order(a_sale())
     with patch.object(SlowServer, "pauses", pauses):
         follow_up_again(3)

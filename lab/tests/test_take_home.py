@@ -78,9 +78,9 @@ def run(folder: Path, script: str, seconds: float = 60) -> str:
         for what in ("NAME", "EMAIL")
     }
     done = processes.run("sh", "-euc", script, cwd=folder, env=present | author, seconds=seconds)
-    told = done.stdout + done.stderr
-    assert done.returncode == 0, told[-6000:]
-    return told
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output[-6000:]
+    return output
 
 
 def own(folder: Path) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def test_its_documents_and_its_makefile_lead_nowhere_else(acme):
             assert f"\n{target}:" in (acme / "Makefile").read_text(), (page, target)
 
 
-def test_a_later_copy_is_merged_into_what_the_team_has_changed(acme):
+def test_copy_made_later_merges_with_the_teams_changes(acme):
     run(acme, "echo '# Ours' >> shop/urls.py && git commit -qam 'Change the shop'")
     # An earlier version, as if one file had been added and one had been changed since.
     older = "git rm -q shop/money.py && echo '# Old' >> shop/wsgi.py && git commit -qam 'Be older'"
@@ -159,7 +159,7 @@ print(client.get("/sign-in/").status_code, client.get("/api/docs").status_code,
 """
 
 
-def test_it_is_checked_and_what_was_left_out_is_not_there(any_acme, request):
+def test_copy_is_checked_and_lacks_what_was_left_out(any_acme, request):
     """Needs no database: none of these requests is let through to it."""
     _, answered = OPTIONS[request.node.callspec.params["any_acme"]]
     settings = "export SHOP_DEMO=1 DJANGO_SETTINGS_MODULE=development.settings"
@@ -196,7 +196,7 @@ def test_same_version_makes_the_same_copy(tmp_path):
         ("full/thesis.txt", ACME, "not empty"),
     ],
 )
-def test_what_cannot_be_taken_home_is_refused_with_the_reason(tmp_path, folder, name, why):
+def test_copy_that_is_impossible_is_refused_with_the_reason(tmp_path, folder, name, why):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("my only copy")
     with pytest.raises(NotTaken, match=why):
@@ -204,7 +204,7 @@ def test_what_cannot_be_taken_home_is_refused_with_the_reason(tmp_path, folder, 
 
 
 @pytest.mark.parametrize("languages", ["xx", "en,", "zh-cn"])
-def test_a_language_that_django_does_not_know_is_refused(tmp_path, languages):
+def test_copy_refuses_a_language_that_django_does_not_know(tmp_path, languages):
     with pytest.raises(NotTaken, match="Django knows no language"):
         take(tmp_path / "new", ACME, SHOP_LANGUAGES=languages)
     assert not (tmp_path / "new").exists()
@@ -256,7 +256,7 @@ git merge -q -m 'Merge a later version' upstream
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("tests", [TOUCHED, pytest.param(CHANGED, marks=pytest.mark.nightly)])
-def test_changed_shop_passes_its_checks_after_an_upstream_migration(tests):
+def test_copy_passes_its_checks_after_an_upstream_migration(tests):
     """German and EUR, a field of each order, one of the admin, and then a later version."""
     changes = (PROJECT / "docs" / "changing.md").read_text(encoding="utf-8")
     example = changes.split("\n## ")[1]
@@ -274,19 +274,19 @@ def test_changed_shop_passes_its_checks_after_an_upstream_migration(tests):
         run(acme, "git add --all && git commit -qm 'Weigh products'")
         run(acme, f"{there}\n{UPSTREAM}", 300)
         run(acme, f"{there}\npython3 manage.py makemigrations --check --dry-run", 300)
-        told = run(acme, f"make lint types && make test ARGS='{tests}'", 3000)
-    assert PASSED.search(told), told[-3000:]
+        output = run(acme, f"make lint types && make test ARGS='{tests}'", 3000)
+    assert PASSED.search(output), output[-3000:]
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
-def test_it_passes_its_tests_and_proof_whatever_was_left_out(any_acme):
+def test_copy_passes_its_tests_and_proof(any_acme):
     """What is left out is a default in one table, which neither lint nor types read."""
     tests = f"{CHANGED} development/tests/test_run.py"  # named, so that it runs, though it is long
     pytest_there = "python -m pytest -n 4 --dist worksteal -m 'not browser'"
-    told = run(any_acme, f"{WITH_THIS_ENVIRONMENT}; {pytest_there} {tests}", 1500)
-    assert PASSED.search(told), told[-3000:]
+    output = run(any_acme, f"{WITH_THIS_ENVIRONMENT}; {pytest_there} {tests}", 1500)
+    assert PASSED.search(output), output[-3000:]
     unpacked = "python -m zipfile -e wheels/*.whl .data/wheel"
     prove = "PYTHONPATH=.data/wheel python -m development.prove"
-    told = run(any_acme, f"{WITH_THIS_ENVIRONMENT}; {unpacked} && {prove}", 300)
-    assert told.startswith("HOLDS"), told[-3000:]
+    output = run(any_acme, f"{WITH_THIS_ENVIRONMENT}; {unpacked} && {prove}", 300)
+    assert output.startswith("HOLDS"), output[-3000:]

@@ -29,7 +29,7 @@ def test_site_says_every_message_as_its_own_catalogue_does(app):
             assert gettext(original) == text
 
 
-def test_what_a_position_and_its_script_say_is_translated():
+def test_translations_cover_positions_and_their_script():
     said = {one.flaw.wrong.value for one in scenarios() if one.flaw.wrong}
     with override("en"):  # a test before may have spoken Chinese
         said |= {str(text) for text in SCRIPT.values()}

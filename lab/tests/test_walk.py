@@ -15,7 +15,7 @@ from shop import money
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_walk_has_the_files_of_the_product_in_their_order_and_no_others():
+def test_walk_lists_the_products_files_in_order():
     with walking("example") as walk:
         SoldOutItems()
         money.to_minor(Decimal(1), "EUR")
@@ -26,7 +26,7 @@ def test_a_walk_has_the_files_of_the_product_in_their_order_and_no_others():
     assert walk.moves == 3
 
 
-def test_each_request_is_walked_with_the_demos_payment_provider(psp):
+def test_walk_uses_the_demos_payment_provider(psp):
     walks = {walk.request: set(walk.calls) for walk in Caller().all()}
     assert list(walks) == ["purchase", "payment", "refund", "cancellation", "expiry", "webhook"]
     assert "inventory/selling/guard.py" in walks["purchase"]

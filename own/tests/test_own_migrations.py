@@ -30,7 +30,7 @@ def test_makemigrations_puts_a_field_of_the_shop_into_own() -> None:
     assert (operation.app, operation.operation) == ("shop", ADD)
 
 
-def test_makemigrations_puts_tables_of_own_before_what_refers_to_them() -> None:
+def test_makemigrations_puts_own_tables_before_references() -> None:
     table = migrations.CreateModel("Carrier", [("id", models.BigAutoField(primary_key=True))])
     migration = gathered({"shop": [made("shop", ADD)], "own": [made("own", table)]})
     assert migration.operations[0] is table
@@ -38,7 +38,7 @@ def test_makemigrations_puts_tables_of_own_before_what_refers_to_them() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_in_app_adds_the_field_to_the_other_apps_table_and_removes_it_again() -> None:
+def test_in_app_adds_and_removes_a_field_of_another_app() -> None:
     def columns() -> set[str]:
         with connection.cursor() as cursor:
             found = connection.introspection.get_table_description(cursor, "shop_order")

@@ -95,7 +95,7 @@ class Rush(Shop):
 class Guarded(Shop):
     """What users of oscar would meet."""
 
-    def test_an_order_gets_all_its_lines_or_is_not_placed(self):
+    def test_order_gets_all_its_lines_or_is_not_placed(self):
         """The refusal names the product, and nothing of the order stays."""
         plenty, few = a_product(5), a_product(1)
         place(a_basket(plenty, few))
@@ -109,7 +109,7 @@ class Guarded(Shop):
         self.assertEqual(plenty.stockrecords.get().num_allocated, 1)
         self.assert_in_step()
 
-    def test_a_cancelled_line_returns_its_units_once(self):
+    def test_cancelled_line_returns_its_units_once(self):
         """Cancelling twice, at once, returns them once, where oscar's own code would not."""
         product = a_product(5)
         [line] = place(a_basket(product, quantity=3)).lines.all()
@@ -126,7 +126,7 @@ class Guarded(Shop):
         finally:
             connection.close()
 
-    def test_a_part_is_shipped_and_the_rest_cancelled(self):
+    def test_part_of_a_line_is_shipped_and_the_rest_cancelled(self):
         """The reservation is confirmed when nothing is allocated any more."""
         from guarded.models import Allocation
 
@@ -143,7 +143,7 @@ class Guarded(Shop):
         )
         self.assert_in_step()
 
-    def test_a_refunded_line_comes_back_only_when_it_is_counted_in(self):
+    def test_refunded_line_comes_back_when_it_is_counted_in(self):
         """Oscar returns no shipped unit to stock; the dashboard's number does."""
         product = a_product(2)
         [line] = place(a_basket(product, quantity=2)).lines.all()
@@ -155,7 +155,7 @@ class Guarded(Shop):
         place(a_basket(product))
         self.assert_in_step()
 
-    def test_a_form_that_was_open_during_a_sale_keeps_its_allocations(self):
+    def test_form_open_during_a_sale_keeps_its_allocations(self):
         """Oscar alone would write the old number of allocations and sell these units again."""
         product = a_product(3)
         form = product.stockrecords.get()
@@ -165,7 +165,7 @@ class Guarded(Shop):
         self.assertEqual(product.stockrecords.get().net_stock_level, 8)
         self.assert_in_step()
 
-    def test_less_stock_than_is_allocated_sells_nothing_until_it_is_made_good(self):
+    def test_stock_below_its_allocations_sells_nothing(self):
         """A stocktaking may find fewer units than were sold."""
         product = a_product(5)
         [line] = place(a_basket(product, quantity=4)).lines.all()
@@ -187,7 +187,7 @@ class Guarded(Shop):
         place(a_basket(product))
         self.assertFalse(GuardedStock.objects.exists())
 
-    def test_a_shop_that_sells_is_guarded_and_can_go_back(self):
+    def test_shop_that_sells_is_guarded_and_can_go_back(self):
         """Orders from before have no reservation; oscar's columns are never anything but right."""
         from guarded.models import Allocation, GuardedStock
 

@@ -43,7 +43,7 @@ BENCHMARKS = (PURCHASES, LOCKS)
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda each: each.name)
-def test_the_page_and_the_chart_are_those_of_the_measured_figures(benchmark: Benchmark) -> None:
+def test_bench_page_and_chart_show_the_measured_figures(benchmark: Benchmark) -> None:
     document = json.loads((DOCS / f"{benchmark.name}.json").read_text())
     if benchmark.chart:
         chart = benchmark.chart(document)
@@ -53,7 +53,7 @@ def test_the_page_and_the_chart_are_those_of_the_measured_figures(benchmark: Ben
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.zh.md"])
-def test_the_readme_shows_the_measured_figures(page: str) -> None:
+def test_readme_shows_the_measured_figures(page: str) -> None:
     text = (environment.PROJECT / page).read_text(encoding="utf-8")
     document = json.loads((DOCS / "bench.json").read_text())
     per_second = {(row["name"], row["concurrency"]): row["rps"] for row in document["rows"]}
@@ -63,19 +63,19 @@ def test_the_readme_shows_the_measured_figures(page: str) -> None:
     assert document["command"].removesuffix(' --docs docs"') in text
 
 
-def test_every_strategy_is_explained() -> None:
+def test_bench_page_explains_every_strategy() -> None:
     explained = re.findall(r"`(\w+)`", (DOCS / "comparison.md").read_text())
     assert set(CLASSES) <= set(explained)
 
 
-def test_a_round_begins_with_another_case_each_time() -> None:
-    told: list[str] = []
-    found = interleaved(["a", "b", "c"], 2, lambda case: len(told), told.append)
-    assert [message.split()[-2] for message in told] == ["a", "b", "c", "b", "c", "a"]
+def test_bench_rounds_begin_with_different_cases() -> None:
+    messages: list[str] = []
+    found = interleaved(["a", "b", "c"], 2, lambda case: len(messages), messages.append)
+    assert [message.split()[-2] for message in messages] == ["a", "b", "c", "b", "c", "a"]
     assert found == {"a": [1, 6], "b": [2, 4], "c": [3, 5]}
 
 
-def test_the_command_writes_table_json_chart_and_page(
+def test_bench_command_writes_table_json_chart_and_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("bench.json", "bench.md"):
@@ -149,7 +149,7 @@ def numbered(count: int) -> Iterator[bytes]:
         yield request_bytes("POST", "/", "127.0.0.1", body=f"n{number}".encode())
 
 
-def test_every_request_is_sent_once_and_answers_are_counted_by_status() -> None:
+def test_load_sends_each_request_once_and_counts_by_status() -> None:
     seen: list[bytes] = []
 
     def reply(_: int, request: bytes) -> bytes:
@@ -163,7 +163,7 @@ def test_every_request_is_sent_once_and_answers_are_counted_by_status() -> None:
     assert 0 < result.percentile_ms(0.5) <= result.percentile_ms(0.99)
 
 
-def test_two_thousand_connections_are_all_used() -> None:
+def test_load_uses_two_thousand_connections() -> None:
     raise_file_limit()
     used: list[int] = []
 
@@ -191,14 +191,14 @@ def test_time_ends_a_run_and_what_is_under_way_is_waited_for() -> None:
     assert len(result.latencies_ns) == result.statuses[200] > 0
 
 
-def test_a_connection_that_the_server_closes_is_opened_again() -> None:
+def test_load_opens_a_closed_connection_again() -> None:
     closing = response(head="Connection: close\r\n")
     with answering(lambda *_: closing) as port:
         result = client.run("127.0.0.1", port, numbered(50), connections=5)
     assert (result.statuses, result.errors) == ({200: 50}, 0)
 
 
-def test_a_request_that_is_never_answered_is_an_error_and_not_sent_again() -> None:
+def test_load_counts_an_unanswered_request_as_an_error() -> None:
     seen: Counter[bytes] = Counter()
 
     def reply(number: int, request: bytes) -> bytes | None:
@@ -211,7 +211,7 @@ def test_a_request_that_is_never_answered_is_an_error_and_not_sent_again() -> No
     assert set(seen.values()) == {1}
 
 
-def test_an_answer_that_is_none_or_takes_too_long_is_an_error() -> None:
+def test_load_counts_a_bad_or_late_answer_as_an_error() -> None:
     with answering(lambda *_: b"SSH-2.0-x\r\n") as port:
         result = client.run("127.0.0.1", port, numbered(3), connections=1)
     assert (result.statuses, result.errors) == ({}, 3)
@@ -222,7 +222,7 @@ def test_an_answer_that_is_none_or_takes_too_long_is_an_error() -> None:
     assert (result.statuses, result.errors) == ({}, 2)
 
 
-def test_a_server_that_is_not_there_is_an_error_at_once() -> None:
+def test_load_without_a_server_fails_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(ConnectionRefusedError):

@@ -20,7 +20,7 @@ __all__ = ["valkey_server"]
 pytestmark = pytest.mark.long
 
 
-def test_a_row_says_who_waited_how_long_and_how_often_the_holder_changed() -> None:
+def test_lock_row_shows_waits_and_changes_of_the_holder() -> None:
     # Two processes: a, a, b, a; b has asked at 0.1 s and waited for 0.4 s.
     first = ([(0.0, 0.1), (0.2, 0.2), (0.5, 0.6)], 9)
     second = ([(0.1, 0.5)], 3)
@@ -34,9 +34,7 @@ def test_a_row_says_who_waited_how_long_and_how_often_the_holder_changed() -> No
 
 
 @pytest.mark.parametrize("lock", [OURS, "locking, asyncio", "redis-py, asyncio"])
-def test_the_crew_counts_what_it_acquires_and_what_it_sends(
-    valkey_server: Valkey, lock: str
-) -> None:
+def test_lock_workers_count_acquisitions_and_commands(valkey_server: Valkey, lock: str) -> None:
     crew, seconds = locks.Crew(3), 0.5
     try:
         row = crew.run(lock, valkey_server.endpoint, 3, seconds)
@@ -65,12 +63,12 @@ def test_ceiling_hands_its_baton_on(valkey_server: Valkey, processes: int) -> No
         assert client.llen("ceiling:1") == processes - 1
 
 
-def test_a_lock_that_nobody_got_has_a_row_all_the_same() -> None:
+def test_lock_row_exists_for_a_lock_that_nobody_got() -> None:
     row = locks.summary("portalocker", 5.0, [([], 3), ([], 3)])
     assert (row.processes, row.acquisitions_per_s, row.max_ms) == (2, 0.0, 5000.0)
 
 
-def test_the_command_prints_a_table_and_json() -> None:
+def test_bench_locks_command_prints_a_table_and_json() -> None:
     command = [sys.executable, "manage.py", "bench_locks", "--processes", "1,2", "--rounds", "1"]
     command += ["--seconds", "0.1", "--json", "--locks", "locking,python-redis-lock"]
     done = run(*command)
@@ -92,7 +90,7 @@ def test_medians_have_their_spread() -> None:
     assert (found.handovers_per_s, found.handovers_spread) == (0, 0)
 
 
-def test_the_distance_to_the_ceiling_is_explained() -> None:
+def test_bench_locks_page_explains_the_distance_to_the_ceiling() -> None:
     def row(lock: str, processes: int, figure: float) -> dict[str, object]:
         return asdict(locks.Row(lock, processes, figure, figure, 1.0, 1.0, 1.0, 1.0, 2.0, 0.1))
 

@@ -21,7 +21,7 @@ def streamed(answer) -> bytes:
     return b"".join(answer.streaming_content)
 
 
-def test_the_demo_makes_buyers_who_can_buy(ann, sale):
+def test_demo_api_makes_buyers_who_can_buy(ann, sale):
     answer = ann.call("POST", "demo/buyers", {"count": 3}, authorization="")
     assert answer.status_code == 201
     made = answer.json()["tokens"]
@@ -30,13 +30,13 @@ def test_the_demo_makes_buyers_who_can_buy(ann, sale):
         assert ann.buy(sale, authorization=f"Bearer {token}").status_code == 201
 
 
-def test_the_demos_document_has_the_load_tests_calls(client):
+def test_demo_api_document_has_the_load_tests_calls(client):
     document = client.get("/api/v1/openapi.json").json()
     assert document["tags"][-1]["name"] == "Load tests"
     assert document["paths"]["/api/v1/demo/sales"]["post"]["tags"] == ["Load tests"]
 
 
-def test_the_web_processes_that_are_alive_are_counted(ann, sale, tmp_path, monkeypatch):
+def test_demo_api_counts_the_living_web_processes(ann, sale, tmp_path, monkeypatch):
     monkeypatch.setenv("METRICS_FOLDER", str(tmp_path))
     for name, degraded in (("a.1.web", 0), ("a.2.web", 1), ("a.3.web", 0), ("a.4.celery", 0)):
         with writing_as(name, tmp_path):
@@ -47,7 +47,7 @@ def test_the_web_processes_that_are_alive_are_counted(ann, sale, tmp_path, monke
     assert (figures["processes"], figures["degraded"]) == (2, True)
 
 
-def test_a_load_tests_sale_is_made_and_watched_as_documented(ann, settings, tmp_path):
+def test_demo_api_makes_and_watches_a_sale_as_documented(ann, settings, tmp_path):
     terms = {"stock": 7, "limit": 2, "strategy": "guard", "starts_in": 0.5, "hold": 60}
     made = ann.call("POST", "demo/sales", terms).json()
     path = f"demo/sales/{made['sale']}"
@@ -96,11 +96,11 @@ TERMS = (
     [*(("buyers", {"count": count}) for count in COUNTS), *(("sales", terms) for terms in TERMS)],
     ids=repr,
 )
-def test_buyers_or_a_sale_that_cannot_be_made_are_refused_as_documented(ann, path, wanted):
+def test_demo_api_refuses_impossible_buyers_and_sales(ann, path, wanted):
     refused(ann.call("POST", f"demo/{path}", wanted), 422, "invalid_request")
 
 
-def test_a_sale_is_changed_and_says_between_which_moments(ann):
+def test_demo_api_changes_a_sale_and_returns_the_times(ann):
     terms = {"price": 1_237, "hold": 3, "restock_cancelled": False, "restock_returned": False}
     sale = ann.call("POST", "demo/sales", terms).json()["sale"]
     made = Sale.objects.get(pk=sale)

@@ -51,7 +51,7 @@ def links(text: str) -> dict[str, str]:
     return dict(found)
 
 
-def test_every_scene_is_there_with_its_picture(client: Client):
+def test_stage_shows_every_scene_with_its_picture(client: Client):
     found = links(client.get("/stage/").content.decode())
     assert found.items() >= ELSEWHERE.items()
     for picture, url in found.items():
@@ -69,7 +69,7 @@ def test_load_tests_sales_are_on_the_stage_and_not_in_the_shop(client: Client):
     assert 'href="/sales/' not in shop
 
 
-def test_the_accounts_that_it_names_may_sign_in(client: Client):
+def test_stage_names_accounts_that_may_sign_in(client: Client):
     create_logins()
     text = client.get("/stage/").content.decode()
     for login in LOGINS:
@@ -118,21 +118,21 @@ def test_steps_of_the_show_are_pages_that_their_person_may_open():
         assert client.get(step.url).status_code == 200, step.url
 
 
-def test_show_starts_again_with_the_seeded_front_and_an_empty_room(monkeypatch):
+def test_show_starts_again_with_seeded_sales_and_an_empty_room(monkeypatch):
     seed()
     create_logins()
     phone = offer("classic-phone").sale
     left = a_sale(listed=True)
-    told = []
+    called = []
 
     def answer_ok(method: str, url: str, **more: object) -> urllib3.HTTPResponse:
-        told.append(url)
+        called.append(url)
         return urllib3.HTTPResponse(b"{}", status=200)
 
     monkeypatch.setattr(show.urllib3, "request", answer_ok)
     client = Client()
     assert client.post("/stage/again/")["Location"] == "/stage/"
-    assert told == ["http://127.0.0.1:8091/actions/again"]
+    assert called == ["http://127.0.0.1:8091/actions/again"]
     listed = Sale.objects.filter(listed=True)
     assert sorted(listed.values_list("product__slug", flat=True)) == sorted(
         entry.slug for entry in CATALOGUE
@@ -155,9 +155,7 @@ def test_show_that_cannot_start_again_says_why(monkeypatch):
     assert Sale.objects.filter(listed=True).count() == len(CATALOGUE)
 
 
-def test_what_does_not_run_has_no_link_and_says_why(
-    client: Client, settings, monkeypatch, tmp_path
-):
+def test_stage_says_why_a_part_does_not_run(client: Client, settings, monkeypatch, tmp_path):
     monkeypatch.setattr(pages, "SITE", tmp_path / "not built")
     text = client.get("/stage/").content.decode()
     assert "<h3>Documentation</h3>" in text
@@ -165,7 +163,7 @@ def test_what_does_not_run_has_no_link_and_says_why(
 
 
 @pytest.mark.parametrize("path", ["/", "/cart/", "/sign-in/", "/api/docs", "/locks/"])
-def test_every_page_leads_to_the_stage(client: Client, path: str):
+def test_pages_lead_to_the_stage(client: Client, path: str):
     assert f'href="{reverse("stage")}"' in client.get(path).content.decode()
 
 
@@ -210,7 +208,7 @@ def test_folders_are_their_pages(built):
     assert Client().get("/docs/site/locks").headers["Location"] == "/docs/site/locks/"
 
 
-def test_what_is_not_in_the_site_is_not_served(built, monkeypatch):
+def test_site_serves_only_its_own_files(built, monkeypatch):
     (built.parent / "secret.txt").write_text("a secret")
     for path in ("no-such-page/", "../secret.txt", "%2e%2e/secret.txt"):
         assert Client().get(f"/docs/site/{path}").status_code == 404
@@ -229,7 +227,7 @@ def offer(slug):
     return found
 
 
-def test_the_catalogue_has_a_sale_in_every_state():
+def test_catalogue_has_a_sale_in_every_state():
     seed()
     statuses = {product.slug: offer(product.slug).status for product in Product.objects.all()}
     assert statuses == {
@@ -243,7 +241,7 @@ def test_the_catalogue_has_a_sale_in_every_state():
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.slug)
-def test_a_product_says_nothing_of_how_or_whether_it_is_sold(entry):
+def test_catalogue_products_do_not_mention_how_they_are_sold(entry):
     # The description stays the same while the sale opens, sells out and ends.
     moments = re.compile(r"opens?\b|minutes|moments|yesterday|ended|sold out|开抢|售罄|昨日|结束")
     for text in chain.from_iterable(entry.texts.values()):
@@ -251,7 +249,7 @@ def test_a_product_says_nothing_of_how_or_whether_it_is_sold(entry):
         assert not moments.search(text)
 
 
-def test_the_classic_is_ten_phones_at_999_instead_of_1999():
+def test_catalogue_has_the_classic_sale_of_ten_phones():
     seed()
     phone = offer("classic-phone")
     assert (phone.sale.product.list_price, phone.sale.price) == (199_900, 99_900)
@@ -266,7 +264,7 @@ def test_filling_in_twice_changes_nothing_and_the_books_balance():
     assert audit().balanced
 
 
-def test_a_sale_that_has_opened_is_followed_by_one_that_opens_in_a_few_minutes():
+def test_front_page_gets_a_next_sale_when_one_has_opened():
     seed()
     opened = offer("watch").sale
     Sale.objects.filter(pk=opened.pk).update(starts_at=opened.starts_at - timedelta(hours=1))
@@ -278,7 +276,7 @@ def test_a_sale_that_has_opened_is_followed_by_one_that_opens_in_a_few_minutes()
     assert Sale.objects.filter(product__slug="watch").count() == 2
 
 
-def test_the_front_keeps_no_sale_that_is_over_beside_its_successor():
+def test_front_page_drops_a_sale_that_has_a_successor():
     seed()
     Sale.objects.filter(product__slug="watch").update(
         starts_at="2020-01-01T00:00Z", ends_at="2020-01-02T00:00Z"
@@ -287,7 +285,7 @@ def test_the_front_keeps_no_sale_that_is_over_beside_its_successor():
     assert Sale.objects.filter(product__slug="watch", listed=True).count() == 1
 
 
-def test_a_sale_that_is_over_is_opened_anew():
+def test_sale_that_is_over_is_opened_anew():
     seed()
     Sale.objects.filter(product__slug="classic-phone").update(
         starts_at="2020-01-01T00:00Z", ends_at="2020-01-02T00:00Z"

@@ -201,10 +201,10 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
         console.print(f"[red]{error}[/]")
         sys.exit(2)
     if options["json"]:
-        rows = [each.to_json() for each in outcomes]
+        rows = [outcome.to_json() for outcome in outcomes]
         document = json.dumps({"seed": seed, "controls": rows}, indent=2)
         options["json"].write_text(document + "\n")
-    sys.exit(0 if all(each.caught for each in outcomes) else 1)
+    sys.exit(0 if all(outcome.caught for outcome in outcomes) else 1)
 
 
 def _plan(console: Console, options: dict[str, Any]) -> RunPlan:

@@ -21,7 +21,7 @@ from lab import environment
         ("prove", "--report", "/"),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused(command: str, option: str, value: str) -> None:
+def test_prove_refuses_an_invalid_value(command: str, option: str, value: str) -> None:
     with pytest.raises(CommandError, match=option):
         call_command(command, f"{option}={value}")
 
@@ -34,7 +34,7 @@ def test_a_value_that_makes_no_sense_is_refused(command: str, option: str, value
         ("prove", ["--compose=ha", "--mix=limits"], "--mix limits needs a web process"),
     ],
 )
-def test_what_cannot_be_judged_is_refused_with_exit_code_2(
+def test_prove_refuses_an_impossible_plan_with_exit_code_2(
     command: str, options: list[str], reason: str
 ) -> None:
     with pytest.raises(CommandError, match=reason) as refused:

@@ -66,7 +66,7 @@ def by_proxy(target: Target) -> redis.Redis:
     return redis.Redis.from_url(target.failpoints, socket_timeout=0.3, socket_connect_timeout=5)
 
 
-def test_a_killed_redis_comes_back_empty(target: Target) -> None:
+def test_killed_redis_comes_back_empty(target: Target) -> None:
     with connect(target.redis) as client:
         client.set("kept", 1)
         before = client.info("server")["process_id"]
@@ -78,7 +78,7 @@ def test_a_killed_redis_comes_back_empty(target: Target) -> None:
         assert client.info("server")["process_id"] != before
 
 
-def test_a_paused_redis_does_not_answer_until_it_is_healed(target: Target) -> None:
+def test_paused_redis_does_not_answer_until_it_is_healed(target: Target) -> None:
     with (
         injected("redis-paused", target),
         by_proxy(target) as client,
@@ -89,7 +89,7 @@ def test_a_paused_redis_does_not_answer_until_it_is_healed(target: Target) -> No
         assert client.ping()
 
 
-def test_a_full_redis_refuses_writes_and_forgets_nothing(target: Target) -> None:
+def test_full_redis_refuses_writes_and_forgets_nothing(target: Target) -> None:
     with connect(target.redis) as client:
         client.set("kept", 1)
         before = client.config_get("maxmemory")
@@ -102,7 +102,7 @@ def test_a_full_redis_refuses_writes_and_forgets_nothing(target: Target) -> None
         assert client.config_get("maxmemory") == before
 
 
-def test_a_slow_a_mute_and_a_resetting_redis_are_so_for_the_shop_only(target: Target) -> None:
+def test_redis_faults_of_the_network_affect_only_the_shop(target: Target) -> None:
     for name, problem in {
         "redis-mute": redis.TimeoutError,
         "redis-reset": redis.ConnectionError,
@@ -117,7 +117,7 @@ def test_a_slow_a_mute_and_a_resetting_redis_are_so_for_the_shop_only(target: Ta
         assert max(number for number in fault.did.values()) > 0
 
 
-def test_a_failover_loses_the_last_writes_and_comes_back(target: Target) -> None:
+def test_failover_of_redis_loses_the_last_writes(target: Target) -> None:
     with by_proxy(target) as client:
         client.set("early", 1)
     writes = threading.Event()
@@ -148,9 +148,7 @@ def test_a_failover_loses_the_last_writes_and_comes_back(target: Target) -> None
 
 
 @pytest.mark.parametrize("name", ["postgres-killed", "postgres-restarted"])
-def test_a_server_that_went_away_comes_back_with_what_was_committed(
-    name: str, target: Target
-) -> None:
+def test_killed_server_comes_back_with_what_was_committed(name: str, target: Target) -> None:
     with psycopg.connect(target.database, autocommit=True) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS kept (value int)")
         connection.execute("INSERT INTO kept VALUES (1)")
@@ -173,7 +171,7 @@ def test_terminated_backends_lose_their_connection(target: Target) -> None:
     assert fault.did["ended"] >= 1
 
 
-def test_nobody_gets_a_connection_while_all_are_taken(target: Target) -> None:
+def test_taken_connections_leave_none_to_the_shop(target: Target) -> None:
     with injected("postgres-exhausted", target) as fault:
         # It has to take the one that it had asked by itself, too.
         wait_until("none is left", lambda: not answers(target.database), 10)
@@ -181,7 +179,7 @@ def test_nobody_gets_a_connection_while_all_are_taken(target: Target) -> None:
     assert fault.did["taken"] > 100
 
 
-def test_a_lost_commit_is_told_to_nobody_and_may_have_happened(target: Target) -> None:
+def test_lost_commit_answer_reaches_nobody(target: Target) -> None:
     with psycopg.connect(target.database, autocommit=True) as connection:
         connection.execute("CREATE TABLE lost (value int)")
     ends: list[bool] = []
@@ -195,9 +193,9 @@ def test_a_lost_commit_is_told_to_nobody_and_may_have_happened(target: Target) -
         row = connection.execute("SELECT array_agg(value) FROM lost").fetchone()
     assert row is not None
     written = set(row[0] or ())
-    told = {value for value, ok in enumerate(ends) if ok}
-    assert told <= written, "what was told happened"
-    assert len(written - told) == fault.did["replies lost"]
+    confirmed = {value for value, ok in enumerate(ends) if ok}
+    assert confirmed <= written, "what was confirmed is written"
+    assert len(written - confirmed) == fault.did["replies lost"]
     assert len(ends) - len(written) == fault.did["commits lost"]
     assert fault.did["commits lost"] + fault.did["replies lost"] >= 1
 
@@ -214,7 +212,7 @@ def commit_until(enough: threading.Event, url: str, ends: list[bool]) -> None:
             ends.append(True)
 
 
-def test_an_emptied_broker_has_lost_its_messages(target: Target) -> None:
+def test_emptied_broker_has_lost_its_messages(target: Target) -> None:
     with connect(target.broker) as client:
         client.lpush("followup", "message")
         with injected("broker-emptied", target) as fault:

@@ -57,7 +57,7 @@ def counted(history: Path, sale: int, *faults: Injected) -> Result:
     return result
 
 
-def test_the_history_tells_how_soon_a_sale_was_sold_out_and_sold_again(tmp_path: Path) -> None:
+def test_history_shows_when_a_sale_was_sold_out_and_sold_again(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "a.jsonl")
     recorder.invoke(
         Operation(0, "c#1", "order", client="c", buyer="c", key="c#1", quantity=1, sale="7")
@@ -68,7 +68,7 @@ def test_the_history_tells_how_soon_a_sale_was_sold_out_and_sold_again(tmp_path:
     call(recorder, 4, "look", 200)
     call(recorder, 5, "order", 201, "5")  # a unit that came back
     recorder.close()
-    calls = {each.call: each for each in operations(recorder.path)}
+    calls = {operation.call: operation for operation in operations(recorder.path)}
     first, last = calls["c#1"], calls["c#5"]
     faults = [Injected("x", 0, 1, lost_at=at) for at in (first.end, last.end + 1, None)]
     seen = counted(recorder.path, 7, *faults)
@@ -84,7 +84,7 @@ def outcome(*failed: str, unsettled: str = "", reason: str = "") -> str:
     return Result(1, verdict, 1.0, reason, unsettled).outcome
 
 
-def test_servers_that_never_recover_leave_the_verdict_unknown_but_for_what_is_lost():
+def test_verdict_is_unknown_while_servers_do_not_recover():
     still = "postgres2 is not healthy"
     assert outcome(unsettled=still, reason=still) == "unknown"
     assert outcome("P12", "P10", unsettled=still, reason=still) == "unknown"
@@ -92,37 +92,39 @@ def test_servers_that_never_recover_leave_the_verdict_unknown_but_for_what_is_lo
     assert outcome("P12") == "fail"
 
 
-def test_each_property_has_a_control_and_each_control_what_it_needs() -> None:
-    reddened = {each for control in CONTROLS for each in control.reddens}
+def test_properties_have_a_control_with_what_it_needs() -> None:
+    reddened = {redden for control in CONTROLS for redden in control.reddens}
     assert {f"P{number}" for number in range(1, 21)} - reddened == {"P4", "P6", "P8", "P13"}
     assert [control.name for control in CONTROLS if not control.reddens] == ["nothing"]
     assert {*controls.QUICK} <= {control.name for control in CONTROLS}
     assert {control.sabotage for control in CONTROLS} - {""} == set(SABOTAGE)
-    altered = {each.name for each in CONTROLS if any("ALTER" in sql for sql in each.before)}
-    assert altered == {each.name for each in CONTROLS if each.after}
+    altered = {
+        control.name for control in CONTROLS if any("ALTER" in sql for sql in control.before)
+    }
+    assert altered == {control.name for control in CONTROLS if control.after}
 
 
 @pytest.mark.parametrize(
     ("of_the_shop", "of_the_process"),
     [("", "admission,lock"), ("lock,guard", "admission,lock,guard")],
 )
-def test_nothing_but_the_guard_is_on(
+def test_guard_control_switches_everything_else_off(
     of_the_shop: str, of_the_process: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAB_WITHOUT", of_the_shop)
     assert only_guarded(None)["LAB_WITHOUT"] == of_the_process
 
 
-def test_the_provider_misbehaves_as_it_is_told_and_nothing_else_is_taken_for_it(psp: Psp) -> None:
-    def told(name: str) -> float:
+def test_provider_misbehaves_as_configured(psp: Psp) -> None:
+    def setting(name: str) -> float:
         return json.loads(psp.call("behaviour"))[name]
 
     misbehave(psp.url, decline=0.05, copies=2)
-    assert (told("decline"), told("copies"), told("lost")) == (0.05, 2, 0)
+    assert (setting("decline"), setting("copies"), setting("lost")) == (0.05, 2, 0)
     misbehave(psp.url, lost=0.03)
-    assert (told("decline"), told("lost")) == (0, 0.03), "replaced, not added to"
+    assert (setting("decline"), setting("lost")) == (0, 0.03), "replaced, not added to"
     misbehave(psp.url)
-    assert told("lost") == 0
+    assert setting("lost") == 0
     with pytest.raises(StackError, match="generosity"):
         misbehave(psp.url, generosity=1)
     with pytest.raises(StackError, match="does not answer"):
@@ -139,16 +141,16 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def test_the_table_of_properties_is_the_one_of_their_classes():
+def test_document_has_the_table_of_the_property_classes():
     assert rewrite(PAGE) == PAGE
 
 
-def test_every_fault_is_listed_with_what_is_expected():
+def test_document_lists_every_fault_with_its_expectation():
     expected = [[f"`{name}`", fault.what, fault.expected] for name, fault in FAULTS.items()]
     assert rows("Faults") == expected
 
 
-def test_every_control_is_listed_with_what_it_must_turn_red():
+def test_document_lists_every_control_with_its_property():
     listed = {row[0].strip("`"): row[2] for row in rows("Has the checker ever failed?")}
     assert listed == {
         control.name: " or ".join(control.reddens) or "nothing: all must hold"
@@ -157,7 +159,7 @@ def test_every_control_is_listed_with_what_it_must_turn_red():
 
 
 @pytest.mark.parametrize("name", SABOTAGE)
-def test_what_a_sabotage_replaces_is_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sabotage_replaces_functions_that_exist(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """That its bug turns the property red, its control shows."""
     found = SABOTAGE[name]
     module = import_module(found.module)
@@ -181,7 +183,7 @@ def passes(folder: Path, *points: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", HIT, str(folder), *points])
 
 
-def test_of_two_processes_one_is_killed_and_the_file_names_it(tmp_path):
+def test_kill_fault_kills_one_process_and_names_it(tmp_path):
     (tmp_path / AFTER_COMMIT).write_text("kill")
     both = [passes(tmp_path, BEFORE_COMMIT, AFTER_COMMIT) for _ in range(2)]
     codes = {process.pid: process.wait(30) for process in both}
@@ -190,7 +192,7 @@ def test_of_two_processes_one_is_killed_and_the_file_names_it(tmp_path):
     assert codes[int(taken.suffix[1:])] == -signal.SIGKILL
 
 
-def test_a_stopped_process_goes_on_when_continued(tmp_path):
+def test_stopped_process_goes_on_when_continued(tmp_path):
     (tmp_path / LOCKED).write_text("stop")
     process = passes(tmp_path, LOCKED)
     pid, status = os.waitpid(process.pid, os.WUNTRACED)
@@ -208,7 +210,7 @@ def take_too_long(step: str, wait: Callable[[], object]) -> None:
         wait()
 
 
-def test_a_step_that_takes_too_long_is_interrupted_and_its_clean_up_too(monkeypatch):
+def test_step_that_takes_too_long_is_interrupted(monkeypatch):
     monkeypatch.setattr(progress, "AGAIN", SOON)
     silent, other = socket.socketpair()
 
@@ -222,7 +224,7 @@ def test_a_step_that_takes_too_long_is_interrupted_and_its_clean_up_too(monkeypa
         take_too_long("reading", wait_and_clean_up)
 
 
-def test_each_step_has_its_own_time_and_the_same_step_does_not_begin_anew():
+def test_step_has_its_own_time_which_does_not_begin_anew():
     with Deadline() as limit:
 
         def repeat_the_last() -> None:
@@ -262,7 +264,7 @@ class NeverHealed(Fault):
         self.over.wait()
 
 
-def test_a_proof_whose_fault_is_never_healed_ends_and_does_not_wait_for_it(
+def test_proof_ends_although_its_fault_is_never_healed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(FAULTS, NeverHealed.name, NeverHealed)

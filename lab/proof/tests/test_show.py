@@ -56,7 +56,7 @@ def printed(plan: RunPlan, came_out: Result) -> str:
     return console.file.getvalue()
 
 
-def test_verdict_begins_with_its_closing_line_and_ends_with_its_command():
+def test_verdict_starts_with_its_result_and_ends_with_a_command():
     text = printed(plan(), outcome())
     names = [each.name for each in PROPERTIES.values() if each.id != "P9"]
     assert [name for name in names if name not in text] == []
@@ -73,7 +73,7 @@ def test_evidence_of_a_broken_property_is_shown():
 SELLING = Progress("selling", 3.0)
 
 
-def test_without_a_terminal_a_line_tells_each_change_and_nothing_twice():
+def test_progress_without_a_terminal_has_one_line_per_change():
     file = io.StringIO()
     tell = show.Lines(Console(file=file, width=40), plan("planted"), "naive")
     for now in (SELLING, SELLING, replace(SELLING, fault="it dies"), Progress("judging")):
@@ -84,7 +84,7 @@ def test_without_a_terminal_a_line_tells_each_change_and_nothing_twice():
     assert third == "naive: judging 0 s; fault: none, 0 so far"
 
 
-def test_a_proof_that_did_not_pass_names_the_log_of_the_shop():
+def test_verdict_that_did_not_pass_names_the_log_of_the_shop():
     assert "The shop's log: /kept/web.log" in printed(
         plan(), outcome(verdict="fail", log="/kept/web.log")
     )

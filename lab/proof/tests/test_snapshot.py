@@ -1,4 +1,4 @@
-"""What a proof reads at the end: orders, what is still pending, and who got which mail."""
+"""What a proof reads at the end: orders, pending follow-ups, and the mails of each buyer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def microseconds(column: str) -> int:
         return int(cursor.fetchone()[0] * 1_000_000)
 
 
-def test_a_snapshot_shows_terms_times_and_the_life_of_an_order(tmp_path: Path) -> None:
+def test_snapshot_shows_terms_times_and_an_orders_events(tmp_path: Path) -> None:
     sale = a_sale(
         price=333, limit=10, hold=timedelta(seconds=3.5), currency="EUR", restock_cancelled=False
     )
@@ -79,23 +79,23 @@ def test_a_snapshot_shows_terms_times_and_the_life_of_an_order(tmp_path: Path) -
     )
     assert early == pytest.approx(sale.early_starts_at.timestamp() * 1e6, abs=1)
     assert of[rows.Early] == rows.Early(str(sale.pk), str(buyer.pk))
-    told = of[rows.Order]
-    assert isinstance(told, rows.Order)
-    assert (told.amount, told.to_pay, told.refunded) == (5 * 333, 3 * 333, 0)
-    assert told.created == microseconds("created")
-    assert told.pay_before == microseconds("pay_before") == told.created + hold
+    read = of[rows.Order]
+    assert isinstance(read, rows.Order)
+    assert (read.amount, read.to_pay, read.refunded) == (5 * 333, 3 * 333, 0)
+    assert read.created == microseconds("created")
+    assert read.pay_before == microseconds("pay_before") == read.created + hold
     held = of[rows.Reservation]
     assert isinstance(held, rows.Reservation)
-    assert (held.quantity, held.returned, held.deadline) == (5, 2, told.pay_before)
+    assert (held.quantity, held.returned, held.deadline) == (5, 2, read.pay_before)
     event = of[rows.Event]
     assert isinstance(event, rows.Event)
     assert (event.order, event.name) == (str(order.pk), "part_cancelled")
     assert (event.amount, event.quantity, event.sale) == (2 * 333, 2, str(sale.pk))
-    assert told.created <= event.at <= before[1]
+    assert read.created <= event.at <= before[1]
     assert of[rows.Buyer] == rows.Buyer(str(buyer.pk), "ann@example.com")
 
 
-def test_what_expires_before_the_final_read_is_owed_until_its_mail_is_sent() -> None:
+def test_snapshot_counts_an_expiry_as_pending_until_its_mail() -> None:
     lasting, brief = a_sale(), a_sale(hold=timedelta(milliseconds=1))
     an_order(lasting)
     order = an_order(brief)
@@ -144,7 +144,7 @@ def delivered(*orders: Order) -> list[rows.Delivery]:
     return [row for row in found if isinstance(row, rows.Delivery)]
 
 
-def test_a_mail_that_was_sent_is_read_from_the_server_with_buyer_order_and_amount(
+def test_snapshot_reads_a_sent_mail_with_buyer_order_amount(
     port: int,
 ) -> None:
     order, other = an_order_of("ann"), an_order_of("bob")
@@ -162,7 +162,7 @@ def test_a_mail_that_was_sent_is_read_from_the_server_with_buyer_order_and_amoun
     }
 
 
-def test_a_mail_sent_twice_is_delivered_twice_and_one_only_marked_as_sent_never(port: int) -> None:
+def test_snapshot_counts_deliveries_and_not_marks(port: int) -> None:
     order, other = an_order_of("ann"), an_order_of("bob")
     follow_up()
     mail(order).update(done=None)
@@ -174,7 +174,7 @@ def test_a_mail_sent_twice_is_delivered_twice_and_one_only_marked_as_sent_never(
     assert [each.name for each in delivered(other)] == ["confirmation"]
 
 
-def test_mails_that_nobody_asked_for_belong_to_the_run_others_do_not(port: int) -> None:
+def test_snapshot_includes_unexpected_mails_of_the_run(port: int) -> None:
     earlier, order = an_order_of("ann"), an_order_of("bob")
     unknown = order.pk + 1_000_000
     for message_id in (
@@ -185,8 +185,8 @@ def test_mails_that_nobody_asked_for_belong_to_the_run_others_do_not(port: int) 
         mail = EmailMessage("Hi", "", None, ["eve@example.com"], headers={"Message-ID": message_id})
         get_connection().send_messages([mail])
     follow_up()
-    told = [(each.message, each.name, each.order) for each in delivered(order)]
-    assert sorted(told) == sorted(
+    mails = [(mail.message, mail.name, mail.order) for mail in delivered(order)]
+    assert sorted(mails) == sorted(
         [
             (f"<confirmation.{order.pk}@{identity()}.localhost>", "confirmation", str(order.pk)),
             (f"<paid.{unknown}@abc.shop>", "paid", str(unknown)),
@@ -197,7 +197,7 @@ def test_mails_that_nobody_asked_for_belong_to_the_run_others_do_not(port: int) 
     assert len(delivered(earlier, order)) == 5
 
 
-def test_the_envelope_decides_whom_a_mail_went_to(port: int) -> None:
+def test_snapshot_takes_a_mails_recipient_from_the_envelope(port: int) -> None:
     order = an_order_of("ann")
     mail = f"To: ann@example.com\r\nMessage-ID: <paid.{order.pk}@abc.shop>\r\n\r\nHi\r\n"
     with smtplib.SMTP("127.0.0.1", port) as client:
@@ -205,13 +205,13 @@ def test_the_envelope_decides_whom_a_mail_went_to(port: int) -> None:
     assert [each.recipient for each in delivered(order)] == ["eve@example.com", "bob@example.com"]
 
 
-def test_without_a_folder_of_mails_there_is_nothing_to_judge(settings: Any, tmp_path: Path) -> None:
+def test_snapshot_without_a_mail_folder_has_no_mails(settings: Any, tmp_path: Path) -> None:
     settings.MAIL_FOLDER = tmp_path / "nowhere"
     with pytest.raises(snapshot.NoMailServer):
         snapshot.delivery_lines([a_sale().pk])
 
 
-def test_the_line_of_the_database_shell_shows_the_stock_and_what_holds_it() -> None:
+def test_database_shell_line_shows_stock_and_reservations() -> None:
     sale = a_sale(stock=9, limit=5)
     an_order(sale, User.objects.create(username="b"), quantity=3)
     command, query, _ = look_of(str(sale.pk)).split('"')

@@ -84,9 +84,9 @@ def flash_sale(shop: Shop, units: int, buyers: int) -> Sale:
         Post(
             f"/api/v1/sales/{sale}/orders",
             {"quantity": 1},
-            {"Authorization": f"Bearer {each}", "Idempotency_Key": str(uuid.uuid4())},
+            {"Authorization": f"Bearer {token}", "Idempotency_Key": str(uuid.uuid4())},
         )
-        for each in tokens
+        for token in tokens
     ]
     return Sale(
         steps, shop.number("SELECT sum(quantity) FROM shop_orderline WHERE sale_id = %s", sale)
@@ -139,7 +139,7 @@ def oscar(shop: Shop, units: int, buyers: int) -> Sale:
     for _ in range(buyers):
         basket = shop.ask("/api/basket/")
         cookies = basket.headers.get_all("Set-Cookie", [])
-        cookie = {"Cookie": "; ".join(each.split(";")[0] for each in cookies)}
+        cookie = {"Cookie": "; ".join(cooky.split(";")[0] for cooky in cookies)}
         line = {"url": f"{shop.url}/api/products/{made}/", "quantity": 1}
         assert shop.ask("/api/basket/add-product/", line, **cookie).status == 200
         order = {"basket": basket.body["url"], "guest_email": "plain@example.com"}

@@ -35,7 +35,7 @@ OPEN = "The shop is open"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_the_demo_reads_leaves_no_pool_whose_threads_would_log_to_its_terminal():
+def test_demo_leaves_no_pool_thread_that_logs_to_the_terminal():
     with pool_closed():
         connection.ensure_connection()
     assert not connection.pools()  # type: ignore[attr-defined]
@@ -101,7 +101,7 @@ def folder():
             yield parent / "data"
             left = leftovers.find(parent)
         finally:
-            # A failed test must leave nothing running beside the next tests.
+            # A failed test must leave nothing running during the next tests.
             for demo in RunningDemo.started:
                 if demo.process.poll() is None:
                     print(demo.shown)
@@ -111,7 +111,7 @@ def folder():
         assert left == []
 
 
-def test_each_end_stops_everything_and_the_next_start_finds_data_secrets_and_last_proof(folder):
+def test_demo_stops_everything_and_keeps_its_data(folder):
     killed = RunningDemo(folder, "--proof", "--buyers 20 --stock 5")
     killed.wait_until_open()
     assert "not vacuous" in killed.shown
@@ -153,7 +153,7 @@ def test_each_end_stops_everything_and_the_next_start_finds_data_secrets_and_las
 
 
 @pytest.mark.parametrize("stage", ["servers", "demo"])
-def test_ctrl_c_in_the_middle_of_the_start_stops_what_was_started(folder, stage):
+def test_demo_stops_everything_after_ctrl_c_during_its_start(folder, stage):
     demo = RunningDemo(folder)
     wait_for(lambda: leftovers.find(folder / stage))
     demo.end(signal.SIGINT)
@@ -167,14 +167,14 @@ def manage(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return run(*MANAGE, *words, env=alone(SHOP_DATA=str(folder), SHOP_DEMO="1"))
 
 
-def test_the_first_command_on_a_fresh_machine_may_be_any(folder):
+def test_commands_may_be_run_first_on_a_fresh_machine(folder):
     made = manage(folder, "create_sale", "--stock", "5", "--json")
     assert json.loads(made.stdout) == {"sale": 1, "item": 1}, made.stderr
     audited = json.loads(manage(folder, "audit", "--json").stdout)
     assert (audited["balanced"], [item["total"] for item in audited["items"]]) == (True, [5])
 
 
-def test_a_running_demo_heals_is_audited_and_keeps_others_off_its_folder_and_port(folder):
+def test_demo_heals_is_audited_and_protects_its_folder_and_port(folder):
     demo = RunningDemo(folder)
     demo.wait_until_open()
     audited = json.loads(manage(folder, "audit", "--json").stdout)
@@ -205,11 +205,11 @@ def test_a_running_demo_heals_is_audited_and_keeps_others_off_its_folder_and_por
     for pid in victims.values():
         os.kill(pid, signal.SIGKILL)
     expected = [*victims, "valkey is running again", "postgres is running again"]
-    wait_for(lambda: all(told in demo.shown for told in expected))
+    wait_for(lambda: all(line in demo.shown for line in expected))
     for name in ("web", "celery"):  # their masters
         os.kill(shop.state(name).pid, signal.SIGKILL)
     again = ("web is running again", "celery is running again")
-    wait_for(lambda: all(told in demo.shown for told in again))
+    wait_for(lambda: all(line in demo.shown for line in again))
     wait_for(lambda: serves(f"{demo.url}/readyz"))
 
     assert demo.end(signal.SIGINT) == 0

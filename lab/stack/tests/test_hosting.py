@@ -47,7 +47,7 @@ def python(code: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    ("setup", "told"),
+    ("setup", "message"),
     [
         (Setup(serve={}, steps=(python("raise SystemExit('no such table')"),)), "no such table"),
         (Setup(serve={}, steps=(python("import time; time.sleep(600)"),)), "took more than 1 s"),
@@ -55,20 +55,20 @@ def python(code: str) -> tuple[str, ...]:
     ],
     ids=["a step fails", "a step takes too long", "a server ends at once"],
 )
-def test_what_goes_wrong_is_shown_with_its_last_lines_and_leaves_nothing(
-    setup: Setup, told: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+def test_hosting_error_shows_its_last_lines_and_leaves_nothing(
+    setup: Setup, message: str, monkeypatch: pytest.MonkeyPatch, folder: Path
 ):
     shop_of(setup, monkeypatch, folder)
-    monkeypatch.setattr(hosting, "STEP_SECONDS", 1 if "took" in told else 60)
+    monkeypatch.setattr(hosting, "STEP_SECONDS", 1 if "took" in message else 60)
     with (
-        pytest.raises(StackError, match=told),
+        pytest.raises(StackError, match=message),
         hosting.hosted("flask_example", workers=1, tell=print),
     ):
         raise AssertionError("it must not start")
     assert leftovers.find(folder) == []
 
 
-def test_a_shop_is_hosted_once_at_a_time(monkeypatch: pytest.MonkeyPatch, folder: Path):
+def test_hosting_refuses_a_second_shop_at_once(monkeypatch: pytest.MonkeyPatch, folder: Path):
     shop_of(Setup(serve={}), monkeypatch, folder)
     with alone(make_folder(folder / "shops" / "flask_example") / "command.lock") as free:
         assert free
@@ -80,7 +80,7 @@ def test_a_shop_is_hosted_once_at_a_time(monkeypatch: pytest.MonkeyPatch, folder
 
 
 @pytest.mark.parametrize("version", ["", "v18.1.0"])
-def test_a_shop_for_node_is_left_out_with_one_line(
+def test_hosting_without_node_is_left_out_with_one_line(
     version: str, monkeypatch: pytest.MonkeyPatch, folder: Path
 ):
     if version:
@@ -97,19 +97,19 @@ def prove(*words: str) -> CompletedProcess[str]:
     return run(sys.executable, "manage.py", "prove_shop", *words, seconds=1800)
 
 
-def test_a_row_that_a_shop_does_not_have_is_refused():
+def test_hosting_refuses_a_row_that_a_shop_does_not_have():
     said = prove("flask_example", "--row", "fast")
     assert said.returncode == 2
     assert "flask_example has no row 'fast'; its rows: cured" in said.stderr
 
 
-def test_every_shop_can_be_described_and_has_a_plain_client():
+def test_hosted_shops_have_a_description_and_a_plain_client():
     assert set(names()) == set(PLAIN)
     assert all(setup_of(name).serve["web"] for name in names())
 
 
 @pytest.mark.long
-def test_a_shop_for_locusts_page_runs_until_the_input_of_its_host_ends():
+def test_hosted_shop_runs_until_the_input_of_its_host_ends():
     command = shlex.join([sys.executable, str(environment.PROJECT / "manage.py"), "host_shop"])
     said: list[str] = []
     with running(command, "peer_django", said.append) as url:
@@ -123,7 +123,7 @@ def test_a_shop_for_locusts_page_runs_until_the_input_of_its_host_ends():
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["flash_sale", "peer_django", "peer_fastapi"])
-def test_the_shops_of_this_repository_hold(name: str):
+def test_hosted_shops_of_this_repository_hold(name: str):
     said = prove(name, "--rounds", "1")
     assert said.returncode == 0, said.stdout + said.stderr
     assert f"SHOP={name}" in said.stdout
@@ -133,7 +133,7 @@ def test_the_shops_of_this_repository_hold(name: str):
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", sorted(PLAIN))
-def test_a_shop_is_judged_as_a_client_finds_it_that_shares_no_code(
+def test_hosted_shop_is_judged_as_an_independent_client_finds_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ):
     """Installed, started, rushed by both, and stopped; neither knows the other's sales."""

@@ -85,11 +85,11 @@ class Probe:
 
     def since(self, moment: float) -> list[Answer]:
         """Return the answers to what was asked after a moment."""
-        return [each for each in self.answers if each.asked > moment]
+        return [answer for answer in self.answers if answer.asked > moment]
 
     def around(self, moment: float) -> list[Answer]:
         """Return the answers within `WITHIN` of a moment, and the next one on each side."""
-        before = [each for each in self.answers if each.answered < moment - WITHIN]
+        before = [answer for answer in self.answers if answer.answered < moment - WITHIN]
         after = self.since(moment + WITHIN)
         between = self.answers[len(before) : len(self.answers) - len(after)]
         return [*before[-1:], *between, *after[:1]]
@@ -195,7 +195,7 @@ def test_room_says_of_each_server_what_a_probe_sees(page, demo, probed):
 
     for fault in faults:
         page.get_by_role("button", name=fault, exact=True).click()
-        # Only then it has reached the busy process of the room. One that cannot act says so.
+        # Only then it has reached the busy process of the room; it may also have failed.
         expect(page.get_by_role("log")).to_contain_text(
             re.compile(f"Fault (injected|armed|failed): {re.escape(fault)}")
         )
@@ -209,10 +209,10 @@ def test_room_says_of_each_server_what_a_probe_sees(page, demo, probed):
     ended = time.time() + WITHIN
     wait_for(lambda: all(each.since(ended) for each in probed.values()))
     wrong = []
-    for each in samples:
+    for sample in samples:
         for name, probe in probed.items():
-            answers = probe.around(each.at)
-            if not {each.lamps[name], None} & {answer.up for answer in answers}:
-                wrong.append((each.fault, name, each.lamps[name], each.at, answers))
+            answers = probe.around(sample.at)
+            if not {sample.lamps[name], None} & {answer.up for answer in answers}:
+                wrong.append((sample.fault, name, sample.lamps[name], sample.at, answers))
     assert wrong == []
     assert all(any(answer.up is False for answer in probe.answers) for probe in probed.values())

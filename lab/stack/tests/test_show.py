@@ -66,12 +66,12 @@ def test_show_step_2_a_rush_sells_all_and_no_more(page, demo):
     start_a_rush(page, buyers=120, arrivals=20, stock=80)
     expect(page.locator("[data-result-links]")).to_be_visible()
     assert (result(page, "got"), result(page, "taken"), result(page, "oversold")) == (80, 80, 0)
-    told = result(page, "sold_out") + result(page, "refused") + result(page, "no_answer")
-    assert result(page, "buyers") == 80 + told
+    others = result(page, "sold_out") + result(page, "refused") + result(page, "no_answer")
+    assert result(page, "buyers") == 80 + others
     expect(page.locator("[data-verdict]")).to_have_text("The books balance")
 
 
-def test_show_step_3_redis_stays_away_until_it_is_healed_and_an_old_token_is_refused(page, demo):
+def test_show_step_3_redis_is_away_and_an_old_token_is_refused(page, demo):
     open_step(page, demo, 3)
     start_a_rush(page, buyers=4000, arrivals=20, stock=4000)
     before = places_by_size(page)
@@ -113,7 +113,7 @@ def test_show_step_4_the_duel_shows_how_many_too_many(page, demo):
     expect(page.locator("[name=second]")).to_have_value("combining")
 
 
-def test_show_step_5_the_first_lesson_is_broken_and_names_the_next(page, demo):
+def test_show_step_5_breaks_the_first_lesson_and_names_the_next(page, demo):
     open_step(page, demo, 5)
     shown = page.locator("[data-lab]")
     expect(shown).to_have_attribute("data-shown", "broken/")

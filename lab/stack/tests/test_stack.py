@@ -57,7 +57,7 @@ def test_ports_stay_claimed_while_their_servers_may_restart(urls, folder):
 
 
 @pytest.mark.long
-def test_a_worker_that_waits_for_the_database_goes_on_serving_others(urls, folder):
+def test_worker_serves_others_while_one_waits_for_the_database(urls, folder):
     """The point of a gevent worker; lost if psycopg is imported too early."""
     manage(urls, "migrate", "--verbosity", "0")
     with Stack(folder, urls, extra={"WEB_CONCURRENCY": "1"}) as stack:
@@ -86,7 +86,7 @@ def test_a_worker_that_waits_for_the_database_goes_on_serving_others(urls, folde
 
 
 @pytest.mark.long
-def test_a_shop_that_cannot_start_says_why_at_once(urls, folder):
+def test_stack_that_cannot_start_says_why_at_once(urls, folder):
     with (
         Stack(folder, urls, extra={"WEB_CONNECTIONS": "many"}) as stack,
         pytest.raises(StackError, match=r"(?s)web does not start.*WEB_CONNECTIONS must be"),
@@ -127,7 +127,7 @@ with private_servers(disk=small_disk) as servers:
 """
 
 
-def test_a_full_disk_refuses_what_does_not_fit_and_takes_it_when_healed() -> None:
+def test_full_disk_refuses_what_does_not_fit_until_healed() -> None:
     with private_folder() as folder:
         env = {**os.environ, "SHOP_DATA": str(folder)}
         said = succeed(sys.executable, "-c", FILL, env=env).split()
@@ -137,25 +137,27 @@ def test_a_full_disk_refuses_what_does_not_fit_and_takes_it_when_healed() -> Non
 
 
 @pytest.mark.parametrize("words", [("demo",), ("prove", "--buyers", "9")], ids=str)
-def test_a_disk_with_too_little_room_is_refused_before_anything_is_written(tmp_path, words):
+def test_disk_with_too_little_room_is_refused_at_the_start(tmp_path, words):
     refuses_a_small_disk(tmp_path, *words)
 
 
 @pytest.mark.parametrize("words", [("demo",), ("reset",), ("lesson",)], ids=str)
-def test_a_read_only_folder_is_named(tmp_path, words):
+def test_read_only_folder_is_named(tmp_path, words):
     names_a_read_only_folder(tmp_path, *words)
 
 
-@pytest.mark.parametrize(("port", "told"), [("x", "a whole number"), ("65536", "from 1 to 65535")])
-def test_a_wrong_port_is_reported_before_anything_starts(tmp_path, port, told):
+@pytest.mark.parametrize(
+    ("port", "message"), [("x", "a whole number"), ("65536", "from 1 to 65535")]
+)
+def test_port_that_is_invalid_is_reported_before_the_start(tmp_path, port, message):
     env = variables(SHOP_DATA=str(tmp_path / "data"), SHOP_PORT=port)
     done = run(*MANAGE, "demo", env=env)
     assert is_one_line(done), done.stderr
-    assert told in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "data").exists()
 
 
-def test_a_worker_that_ends_while_the_workers_are_counted_takes_no_other_one_along(monkeypatch):
+def test_worker_that_ends_while_counted_stops_no_other(monkeypatch):
     with subprocess.Popen(["sleep", "60"]) as ends, subprocess.Popen(["sleep", "60"]) as stays:
         status = psutil.Process.status
 

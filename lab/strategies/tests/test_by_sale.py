@@ -31,7 +31,7 @@ def granted(by: str) -> float:
 
 
 @pytest.mark.parametrize("name", ["", *CLASSES])
-def test_a_purchase_is_sold_and_measured_by_the_strategy_of_its_sale(ann, sale_of, name):
+def test_purchase_is_sold_by_the_strategy_of_its_sale(ann, sale_of, name):
     sale = sale_of(strategy=name or "guard")
     if not name:
         SaleStrategy.objects.all().delete()
@@ -42,7 +42,7 @@ def test_a_purchase_is_sold_and_measured_by_the_strategy_of_its_sale(ann, sale_o
     assert (held.deadline, held.deadline - order.created) == (order.pay_before, sale.hold)
 
 
-def test_all_sales_that_were_asked_for_are_read_again_by_one_query(
+def test_strategies_of_all_sales_are_read_again_by_one_query(
     sale_of, monkeypatch, django_assert_num_queries
 ):
     sales = [sale_of(strategy=name).pk for name in ("guard", "naive", "combining")]
@@ -57,7 +57,7 @@ def test_all_sales_that_were_asked_for_are_read_again_by_one_query(
         assert [names.get(sale) for sale in sales] == ["row_lock", "naive", "combining"]
 
 
-def test_a_sale_that_many_ask_for_first_is_read_once_and_waited_for(sale_of, monkeypatch):
+def test_strategy_of_an_unknown_sale_is_read_once_for_many(sale_of, monkeypatch):
     sale, reads, read = sale_of(strategy="guard").pk, [], choice._read
 
     def counted(sales):
@@ -70,7 +70,7 @@ def test_a_sale_that_many_ask_for_first_is_read_once_and_waited_for(sale_of, mon
     assert sum(sale in sales for sales in reads) == 1
 
 
-def test_a_known_sale_does_not_wait_while_it_is_read_again(sale_of, monkeypatch):
+def test_strategy_of_a_known_sale_is_not_waited_for(sale_of, monkeypatch):
     sale, names = sale_of(strategy="guard").pk, StrategyNames()
     names.get(sale)
     reading, go_on, read = threading.Event(), threading.Event(), choice._read
@@ -89,9 +89,7 @@ def test_a_known_sale_does_not_wait_while_it_is_read_again(sale_of, monkeypatch)
         assert rereads() == "guard"
 
 
-def test_without_the_database_a_known_sale_keeps_its_strategy_and_another_is_busy(
-    sale_of, monkeypatch
-):
+def test_strategy_without_the_database_is_kept_or_busy(sale_of, monkeypatch):
     sale, names = sale_of(strategy="guard").pk, StrategyNames()
     names.get(sale)
 
@@ -105,7 +103,7 @@ def test_without_the_database_a_known_sale_keeps_its_strategy_and_another_is_bus
         names.get(sale + 1)
 
 
-def test_an_unknown_strategy_is_reported_with_the_known_ones_and_opens_no_sale():
+def test_strategy_that_is_unknown_is_refused_with_the_known():
     with pytest.raises(KeyError, match="combining"):
         strategy("combinig")
     with pytest.raises(ValidationError):
@@ -113,7 +111,7 @@ def test_an_unknown_strategy_is_reported_with_the_known_ones_and_opens_no_sale()
     assert not Sale.objects.exists()
 
 
-def test_a_strategy_that_oversells_is_refused_unless_it_is_allowed(sale, settings):
+def test_strategy_that_oversells_must_be_allowed(sale, settings):
     settings.SHOP_ALLOW_UNSAFE_STRATEGIES = False
     with pytest.raises(ValidationError, match="it is for demonstrations only"):
         choose(sale, "naive")
@@ -123,9 +121,7 @@ def test_a_strategy_that_oversells_is_refused_unless_it_is_allowed(sale, setting
     assert chosen(sale.pk) == "naive"
 
 
-def test_the_admin_chooses_a_strategy_and_refuses_one_that_oversells(
-    admin_client, sale_of, settings
-):
+def test_strategy_that_oversells_is_refused_in_the_admin(admin_client, sale_of, settings):
     sale, add = sale_of(), reverse("admin:lab_salestrategy_add")
     SaleStrategy.objects.all().delete()
     settings.SHOP_ALLOW_UNSAFE_STRATEGIES = False

@@ -55,12 +55,12 @@ def sell(purchase: Purchase, by: str = DEFAULT) -> Any:
     ],
     indirect=["by"],
 )
-def test_seller_with_many_threads_sells_exactly_the_stock(by, units, buyers, threads, stock):
+def test_strategies_with_many_threads_sell_exactly_the_stock(by, units, buyers, threads, stock):
     sell_in_a_crowd(stock(units), units, buyers, threads)
 
 
 @pytest.mark.parametrize("by", ["naive"])
-def test_without_a_race_it_is_right_which_is_why_it_is_written(by, stock):
+def test_naive_strategy_is_right_without_a_race(by, stock):
     item = stock(3)
     answers = [sell(new_purchase(item), by) for _ in range(5)]
     assert kinds(answers) == {"Granted": 3, "SoldOut": 2}
@@ -80,7 +80,7 @@ def two_race_for_the_row(item, by):
 
 
 @pytest.mark.parametrize("by", ["naive"])
-def test_it_oversells_when_two_buyers_check_before_either_writes(by, stock):
+def test_naive_strategy_oversells_if_two_check_before_writing(by, stock):
     item = stock(1)
     assert kinds(two_race_for_the_row(item, by)) == {"Granted": 2}
     assert audit([item]).items[0].oversold == 1
@@ -88,13 +88,13 @@ def test_it_oversells_when_two_buyers_check_before_either_writes(by, stock):
 
 
 @pytest.mark.parametrize("by", ["version", "guard", "row_lock"])
-def test_the_same_race_sells_the_last_unit_once_if_the_write_compares_or_the_read_locks(by, stock):
+def test_safe_strategies_sell_once_in_the_same_race(by, stock):
     item = stock(1)
     assert kinds(two_race_for_the_row(item, by)) == {"Granted": 1, "SoldOut": 1}
     assert book(item).available == 0
 
 
-def test_a_version_that_keeps_moving_is_busy_in_the_end_and_nothing_is_written(stock, monkeypatch):
+def test_version_strategy_that_always_loses_is_busy(stock, monkeypatch):
     monkeypatch.setattr(textbook, "RETRY_TIME", 0.0)
     item = stock(1)
     with outsider() as session:
@@ -119,7 +119,7 @@ def test_a_version_that_keeps_moving_is_busy_in_the_end_and_nothing_is_written(s
         (RowLock, "lab.strategies.single.find", lambda purchase: None),
     ],
 )
-def test_a_commit_that_ends_late_is_not_answered_as_sold_out(
+def test_late_commit_is_not_answered_as_sold_out(
     kind, look_up, finding_nothing, stock, monkeypatch
 ):
     """The first attempt's commit becomes visible only after the second has looked up the key."""
@@ -147,7 +147,7 @@ def start_without_safeguards() -> None:
         apps.get_app_config("lab").ready()
 
 
-def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_says_so(stock):
+def test_processes_without_guard_and_lock_oversell(stock):
     """The control of `inventory/tests/test_processes.py`: with the guard, this sells to one."""
     item = stock(20)
     with workers(2, prepare=start_without_safeguards) as shops:
@@ -162,7 +162,7 @@ def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_sa
     assert any("oversold by 10: 30 of 20" in problem for problem in problems(item))
 
 
-def test_units_of_an_oversold_item_come_back_as_far_as_there_ever_were_any(stock):
+def test_oversold_units_come_back_only_up_to_the_total(stock):
     item = stock(1)
     sell(new_purchase(item), "guard")
     UnenforcedItem.add(item)
@@ -172,7 +172,7 @@ def test_units_of_an_oversold_item_come_back_as_far_as_there_ever_were_any(stock
     assert Item.objects.get(pk=item).available == 1
 
 
-def test_only_the_items_of_demonstrations_are_not_enforced():
+def test_books_are_not_enforced_only_for_demonstrations():
     items = [services.stock("phone", 10).pk for _ in range(2)]
     with connection.cursor() as cursor:
         cursor.execute(TAKE, {"items": items[:1], "left": 3, "sold": 7})

@@ -44,7 +44,7 @@ def tickets(item: int) -> int:
     return client().hlen(f"preload:{{{item}}}:tickets")
 
 
-def test_the_counter_follows_what_is_sold_and_refused(stock):
+def test_preload_counter_follows_sales_and_refusals(stock):
     item = stock(10)
     sell(new_purchase(item, 1, limit=1))
     assert (left(item), tickets(item)) == (9, 0)
@@ -58,7 +58,7 @@ def test_the_counter_follows_what_is_sold_and_refused(stock):
     assert book(item).available == 8
 
 
-def test_the_sold_out_are_refused_without_the_database(stock, monkeypatch):
+def test_preload_refuses_sold_out_items_without_the_database(stock, monkeypatch):
     item = stock(1)
     sell(new_purchase(item))
     assert sell(new_purchase(item)) == SoldOut(0)
@@ -70,7 +70,7 @@ def test_the_sold_out_are_refused_without_the_database(stock, monkeypatch):
     assert kinds([sell(new_purchase(item)) for _ in range(5)]) == {"SoldOut": 5}
 
 
-def test_a_purchase_that_fails_gives_its_ticket_back(stock):
+def test_preload_takes_the_ticket_of_a_failed_purchase_back(stock):
     item = stock(1)
 
     def cannot(granted):
@@ -81,7 +81,7 @@ def test_a_purchase_that_fails_gives_its_ticket_back(stock):
     assert (left(item), tickets(item)) == (1, 0)
 
 
-def test_without_redis_nothing_is_sold(stock):
+def test_preload_sells_nothing_without_redis(stock):
     nowhere = redis.Redis(port=free_port(), socket_connect_timeout=0.1)
     shop = Preload(Counter(nowhere, Circuit()))
     item = stock(1)
@@ -90,7 +90,7 @@ def test_without_redis_nothing_is_sold(stock):
     assert book(item).available == 1
 
 
-def test_a_redis_that_forgets_everything_again_and_again_sells_exactly_the_stock(stock):
+def test_preload_sells_exactly_the_stock_while_redis_forgets(stock):
     item = stock(150)
     over = threading.Event()
 
@@ -102,16 +102,16 @@ def test_a_redis_that_forgets_everything_again_and_again_sells_exactly_the_stock
         answers = crowd(sell, [new_purchase(item) for _ in range(400)], 40)
         over.set()
         forgetting()
-    told = kinds(answers)
+    outcomes = kinds(answers)
     # A counter that vanishes after each load cannot count; still, nothing is oversold.
-    assert told["Granted"] + told["SoldOut"] + told["Busy"] == 400
-    assert book(item).held == told["Granted"]
-    rest = 150 - told["Granted"]
+    assert outcomes["Granted"] + outcomes["SoldOut"] + outcomes["Busy"] == 400
+    assert book(item).held == outcomes["Granted"]
+    rest = 150 - outcomes["Granted"]
     later = kinds([sell(new_purchase(item)) for _ in range(rest + 1)])
     assert (later["Granted"], later["SoldOut"]) == (rest, 1)
 
 
-def test_a_counter_that_says_too_much_sells_no_more_than_there_is(stock):
+def test_preload_counter_that_is_too_high_does_not_oversell(stock):
     item = stock(5)
     sell(new_purchase(item))
     client().hset(f"preload:{{{item}}}", "units", 1000)
@@ -120,7 +120,7 @@ def test_a_counter_that_says_too_much_sells_no_more_than_there_is(stock):
     assert book(item).available == 0
 
 
-def test_units_on_the_tickets_of_a_dead_process_are_sold_nevertheless(stock):
+def test_preload_sells_the_units_of_a_dead_process_again(stock):
     """The counter lacks these units until the tickets expire, so it does not count until then."""
     item = stock(3)
     sell(new_purchase(item))
@@ -133,7 +133,7 @@ def test_units_on_the_tickets_of_a_dead_process_are_sold_nevertheless(stock):
     assert book(item).available == 0
 
 
-def test_a_ticket_ends_and_the_next_load_counts_its_units_again(stock, monkeypatch):
+def test_preload_counts_units_of_an_ended_ticket_again(stock, monkeypatch):
     monkeypatch.setattr(redis_counter, "TICKET", 0.0)
     item = stock(3)
     counter().load(item, Level(3, 1))
@@ -146,7 +146,7 @@ def test_a_ticket_ends_and_the_next_load_counts_its_units_again(stock, monkeypat
     assert left(item) == 3
 
 
-def test_a_counter_loaded_between_commit_and_settlement_counts_no_unit_twice(stock):
+def test_preload_between_commit_and_settlement_counts_once(stock):
     """The load finds both the sale in the database and its ticket."""
     item = stock(10)
     counter().load(item, Level(10, 1))
@@ -159,14 +159,14 @@ def test_a_counter_loaded_between_commit_and_settlement_counts_no_unit_twice(sto
     assert left(item) == 8
 
 
-def test_an_older_load_does_not_overwrite_a_newer_one(stock):
+def test_preload_keeps_a_newer_counter(stock):
     item = stock(10)
     counter().load(item, Level(8, 5))
     counter().load(item, Level(10, 1))
     assert left(item) == 8
 
 
-def test_what_is_released_can_be_bought_at_once(stock):
+def test_preload_sells_released_units_at_once(stock):
     item = stock(1)
     first = sell(new_purchase(item))
     assert sell(new_purchase(item)) == SoldOut(0)
@@ -179,6 +179,6 @@ def test_processes_share_the_counter_and_sell_exactly_the_stock(stock):
     with workers(2) as shops:
         for shop in shops:
             shop.start([new_purchase(item) for _ in range(120)], threads=20)
-        told = sum((shop.kinds() for shop in shops), start=kinds([]))
-    assert told == {"Granted": 100, "SoldOut": 140}
+        outcomes = sum((shop.kinds() for shop in shops), start=kinds([]))
+    assert outcomes == {"Granted": 100, "SoldOut": 140}
     assert (book(item).available, left(item)) == (0, 0)
