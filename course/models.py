@@ -1,4 +1,4 @@
-"""Who has broken which lock, and whose own lock holds."""
+"""The learners' progress: which locks they have broken, and which of their own locks hold."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class FaultModel:
 TARGETED = frozenset({Act.FAIL_OVER, Act.RESTART, Act.DISCONNECT, Act.EVICT, Act.CLOCK_JUMP})
 MARKS = {Act.CRASH: "!", Act.PAUSE: "~"}
 LOSSES = {Act.LOSE_MESSAGE: "?", Act.LOSE_REQUEST: "<", Act.LOSE_REPLY: ">"}
-"""How moves (`course.position`) write what befalls a process or its command …"""
+"""How moves (`course.position`) write what happens to a process or its command …"""
 
 SERVER_ACTS = {name: act for name, act in ACTS.items() if act in TARGETED}
 """… and what hits a server."""

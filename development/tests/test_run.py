@@ -28,7 +28,7 @@ from shop.tests.processes import wait_for
 
 
 @pytest.mark.long
-def test_it_serves_a_sale_and_an_admin_and_stops_with_ctrl_c():
+def test_run_serves_a_sale_and_an_admin_until_ctrl_c():
     # Not in pytest's folder: another run of pytest closes that to the user of PostgreSQL.
     with private_folder() as folder:
         ours = {"SHOP_DEMO", "DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "PYTHONUNBUFFERED"}
@@ -89,7 +89,7 @@ def manage(variables: Mapping[str, str], *words: str) -> str:
 
 
 @pytest.mark.django_db
-def test_the_first_password_is_shown_until_it_is_changed(tmp_path, monkeypatch):
+def test_run_shows_the_first_password_until_it_is_changed(tmp_path, monkeypatch):
     monkeypatch.setenv("SHOP_DATA", str(tmp_path))
     shown = administrator()
     assert shown.startswith("  admin / ")
@@ -114,7 +114,7 @@ class Script(Server):
         return ["sh", "-c", self.script]
 
 
-def test_celery_is_started_again_when_it_ends_and_ends_with_the_web(
+def test_run_restarts_celery_and_ends_it_with_the_web(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     web = Script(tmp_path, "until test -e again; do sleep 0.1; done; exit 4")
@@ -133,12 +133,12 @@ def _answers(url: str) -> bool:
 
 
 @pytest.mark.long
-def test_the_sql_of_a_safe_migration_is_read_from_django(django_db_blocker: Any) -> None:
+def test_lint_reads_the_sql_of_a_safe_migration(django_db_blocker: Any) -> None:
     with django_db_blocker.unblock():  # the linter has a database of its own
         assert all_safe([("accounts", "0001_initial")])
 
 
-def test_an_unsafe_migration_is_refused_and_a_safe_one_is_not(
+def test_lint_refuses_only_an_unsafe_migration(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     drops = is_safe(("shop", "0002_drop"), ["ALTER TABLE shop_sale DROP COLUMN hold;"], atomic=True)

@@ -51,7 +51,7 @@ def leave(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0
 
 
-def test_the_servers_refuse_a_wrong_password_and_none():
+def test_servers_refuse_a_wrong_password_and_none():
     server = settings.DATABASES["default"]
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(
@@ -63,12 +63,12 @@ def test_the_servers_refuse_a_wrong_password_and_none():
         client.ping()
 
 
-def test_the_embedded_valkey_refuses_writes_when_full_instead_of_forgetting_locks():
+def test_valkey_that_is_full_refuses_writes_and_keeps_locks():
     with redis.Redis.from_url(settings.REDIS_URL) as client:
         assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
 
 
-def test_commits_are_durable_and_what_others_must_not_read_is_readable_by_its_owner_only():
+def test_servers_are_durable_and_their_files_private():
     with private_servers() as servers:
         with psycopg.connect(servers.urls.database) as client:
             for setting in ("fsync", "synchronous_commit", "full_page_writes"):
@@ -92,7 +92,7 @@ def test_servers_are_shared_and_the_last_user_stops_them():
 
 
 @pytest.mark.long
-def test_a_killed_user_is_not_counted_and_its_servers_are_taken_over():
+def test_servers_of_a_killed_user_are_taken_over():
     with private_folder() as parent:
         folder = parent / "servers"
         with user_of(folder) as victim:
@@ -107,7 +107,7 @@ def test_a_killed_user_is_not_counted_and_its_servers_are_taken_over():
 
 
 @pytest.mark.long
-def test_servers_whose_supervisor_was_killed_are_replaced_and_keep_their_data():
+def test_servers_of_a_killed_supervisor_are_replaced_with_data():
     with private_folder() as parent:
         servers = EmbeddedServers(parent / "servers")
         with psycopg.connect(servers.attach().database, autocommit=True) as client:
@@ -148,7 +148,7 @@ with private_servers() as servers:
         assert not folder.exists()
 
 
-def test_command_gets_its_own_variables_and_those_that_it_inherits() -> None:
+def test_command_gets_its_own_and_inherited_variables() -> None:
     """Not those of this process: a project that is not ours would read our settings."""
     program = "import os; print(*(f'{name}={text}' for name, text in os.environ.items()))"
     command = Command("printer", [sys.executable, "-c", program], {"OWN": "1"})
@@ -164,7 +164,7 @@ def test_command_gets_its_own_variables_and_those_that_it_inherits() -> None:
     assert [each for each in printed if each.startswith("PATH=")] == []
 
 
-def test_server_that_ends_at_its_start_is_named_with_its_last_lines() -> None:
+def test_server_that_ends_at_its_start_is_named() -> None:
     command = Command("broken", [sys.executable, "-c", "raise SystemExit('no room')"])
     with pytest.raises(ServerFailed, match=r"(?s)broken did not start.*no room"), command:
         pass

@@ -37,7 +37,7 @@ def running(supervisor: Supervisor, name: str) -> bool:
     return supervisor.state(name).state == "RUNNING"
 
 
-def test_a_killed_process_is_restarted(supervisor):
+def test_supervisor_restarts_a_killed_process(supervisor):
     supervisor.start([python("sleeper", SLEEPER)], os.environ)
     wait_for(lambda: running(supervisor, "sleeper"))
     first = supervisor.state("sleeper").pid
@@ -46,13 +46,13 @@ def test_a_killed_process_is_restarted(supervisor):
     wait_for(lambda: running(supervisor, "sleeper"))
 
 
-def test_a_process_that_cannot_start_fails_with_its_last_log_lines(supervisor):
+def test_supervisor_shows_the_log_of_a_process_that_cannot_start(supervisor):
     supervisor.start([python("broken", "raise SystemExit('no such phone')")], os.environ)
     with pytest.raises(StackError, match=r"(?s)broken is not ready after 2 s.*no such phone"):
         supervisor.wait_until("broken", lambda: False, 2)
 
 
-def test_a_process_that_ignores_the_request_to_end_is_killed(supervisor):
+def test_supervisor_kills_a_process_that_ignores_its_end(supervisor):
     supervisor.start([python("stubborn", STUBBORN, stop_seconds=1)], os.environ)
     wait_for(lambda: "I am up" in supervisor.log_tail("stubborn"))
     supervisor.stop()
@@ -76,7 +76,7 @@ def test_odd_signs_and_a_long_path_reach_the_process_unchanged(supervisor, folde
     odd.stop()
 
 
-def test_a_new_start_clears_away_what_a_killed_supervisor_left(supervisor):
+def test_supervisor_clears_away_what_a_killed_one_left(supervisor):
     supervisor.start([python("sleeper", SLEEPER)], os.environ)
     wait_for(lambda: running(supervisor, "sleeper"))
     orphan = psutil.Process(supervisor.state("sleeper").pid)
@@ -91,7 +91,7 @@ def test_a_new_start_clears_away_what_a_killed_supervisor_left(supervisor):
     heir.stop()
 
 
-def test_a_port_that_was_asked_for_is_used_if_it_is_free_and_otherwise_named(monkeypatch):
+def test_port_that_is_asked_for_is_used_or_named(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         monkeypatch.setenv("SHOP_PORT", str(port))
@@ -101,13 +101,13 @@ def test_a_port_that_was_asked_for_is_used_if_it_is_free_and_otherwise_named(mon
 
 
 @pytest.mark.parametrize("port", ["0", "65536"])
-def test_a_port_that_there_is_not_is_named(monkeypatch, port):
+def test_port_that_is_impossible_is_named(monkeypatch, port):
     monkeypatch.setenv("SHOP_PORT", port)
     with pytest.raises(StackError, match=f"SHOP_PORT must be a port from 1 to 65535, not {port}"):
         asked_or_free("SHOP_PORT")
 
 
-def test_a_default_port_in_use_is_replaced_by_a_free_one(monkeypatch):
+def test_port_in_use_is_replaced_by_a_free_one(monkeypatch):
     monkeypatch.delenv("SHOP_PORT", raising=False)
     first = asked_or_free("SHOP_PORT")
     with socket.create_server(("127.0.0.1", first)):
@@ -116,7 +116,7 @@ def test_a_default_port_in_use_is_replaced_by_a_free_one(monkeypatch):
     assert is_free(second)
 
 
-def test_two_commands_that_start_at_once_are_never_given_the_same_port():
+def test_ports_of_two_commands_at_once_differ():
     script = """
 import sys
 from development.ports import next_free

@@ -61,11 +61,11 @@ def refuses_a_small_disk(tmp_path: Path, *words: str) -> None:
     assert done.stdout == "", "something was written"
 
 
-def test_a_disk_with_too_little_room_is_refused_before_anything_is_written(tmp_path):
+def test_disk_with_too_little_room_is_refused_at_the_start(tmp_path):
     refuses_a_small_disk(tmp_path, "audit")
 
 
-def test_a_disk_that_fills_while_the_database_is_made_leaves_no_half_of_it():
+def test_disk_that_fills_leaves_no_half_database():
     with private_folder() as folder:
         command = (*LISTED, str(folder), sys.executable, "-c", CREATE, str(folder))
         done = on(folder, "size=20m,mode=1777", *command, data=".")
@@ -85,32 +85,32 @@ def names_a_read_only_folder(tmp_path: Path, *words: str) -> None:
     assert re.search(rf"{tmp_path}\S* is not writable.*SHOP_DATA=", done.stderr)
 
 
-def test_a_read_only_folder_is_named(tmp_path):
+def test_read_only_folder_is_named(tmp_path):
     names_a_read_only_folder(tmp_path, "audit")
 
 
 @pytest.mark.parametrize("data", ["file/data", "x" * 300], ids=["below a file", "name too long"])
-def test_a_data_folder_that_cannot_exist_is_named(tmp_path, data):
+def test_data_folder_that_cannot_exist_is_named(tmp_path, data):
     (tmp_path / "file").touch()
     done = run(*MANAGE, "audit", env=variables(SHOP_DATA=str(tmp_path / data)))
     assert is_one_line(done), done.stderr
     assert "SHOP_DATA=" in done.stderr
 
 
-def test_a_folder_with_room_is_not_refused(tmp_path):
+def test_folder_with_room_is_not_refused(tmp_path):
     refuse_unusable(tmp_path / "not" / "yet", room=1)
     with pytest.raises(StackError, match="are needed"):
         refuse_unusable(tmp_path, room=2**60)
 
 
-def test_what_is_not_the_systems_fault_keeps_its_traceback():
+def test_error_of_the_program_keeps_its_traceback():
     for error in (OSError(errno.ECONNREFUSED, "refused"), ProgrammingError("no such table")):
         assert explain(error) is None
         with pytest.raises(type(error)), told_in_one_line():
             raise error
 
 
-def test_a_disk_that_fills_while_a_command_runs_is_told():
+def test_disk_that_fills_while_a_command_runs_is_reported():
     error = OperationalError("could not extend file")
     error.__cause__ = psycopg.errors.DiskFull()
     with pytest.raises(SystemExit, match=r"error: The disk of .* is full"), told_in_one_line():

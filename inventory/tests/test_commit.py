@@ -104,7 +104,7 @@ def complete(transaction: Callable[[bool], Any]) -> Any:
 @pytest.mark.parametrize("seconds", [0.01, 60])
 @pytest.mark.parametrize("failure", [RACED, AWAY, UNKNOWN, OVERTAKEN])
 def test_attempt_is_repeated_after_an_error_that_may_pass(failure, seconds, clock):
-    """Who was overtaken tries again without its token."""
+    """A purchase whose token is stale tries again without it."""
     fenced = failure is not OVERTAKEN
     assert complete(attempts(clock, seconds, failure, "sold")) == ("sold", fenced)
 

@@ -198,8 +198,8 @@ def ratios(measured: Sequence[Measured]) -> dict[str, float]:
     """Return the compared rates, at the concurrency that all rows have."""
     rates: dict[str, float] = {}
     by_concurrency: dict[int, dict[str, float]] = defaultdict(dict)
-    for each in measured:
-        by_concurrency[each.row.concurrency][each.row.name] = each.median("rps")
+    for case in measured:
+        by_concurrency[case.row.concurrency][case.row.name] = case.median("rps")
     for concurrency, found in by_concurrency.items():
         for name, other in RATIOS:
             if found.get(other) and name in found:

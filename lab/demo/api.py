@@ -217,7 +217,7 @@ def _figures(sale: int, sales: list[int]) -> schemas.Figures:
         pending=snapshot.pending(sales),
         # Without a folder of metrics, this process speaks for itself.
         processes=len(web) or 1,
-        degraded=any(each["inventory_degraded"] for each in web) if web else circuit().open,
+        degraded=any(process["inventory_degraded"] for process in web) if web else circuit().open,
     )
 
 

@@ -100,7 +100,7 @@ def show_steps() -> list[Step]:
 
 def find_login(username: str) -> Login | None:
     """Return the demo's account of this name."""
-    return next((each for each in LOGINS if each.username == username), None)
+    return next((known for known in LOGINS if known.username == username), None)
 
 
 def sign_in(request: HttpRequest, who: Login) -> bool:

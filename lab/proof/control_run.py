@@ -48,9 +48,9 @@ class Outcome:
             "expected": list(self.control.reddens),
             "red": self.red,
             "details": {
-                each.id: each.detail
-                for each in self.result.verdict.properties
-                if each.id in self.control.reddens
+                judged.id: judged.detail
+                for judged in self.result.verdict.properties
+                if judged.id in self.control.reddens
             },
             "caught": self.caught,
             "counts": self.result.verdict.counts,
@@ -105,7 +105,7 @@ def _one(control: Control, shop: Testbed, seed: int, buyers: int, watch: Watch) 
     with tempfile.TemporaryDirectory(prefix="control-") as folder:
         tell = watch(plan, control.name)
         result = prove(plan, shop, Path(folder), tell, patience=DRAIN)
-    return Outcome(control, result, [each.id for each in result.verdict.broken])
+    return Outcome(control, result, [judged.id for judged in result.verdict.broken])
 
 
 @contextmanager

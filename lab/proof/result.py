@@ -95,7 +95,7 @@ class Result:
         """pass, fail or unknown; a fault that was asked for and not injected proves nothing."""
         if self.verdict.verdict == "pass" and self.reason:
             return "unknown"
-        failed = {each.id for each in self.verdict.broken}
+        failed = {judged.id for judged in self.verdict.broken}
         if self.unsettled and failed <= NEED_SERVERS:
             return "unknown"
         return self.verdict.verdict

@@ -119,12 +119,12 @@ class FaultRun(Chaos, Faults):
 
     def shortcoming(self) -> str:
         """Why the faults prove nothing; empty if all happened as planned."""
-        problems = [f"{each.fault}: {each.error}" for each in self.failed if not each.healed]
+        problems = [f"{fault.fault}: {fault.error}" for fault in self.failed if not fault.healed]
         if not self._plan.minutes:
-            injected = Counter(each.fault for each in self.injected)
+            injected = Counter(fault.fault for fault in self.injected)
             missing = {name for name in self._names if injected[name] < self._plan.times}
             problems += [
-                f"{each.fault}: {each.error}" for each in self.failed if each.fault in missing
+                f"{fault.fault}: {fault.error}" for fault in self.failed if fault.fault in missing
             ]
         shortcomings = [f"not injected: {'; '.join(problems)}"] if problems else []
         if self.unsettled:

@@ -150,9 +150,11 @@ def ledger_rows(orders: Collection[int]) -> Iterator[str]:
     moved = list(HttpProvider().ledger())
     wanted = _unknown((line.order for line in moved), orders).union(orders)
     rows = (
-        snapshot.Payment(str(each.id), str(each.order), each.operation, each.amount, each.currency)
-        for each in moved
-        if each.order in wanted
+        snapshot.Payment(
+            str(payment.id), str(payment.order), payment.operation, payment.amount, payment.currency
+        )
+        for payment in moved
+        if payment.order in wanted
     )
     return snapshot.lines(snapshot.Header(time.monotonic_ns()), rows)
 

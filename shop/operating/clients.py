@@ -1,4 +1,4 @@
-"""Who sent a request: the client's address, behind as many proxies as the operator trusts."""
+"""The address of the client that sent a request, behind as many proxies as the operator trusts."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _purchases(options: Mapping[str, Any]) -> dict[str, Any]:
     _refuse_unknown(options["only"], {row.name for row in found})
     wanted = [row for row in found if not options["only"] or row.name in options["only"]]
     measured = _measure(wanted, options)
-    return {"rows": [each.to_json() for each in measured], "ratios": run.ratios(measured)}
+    return {"rows": [case.to_json() for case in measured], "ratios": run.ratios(measured)}
 
 
 def _measure(wanted: list[Row], options: Mapping[str, Any]) -> list[Measured]:

@@ -99,7 +99,7 @@ class Command(BaseCommand):
                 rounds,
                 host=url,
                 folder=options["folder"],
-                levels=[Level(each) for each in options["level"] or SCENES],
+                levels=[Level(level) for level in options["level"] or SCENES],
                 repeat=_again(name, row, options),
                 observer=doing,
             )
@@ -124,5 +124,5 @@ def sold_per_second(result: RushResult) -> list[float]:
 def _again(name: str, row: str, options: dict[str, Any]) -> str:
     size = " ".join(f"--{key} {options[key]}" for key in ("stock", "buyers", "rounds", "workers"))
     size += f" --row {row}" if row else ""
-    size += "".join(f" --level {each}" for each in options["level"] or ())
+    size += "".join(f" --level {level}" for level in options["level"] or ())
     return f'make prove-shop SHOP={name} ARGS="{size}"'

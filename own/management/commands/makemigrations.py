@@ -27,18 +27,18 @@ class Command(makemigrations.Command):
 def gathered(changes: dict[str, list[Migration]]) -> Migration:
     """Return one migration of `own` with the changes of all apps, its own first."""
     found = sorted(
-        ((label, each) for label, some in changes.items() for each in some),
+        ((label, migration) for label, some in changes.items() for migration in some),
         key=lambda pair: pair[0] != OWN,
     )
-    new = {(label, each.name) for label, each in found}
+    new = {(label, migration.name) for label, migration in found}
     leaves = MigrationLoader(None).graph.leaf_nodes(OWN)
     operations = [
         operation if label == OWN else InApp(label, operation)
-        for label, each in found
-        for operation in each.operations
+        for label, migration in found
+        for operation in migration.operations
     ]
     given = found[0][1].name.partition("_")[2]
-    parents = {parent for _, each in found for parent in each.dependencies}
+    parents = {parent for _, migration in found for parent in migration.dependencies}
     # As Django's autodetector makes them: `Migration`'s attributes belong to its class.
     attributes = {
         "operations": operations,

@@ -227,7 +227,7 @@ def test_winners_follow_the_public_order(draw: Draw, tmp_path: Path) -> None:
     first = entrants[order[0] - 1].get(f"sales/{draw.pk}/entries/mine").json()
     assert first["place"] == 1
     assert Order.objects.get(pk=first["order"]).buyer_id == first["buyer"]
-    # Who declines and who does not pay is followed by the next ones.
+    # The units of winners who decline or do not pay go to the next ones.
     orders.cancel(Order.objects.get(pk=first["order"]))
     advance()
     assert winners(draw) == named[1:3]
