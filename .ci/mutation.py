@@ -213,7 +213,7 @@ def try_subject(name: str, sample: int, seed: int) -> dict[str, int]:
 
 
 def is_a_bug(item: WorkItem) -> bool:
-    """Whether a change usually changes what the module does."""
+    """Return whether a change usually changes what the module does."""
     return not any(NO_BUGS.fullmatch(mutation.operator_name) for mutation in item.mutations)
 
 

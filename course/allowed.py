@@ -86,7 +86,7 @@ class Unusable(Exception):
 
 
 def is_allowed(name: str) -> bool:
-    """Whether a file may import this module."""
+    """Return whether a file may import this module."""
     return any(name == one or name.startswith(f"{one}.") for one in MODULES)
 
 

@@ -20,7 +20,7 @@ _claims: dict[int, int] = {}
 
 
 def is_free(port: int) -> bool:
-    """Whether a server can listen on `port`."""
+    """Return whether a server can listen on `port`."""
     return _refusal(port) is None
 
 

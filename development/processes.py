@@ -35,7 +35,7 @@ SHOP = ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi")
 
 
 def serves(url: str, below: int = 201) -> bool:
-    """Whether `url` answers 200, or with another status below the given one."""
+    """Return whether `url` answers 200, or with another status below the given one."""
     try:
         # An idle connection would delay the end of the server. Some servers end a connection that
         # is not to be kept and do not say so in their answer, so it is kept out of the common pool.
@@ -49,7 +49,7 @@ def serves(url: str, below: int = 201) -> bool:
 
 
 def greets(port: int) -> bool:
-    """Whether a server on a port of this machine greets its clients."""
+    """Return whether a server on a port of this machine greets its clients."""
     try:
         with socket.create_connection((HOST, port), timeout=5) as connection:
             return bool(connection.recv(1))

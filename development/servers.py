@@ -133,7 +133,7 @@ class Server:
         return self.process is not None and self.process.poll() is None
 
     def answers(self) -> bool:
-        """Whether the server is ready."""
+        """Return whether the server is ready."""
         try:
             self.ping()
         except Exception:  # noqa: BLE001  # every client has its own way of "not yet"

@@ -136,7 +136,7 @@ class Supervisor:
         self.socket.unlink(missing_ok=True)
 
     def is_running(self) -> bool:
-        """Whether supervisord answers."""
+        """Return whether supervisord answers."""
         try:
             return bool(self._call("getState")["statename"] == "RUNNING")
         except StackError:

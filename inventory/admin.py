@@ -138,7 +138,7 @@ class ItemAdmin(CheckedAdmin):
 
     @admin.display(boolean=True, description=_("books balance"))
     def balanced(self, item: Item) -> bool:
-        """Whether the item's counters agree."""
+        """Return whether the item's counters agree."""
         return item.available + item.reserved == item.total and item.ledger == item.available
 
     @admin.display(description=_("lock"))
@@ -200,7 +200,7 @@ class ItemAdmin(CheckedAdmin):
         return [*urls, *super().get_urls()]
 
     def has_correct_permission(self, request: HttpRequest) -> bool:
-        """Whether the user may correct stock."""
+        """Return whether the user may correct stock."""
         return request.user.has_perm("inventory.correct_stock")
 
     def takers(self, item: Item) -> list[tuple[str, str]]:

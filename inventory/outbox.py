@@ -149,7 +149,7 @@ def deliver(
 
 
 def due(queue: str = "") -> bool:
-    """Whether a message of a queue is due."""
+    """Return whether a message of a queue is due."""
     return _todo(queue).exists()
 
 

@@ -183,7 +183,7 @@ def made_by_django(model: type[Model], given: Container[str]) -> list[str]:
 
 
 def _left_to_database(field: AnyField) -> bool:
-    """Whether the insert omits the column: generated, serial, or only a database default."""
+    """Return whether the insert omits the column: generated, serial, or only a database default."""
     return (
         isinstance(field, AutoField)
         or field.generated

@@ -60,7 +60,7 @@ class Psp:
             return connection.execute(statement, values).fetchall()
 
     def quiet(self) -> bool:
-        """Whether the shop has accepted all webhooks."""
+        """Return whether the shop has accepted all webhooks."""
         return not self.sql("SELECT 1 FROM event WHERE remaining > 0 LIMIT 1")
 
     def forget(self) -> None:

@@ -256,7 +256,7 @@ def _why_busy(error: Exception) -> str:
 
 
 def _out_of_connections(error: Exception) -> bool:
-    """Whether the pool had no free connection: this caller has already waited for one."""
+    """Return whether the pool had no free connection: this caller has already waited for one."""
     return isinstance(error.__cause__, PoolTimeout)
 
 

@@ -134,7 +134,7 @@ def stage(request: HttpRequest) -> HttpResponse:
 
 
 def _is_ours(request: HttpRequest, url: str) -> bool:
-    """Whether an address is a page of this shop, so that it may be gone to."""
+    """Return whether an address is a page of this shop, so that it may be gone to."""
     return url_has_allowed_host_and_scheme(
         url, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )

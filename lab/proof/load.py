@@ -73,7 +73,7 @@ class LocustProcess:
         self._locust.begin()
 
     def running(self) -> bool:
-        """Whether the load is still running.
+        """Return whether the load is still running.
 
         Raises:
             LoadFailed: it ended for another reason than being done.

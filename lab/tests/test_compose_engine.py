@@ -68,12 +68,12 @@ class Shop(Project):
         return ask(self.port, method, path, body, **headers)
 
     def serves(self) -> bool:
-        """Whether a request reaches a replica."""
+        """Return whether a request reaches a replica."""
         return answers(self.port, "/healthz")
 
 
 def answers(port: int, path: str) -> bool:
-    """Whether a page of a service is there."""
+    """Return whether a page of a service is there."""
     try:
         return ask(port, "GET", path).status == 200
     except (OSError, http.client.HTTPException):

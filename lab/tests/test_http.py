@@ -184,7 +184,7 @@ def refused_only_by_state(context: Any, response: Any, case: Any) -> None:
 
 
 def may_be_refused(code: str, name: str, case: Any) -> bool:
-    """Whether a code describes a state that no schema can express."""
+    """Return whether a code describes a state that no schema can express."""
     if code == "idempotency_key_reused":
         return True
     if code == "idempotency_key_missing":

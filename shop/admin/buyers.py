@@ -32,11 +32,11 @@ class BuyersData(admin.ModelAdmin):  # type: ignore[type-arg]
         ]
 
     def has_hand_out_permission(self, request: HttpRequest) -> bool:
-        """Whether the user may hand out a buyer's data."""
+        """Return whether the user may hand out a buyer's data."""
         return request.user.has_perm("accounts.hand_out_user")
 
     def has_erase_permission(self, request: HttpRequest) -> bool:
-        """Whether the user may erase a buyer."""
+        """Return whether the user may erase a buyer."""
         return request.user.has_perm("accounts.erase_user")
 
     @admin.action(description=_("Hand out the buyer's data"), permissions=["hand_out"])

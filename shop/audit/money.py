@@ -228,7 +228,7 @@ def _not_here(
 
 
 def _knows_more(theirs: Mapping[str, Theirs], one: Ours) -> bool:
-    """Whether the provider moved money that the shop has neither recorded nor requested."""
+    """Return whether the provider moved money that the shop has neither recorded nor requested."""
     said = theirs.get(one.intent, Theirs())
     overlooked = said.captured > 0 and one.state == Payment.State.FAILED
     return overlooked or said.refunded > one.back + one.on_the_way

@@ -68,7 +68,7 @@ class Report:
 
     @property
     def balanced(self) -> bool:
-        """Tell whether no comparison found a contradiction."""
+        """Whether no comparison found a contradiction."""
         return not self.problems
 
 

@@ -61,7 +61,7 @@ FETCHED: dict[str, Callable[[datetime], str]] = {"drand quicknet": fetch_drand}
 
 
 def is_fetched(source: str) -> bool:
-    """Whether a source's value is fetched; otherwise staff enter it."""
+    """Return whether a source's value is fetched; otherwise staff enter it."""
     return source in FETCHED
 
 

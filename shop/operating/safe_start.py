@@ -152,7 +152,7 @@ def _is_random(secret: str, shortest: int) -> bool:
 
 
 def _is_function(path: str) -> bool:
-    """Whether a path has a module; importing it has to wait until Django is set up."""
+    """Return whether a path has a module; importing it has to wait until Django is set up."""
     module = path.rpartition(".")[0]
     try:
         return bool(module) and find_spec(module) is not None
@@ -161,7 +161,7 @@ def _is_function(path: str) -> bool:
 
 
 def _is_private(url: str) -> bool:
-    """Whether nobody can read what is sent to a URL, or the operator has answered for it."""
+    """Return whether nobody can read what is sent to a URL, or the operator has answered for it."""
     parts = urlsplit(url)
     if parts.scheme != "http":
         return parts.scheme == "https"

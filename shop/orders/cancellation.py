@@ -37,7 +37,7 @@ class Cancelling(GivingBack):
     event = OrderEvent.Kind.PART_CANCELLED
 
     def restocks(self, sale: Sale) -> bool:
-        """Tell whether cancelled units are sold again."""
+        """Return whether cancelled units are sold again."""
         return sale.restock_cancelled
 
     def locked(self, order: Order) -> AbstractContextManager[None]:

@@ -57,7 +57,7 @@ class GivingBack(ABC):
 
     @abstractmethod
     def restocks(self, sale: Sale) -> bool:
-        """Tell whether the units are sold again; otherwise they are written off."""
+        """Return whether the units are sold again; otherwise they are written off."""
 
     def locked(self, order: Order) -> AbstractContextManager[None]:
         """Lock what comes before the line's reservation, for a part."""
@@ -158,7 +158,7 @@ def _line_of(order: Order, part: Part) -> OrderLine:
 
 
 def _was_given_back(part: Part, kind: OrderEvent.Kind, line: OrderLine) -> bool:
-    """Whether a part was given back under its key before; the order's row must be locked.
+    """Return whether a part was given back under its key before; the order's row must be locked.
 
     Raises:
         Refusal: the key belongs to another part.
@@ -172,7 +172,7 @@ def _was_given_back(part: Part, kind: OrderEvent.Kind, line: OrderLine) -> bool:
 
 
 def _keeps_units(order: Order, released: Sequence[Released], state: Reservation.State) -> bool:
-    """Whether an order keeps units when these are released; its row must be locked.
+    """Return whether an order keeps units when these are released; its row must be locked.
 
     Args:
         order: the order.

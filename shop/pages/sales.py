@@ -65,12 +65,12 @@ class Offer:
 
     @property
     def is_early(self) -> bool:
-        """Tell whether the visitor may buy before others."""
+        """Whether the visitor may buy before others."""
         return self.opens_at < self.sale.starts_at
 
     @property
     def asks_for_code(self) -> bool:
-        """Tell whether a code would open the sale earlier for the visitor."""
+        """Whether a code would open the sale earlier for the visitor."""
         waits = self.now < self.sale.starts_at and not self.is_early
         return waits and bool(self.sale.early_starts_at and self.sale.early_code)
 
@@ -83,7 +83,7 @@ class Offer:
 
     @property
     def may_come_back(self) -> bool:
-        """Tell whether all units are taken but some are unpaid."""
+        """Whether all units are taken but some are unpaid."""
         return self.status == "sold_out" and self.held
 
     @property
@@ -93,12 +93,12 @@ class Offer:
 
     @property
     def counts_down(self) -> bool:
-        """Tell whether the page shows a countdown."""
+        """Whether the page shows a countdown."""
         return self.status not in {"sold_out", "ended"}
 
     @property
     def may_go_into_cart(self) -> bool:
-        """Tell whether the page offers the cart."""
+        """Whether the page offers the cart."""
         return self.status in {"open", "not_started"}
 
     @property

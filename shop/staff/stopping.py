@@ -207,7 +207,7 @@ def _statuses(stop: SaleStop) -> set[str]:
 
 
 def _is_over(stop: SaleStop) -> bool:
-    """Whether no order can come to life any more."""
+    """Return whether no order can come to life any more."""
     fresh = SaleStop.objects.filter(pk=stop.pk, started__gt=Now() - IN_PROGRESS)
     pending = Payment.objects.filter(order__lines__sale=stop.sale_id, state=Payment.State.PENDING)
     return not (fresh.exists() or pending.exists() or _live(stop).exists())

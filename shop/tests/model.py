@@ -263,7 +263,7 @@ class Shop:
         return sale.closed(self.now) or ("open" if self.available(sale) else "sold_out")
 
     def may_come_back(self, sale: Sale) -> bool:
-        """Tell whether units are reserved but not paid, and so may be for sale again."""
+        """Return whether units are reserved but not paid, and so may be for sale again."""
         return self.held(sale, [order for order in self.orders if order.status == AWAITING]) > 0
 
     def buy(
@@ -387,7 +387,7 @@ class Shop:
             self._give_back(order, money, money.amount, "too_late")
 
     def _can_have(self, order: Order) -> bool:
-        """Tell whether there are units again for all of an expired order."""
+        """Return whether there are units again for all of an expired order."""
         return all(
             line.kept <= min(self.available(line.sale), self.left_for(order.buyer, line.sale))
             for line in order.lines

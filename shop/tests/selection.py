@@ -56,7 +56,7 @@ def _leave_out_passed(file: Path, config: pytest.Config, items: list[pytest.Item
 
 
 def is_long(item: pytest.Item) -> bool:
-    """Whether a test has the mark `long` or `nightly`."""
+    """Return whether a test has the mark `long` or `nightly`."""
     return any(item.get_closest_marker(mark) for mark in ("long", "nightly"))
 
 

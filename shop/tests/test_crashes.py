@@ -472,7 +472,7 @@ def is_done(shop: ShopMachine, act: Act) -> bool:
 
 
 def agrees(shop: ShopMachine) -> bool:
-    """Tell whether the rows are those of the model."""
+    """Return whether the rows are those of the model."""
     try:
         shop.check_rows()
     except AssertionError:

@@ -40,7 +40,7 @@ def lines(text: str) -> list[str]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether a line is as the page shows it, where `…` stands for anything."""
+    """Return whether a line is as the page shows it, where `…` stands for anything."""
     return re.fullmatch(".*".join(map(re.escape, shown.split("…"))), printed) is not None
 
 
