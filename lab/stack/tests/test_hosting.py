@@ -108,6 +108,11 @@ def test_hosted_shops_have_a_description_and_a_plain_client():
     assert all(setup_of(name).serve["web"] for name in names())
 
 
+def test_oscar_gets_what_its_guarded_row_needs():
+    wanted = (hosting.REPOSITORY / "examples/oscar/requirements.txt").read_text().splitlines()
+    assert set(setup_of("oscar").python) >= set(wanted)
+
+
 @pytest.mark.long
 def test_hosted_shop_runs_until_the_input_of_its_host_ends():
     command = shlex.join([sys.executable, str(environment.PROJECT / "manage.py"), "host_shop"])

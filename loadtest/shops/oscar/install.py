@@ -11,7 +11,8 @@ SETUP = Setup(
         "django-oscar-api==3.3.0",
         "gunicorn==27.0.1",
         "psycopg[binary,pool]==3.3.9",
-        "redis==8.1.0",  # for the row that guards the stock
+        "prometheus-client==0.26.0",  # this and Redis for the row that guards the stock
+        "redis==8.1.0",
     ),
     steps=(
         ("env", "GUARDED=1", f"PYTHONPATH={GUARD}", "{python}", "manage.py", "migrate", "-v0"),
