@@ -73,12 +73,12 @@ def payment(**said: str) -> Response:
         ("evershop", answer(500, {}), Unknown("500 b'{}'")),
     ],
 )
-def test_an_answer_is_sold_refused_or_unknown(name: str, response: Response, outcome: Outcome):
+def test_answer_is_sold_refused_or_unknown(name: str, response: Response, outcome: Outcome):
     assert adapter(name).outcome("1/2/3", ("", ""), response) == outcome
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_adapter_for_stock_has_at_most_60_lines(name: str):
+def test_adapter_for_stock_has_at_most_60_lines(name: str):
     most = 60 if adapter(name).levels <= {Level.STOCK, Level.REPEATS} else 125
     if hasattr(adapter(name), "full_levels"):  # it serves the buyers of all mixes, too
         most = 150
@@ -97,12 +97,12 @@ NO_PAYMENT = {"data": {"last": {"__typename": "OrderStateTransitionError"}}}
         ("evershop", answer(400, {"error": NO_CART}), "no cart"),
     ],
 )
-def test_a_buyer_whose_step_is_not_taken_is_declined(name: str, refusal: Response, why: str):
+def test_buyer_whose_step_is_not_taken_is_declined(name: str, refusal: Response, why: str):
     with pytest.raises(Declined, match=why):
         adapter(name).prepare("1", "buyer", lambda _: refusal)
 
 
-def test_an_owner_call_without_an_answer_names_the_address():
+def test_owner_call_without_an_answer_names_the_address():
     with pytest.raises(ShopError, match=r"http://127\.0\.0\.1:9/api"):
         Api(DEAD).ask("GET", "/api")
 
@@ -114,7 +114,7 @@ def test_books_in_a_database_need_its_address(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_dead_shop_cannot_be_judged(name: str, monkeypatch: pytest.MonkeyPatch):
+def test_shop_that_is_dead_cannot_be_judged(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("SHOP_DATABASE_URL", raising=False)
     result = rush_shop(adapter(name), 1, 2, 1, host=DEAD)
     assert (result.exit_code, result.rounds) == (2, [])
@@ -128,7 +128,7 @@ OURS = re.compile(
 )
 
 
-def test_only_the_adapters_name_paths_headers_fields_and_statuses_of_a_shop() -> None:
+def test_adapters_alone_name_paths_fields_and_statuses_of_a_shop() -> None:
     outside = [
         path
         for path in FOLDER.parent.rglob("*.*")
@@ -148,7 +148,7 @@ def test_only_the_adapters_name_paths_headers_fields_and_statuses_of_a_shop() ->
     ("variables", "code", "word"),
     [({}, 1, "BROKEN in 2 of 6 rounds"), ({"CURED": "1"}, 0, "HOLDS")],
 )
-def test_the_race_of_the_example_for_your_shop_is_red_and_its_cure_green(
+def test_example_shop_breaks_and_its_fix_holds(
     variables: dict[str, str], code: int, word: str, capsys: pytest.CaptureFixture[str]
 ):
     port = free_port()
@@ -164,7 +164,7 @@ def test_the_race_of_the_example_for_your_shop_is_red_and_its_cure_green(
     assert word in capsys.readouterr().out
 
 
-def test_a_buyer_who_hangs_up_is_no_error_of_the_unguarded_shop(
+def test_buyer_who_hangs_up_is_no_error_of_the_unguarded_shop(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Joined(Server):

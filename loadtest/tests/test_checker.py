@@ -50,7 +50,7 @@ def run_for(plant: str, seed: int) -> World:
 
 
 @pytest.mark.parametrize(("refused", "returned", "verdict"), [(1, 3, PASS), (3, 1, FAIL)])
-def test_a_purchase_after_sold_out_is_right_if_stock_came_back_between(
+def test_purchase_after_sold_out_is_right_if_stock_came_back(
     refused: int, returned: int, verdict: str
 ) -> None:
     world = sold_out_run(3)
@@ -65,7 +65,7 @@ def test_a_purchase_after_sold_out_is_right_if_stock_came_back_between(
     assert judged(world, properties=["P8"]).verdict == verdict
 
 
-def test_a_refusal_after_a_finished_restock_is_not_justified_by_the_old_stock() -> None:
+def test_refusal_after_a_restock_is_not_justified_by_old_stock() -> None:
     world = World(end=100)
     for number in range(3):
         order = f"o{number}"
@@ -83,7 +83,7 @@ def test_a_refusal_after_a_finished_restock_is_not_justified_by_the_old_stock() 
     assert early not in finding.detail
 
 
-def test_what_is_missing_makes_its_property_unknown_and_the_whole_not_a_pass() -> None:
+def test_property_is_unknown_without_its_evidence_files() -> None:
     world = sold_out_run(3)
     for movement in world.of(s.Movement):
         world.change(movement, token=0)
@@ -107,7 +107,7 @@ VACUOUS = {"nobody refused": nobody_refused, "nothing sold": nothing_sold}
 
 
 @pytest.mark.parametrize("forget", VACUOUS.values(), ids=VACUOUS)
-def test_a_run_that_tested_nothing_is_unknown(forget: Callable[[World], None]) -> None:
+def test_run_that_tested_nothing_is_unknown(forget: Callable[[World], None]) -> None:
     world = sold_out_run(7)
     forget(world)
     verdict = judged(world, properties=["P1", "P13"])
@@ -115,7 +115,7 @@ def test_a_run_that_tested_nothing_is_unknown(forget: Callable[[World], None]) -
     assert verdict.verdict == UNKNOWN
 
 
-def test_a_run_of_payments_in_which_nothing_was_captured_is_unknown() -> None:
+def test_run_of_payments_without_a_capture_is_unknown() -> None:
     world = sold_out_run(7)
     enough = RunPlan(buyers=20, seed=7, mix="walkers").enough
     found = judged(world, properties=["P13"], enough={"captured": enough["captured"]})
@@ -131,7 +131,7 @@ FAULT = '{"fault": "redis killed", "start": 1, "end": 2}\n'
 SPARING = '{"fault": "redis slow", "start": 1, "end": 2, "leaves_doubt": false}\n'
 
 
-def test_a_run_under_faults_that_left_nobody_in_doubt_is_vacuous() -> None:
+def test_run_under_faults_without_any_unknown_answer_is_vacuous() -> None:
     world = sold_out_run(7)
     assert judged(world, properties=["P13"]).verdict == PASS
     assert judged(world, faults=FAULT, properties=["P13"]).verdict == UNKNOWN
@@ -143,17 +143,17 @@ def test_a_run_under_faults_that_left_nobody_in_doubt_is_vacuous() -> None:
 
 
 @given(st.lists(st.sampled_from([PASS, FAIL, UNKNOWN])))
-def test_only_passes_make_a_pass(verdicts: list[str]) -> None:
+def test_verdict_passes_only_if_all_properties_pass(verdicts: list[str]) -> None:
     assert (overall(verdicts) == PASS) == (set(verdicts) == {PASS})
     assert (overall(verdicts) == FAIL) == (FAIL in verdicts)
 
 
-def test_a_property_that_does_not_exist_cannot_be_asked_for(tmp_path: Path) -> None:
+def test_property_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="P99"):
         judge(RunFiles(tmp_path), properties=["P99"])
 
 
-def test_the_counts_say_how_many_units_were_oversold() -> None:
+def test_counts_show_how_many_units_were_oversold() -> None:
     world = sold_out_run(7)
     (item,) = world.of(s.Item)
     held = item.held + item.confirmed
@@ -167,7 +167,7 @@ def test_the_counts_say_how_many_units_were_oversold() -> None:
     assert counts["sold_out"] == len(refused) > 0
 
 
-def test_a_shop_that_fails_on_its_own_has_proved_nothing() -> None:
+def test_run_with_errors_outside_faults_proves_nothing() -> None:
     world = sold_out_run(7)
     world.call(world.end + 1, world.end + 2, "cancel", 500, "internal_error")
     assert judged(world, properties=["P13"]).verdict == UNKNOWN
@@ -207,7 +207,7 @@ def test_answers_alone_show_what_is_broken(damage: Callable[[World], None], iden
 
 
 @pytest.mark.parametrize(("more", "verdict"), [(1, PASS), (0, FAIL)])
-def test_a_key_that_was_answered_may_be_refused_for_another_purchase_only(
+def test_key_that_was_answered_is_refused_only_if_reused(
     more: int, verdict: str
 ) -> None:
     world = sold_out_run(7)
@@ -227,7 +227,9 @@ def test_a_key_that_was_answered_may_be_refused_for_another_purchase_only(
     limit=st.integers(1, 3),
     clients=st.integers(1, 10),
 )
-def test_every_correct_history_passes(random: Random, stock: int, limit: int, clients: int) -> None:
+def test_history_that_is_correct_passes(
+    random: Random, stock: int, limit: int, clients: int
+) -> None:
     verdict = judged(Simulation(random, stock=stock, limit=limit, clients=clients).run())
     others = [each for each in verdict.properties if each.verdict != PASS]
     # Not every run has carts, or buyers who peep at other buyers' orders.
@@ -236,14 +238,14 @@ def test_every_correct_history_passes(random: Random, stock: int, limit: int, cl
     )
 
 
-def test_without_a_final_snapshot_everything_is_unknown() -> None:
+def test_properties_are_unknown_without_a_final_snapshot() -> None:
     verdict = judged(busy_run(3), without="final", properties=list(PROPERTIES))
     assert {each.verdict for each in verdict.properties} == {verdict.verdict} == {UNKNOWN}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("plant", PLANTS)
-def test_a_planted_violation_turns_its_property_red(plant: str, seed: int) -> None:
+def test_planted_violation_breaks_its_property(plant: str, seed: int) -> None:
     world = run_for(plant, seed)
     PLANTS[plant](world)
     identity = plant.partition(":")[0]
@@ -253,7 +255,7 @@ def test_a_planted_violation_turns_its_property_red(plant: str, seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_runs_that_violations_are_planted_in_pass(seed: int) -> None:
+def test_planted_violation_runs_pass_without_the_violation(seed: int) -> None:
     verdict = judged(busy_run(seed))
     assert [each.verdict for each in verdict.properties] == [PASS] * len(JUDGED), verdict
     of_stock = sorted({plant.partition(":")[0] for plant in planted_orders.STOCK_PLANTS})
@@ -269,7 +271,7 @@ def test_busy_after_the_commit_is_seen_under_faults_too() -> None:
     assert judged(world, faults=FAULT, properties=["P20"]).verdict == FAIL
 
 
-def test_an_overload_is_no_untrue_answer() -> None:
+def test_overload_is_not_an_untrue_answer() -> None:
     world = busy_run(3)
     for op, code in (("page", ""), ("mail", ""), ("order", "busy"), ("cancel", "outcome_unknown")):
         world.later(op, 503, code)
@@ -278,7 +280,7 @@ def test_an_overload_is_no_untrue_answer() -> None:
     assert judged(world, properties=["P20"]).verdict == FAIL
 
 
-def test_a_mail_that_was_sent_twice_under_one_number_is_right_under_faults() -> None:
+def test_mail_sent_twice_under_one_number_is_right_under_faults() -> None:
     world = busy_run(3)
     PLANTS["P19: mail sent again though nothing broke"](world)
     assert judged(world, faults=FAULT, properties=["P19"]).verdict == PASS
@@ -319,7 +321,7 @@ def no_carts(world: World) -> None:
         ("P19", without(s.Buyer)),
     ],
 )
-def test_without_its_evidence_a_property_is_unknown(
+def test_property_without_its_evidence_is_unknown(
     identity: str, forget: Callable[[World], None]
 ) -> None:
     world = busy_run(3)
@@ -333,7 +335,7 @@ def test_order_of_somebody_who_may_buy_earlier_is_in_the_window() -> None:
     assert judged(world, properties=["P15"]).verdict == PASS
 
 
-def test_without_the_mails_that_arrived_nothing_is_known_of_them() -> None:
+def test_mail_properties_are_unknown_without_received_mails() -> None:
     assert judged(busy_run(3), without="deliveries", properties=["P19"]).verdict == UNKNOWN
 
 
@@ -344,7 +346,7 @@ def test_without_the_mails_that_arrived_nothing_is_known_of_them() -> None:
         ("P16: order that never expires", "expiry_us", PASS),
     ],
 )
-def test_what_takes_its_time_is_wrong_only_when_it_is_too_late(
+def test_follow_up_is_wrong_only_when_it_is_too_late(
     plant: str, bound: str, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = busy_run(3)
@@ -356,7 +358,7 @@ def test_what_takes_its_time_is_wrong_only_when_it_is_too_late(
 
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(1, PASS), (2, FAIL)])
-def test_a_sale_may_be_shown_with_the_price_of_a_second_ago(seconds: int, verdict: str) -> None:
+def test_sale_may_be_shown_with_the_price_of_a_second_ago(seconds: int, verdict: str) -> None:
     world = busy_run(3)
     (first,) = [each for each in world.terms if each.sale == SALE]
     changed = world.end + 10
@@ -366,7 +368,7 @@ def test_a_sale_may_be_shown_with_the_price_of_a_second_ago(seconds: int, verdic
     assert judged(world, properties=["P14"])["P14"].verdict == verdict
 
 
-def test_what_came_back_in_part_may_have_come_back_wholly_at_any_time_later() -> None:
+def test_part_that_came_back_may_be_followed_by_the_rest() -> None:
     """Two units: one is cancelled, the other expires after another buyer was refused both."""
     world = World(end=100)
     first = world.call(1, 2, "order", 201, quantity=2, order="o1")

@@ -30,7 +30,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("data", "status", "body", "closes"), ANSWERS.values(), ids=ANSWERS)
-def test_an_answer_is_found_only_when_it_is_whole(
+def test_answer_is_found_only_when_it_is_whole(
     data: bytes, status: int, body: bytes, closes: bool
 ) -> None:
     for length in range(1, len(data)):
@@ -40,7 +40,7 @@ def test_an_answer_is_found_only_when_it_is_whole(
     assert (found.status, found.body, found.closes) == (status, body, closes)
 
 
-def test_only_an_answer_without_a_length_ends_with_the_connection() -> None:
+def test_answer_without_a_length_ends_with_the_connection() -> None:
     data = FINE + b"\r\nhello"
     assert parse(data) is None
     found = parse(data, closed=True)
@@ -66,12 +66,12 @@ def test_headers_are_found_in_any_case() -> None:
         b"HTTP/1." + b"x" * 70_000,
     ],
 )
-def test_what_is_not_one_answer_is_refused(data: bytes) -> None:
+def test_reply_that_is_not_one_answer_is_refused(data: bytes) -> None:
     with pytest.raises(BadResponse):
         parse(data)
 
 
-def test_a_request_says_how_long_its_body_is() -> None:
+def test_request_states_the_length_of_its_body() -> None:
     assert request_bytes("POST", "/x", "h:1", headers={"A": "b"}, body=b"{}") == (
         b"POST /x HTTP/1.1\r\nHost: h:1\r\nA: b\r\nContent-Length: 2\r\n\r\n{}"
     )
@@ -97,14 +97,14 @@ def answered(reply: Reply, request: Request = GET) -> Answer:
     return answer
 
 
-def test_an_answer_has_status_code_body_and_the_wait_that_was_asked_for() -> None:
+def test_answer_has_status_code_body_and_retry_after() -> None:
     busy = response("503 Busy", b'{"code": "busy"}', "Retry-After: 2\r\n")
     answer = answered(lambda *_: busy)
     assert (answer.status, answer.code, answer.retry_after) == (503, "busy", 2.0)
     assert answer.order is None
 
 
-def test_the_id_in_the_answer_is_the_order_as_text() -> None:
+def test_answer_has_the_order_id_as_text() -> None:
     assert answered(lambda *_: response(body=b'{"id": 91}')).order == "91"
 
 
@@ -123,7 +123,7 @@ def test_requests_share_one_connection() -> None:
     assert numbers == [1, 2, 3]
 
 
-def test_a_refused_connection_is_told_from_everything_that_may_have_reached_the_shop() -> None:
+def test_connection_refused_differs_from_a_lost_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert ask(Connection("127.0.0.1", port)).code == "connection_refused"
@@ -137,9 +137,7 @@ def test_a_refused_connection_is_told_from_everything_that_may_have_reached_the_
         (b"nonsense\r\n\r\n", "bad_reply"),
     ],
 )
-def test_a_reply_that_is_none_is_unknown_and_not_asked_for_again(
-    reply: bytes | None, code: str
-) -> None:
+def test_reply_that_is_invalid_is_unknown_and_not_repeated(reply: bytes | None, code: str) -> None:
     requests = []
 
     def answer(_: int, request: bytes) -> bytes | None:
@@ -151,7 +149,7 @@ def test_a_reply_that_is_none_is_unknown_and_not_asked_for_again(
     assert len(requests) == 1
 
 
-def test_a_reply_that_does_not_come_is_given_up_on() -> None:
+def test_reply_that_does_not_come_is_given_up_on() -> None:
     gate = threading.Event()
     with answering(lambda *_: response(), delay=gate) as port:
         connection = Connection("127.0.0.1", port, timeout=0.1)
@@ -160,7 +158,7 @@ def test_a_reply_that_does_not_come_is_given_up_on() -> None:
         connection.close()
 
 
-def test_a_connection_that_the_server_dropped_at_rest_is_not_used(
+def test_connection_dropped_while_idle_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(client, "_RESTED", 0.0)
@@ -176,6 +174,6 @@ def test_a_connection_that_the_server_dropped_at_rest_is_not_used(
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"\xff", b'"text"', b"{"])
-def test_a_body_that_is_no_object_is_taken_as_an_empty_one(body: bytes) -> None:
+def test_body_that_is_not_an_object_counts_as_empty(body: bytes) -> None:
     answer = answered(lambda *_: response("500 Oops", body))
     assert (answer.status, answer.code, answer.body) == (500, "", {})

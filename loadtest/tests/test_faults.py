@@ -66,7 +66,7 @@ def logged(log: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def test_the_same_seed_draws_the_same_and_another_seed_something_else() -> None:
+def test_fault_plan_is_repeated_by_its_seed() -> None:
     def first(seed: int) -> list[tuple[float, str, float]]:
         drawn = islice(draw(list(FAULTS), seed), 60)
         return [(pause, name, random.random()) for pause, name, random in drawn]
@@ -75,7 +75,7 @@ def test_the_same_seed_draws_the_same_and_another_seed_something_else() -> None:
     assert first(7) != first(8)
 
 
-def test_faults_come_every_5_to_15_seconds_and_all_before_one_comes_again() -> None:
+def test_fault_plan_has_every_fault_before_a_repeat() -> None:
     drawn = list(islice(draw(list(FAULTS), 1), 3 * len(FAULTS)))
     assert all(5 <= pause <= 15 for pause, _, _ in drawn)
     for number in range(3):
@@ -83,9 +83,7 @@ def test_faults_come_every_5_to_15_seconds_and_all_before_one_comes_again() -> N
         assert sorted(name for _, name, _ in part) == sorted(FAULTS)
 
 
-def test_what_is_injected_is_healed_and_logged_as_the_checker_reads_it(
-    planted: type[Planted], tmp_path: Path
-) -> None:
+def test_fault_is_healed_and_logged_for_the_checker(planted: type[Planted], tmp_path: Path) -> None:
     files = RunFiles(tmp_path)
     trouble = started(tmp_path)
     wait_until("three faults", lambda: len(trouble.injected) >= 3)
@@ -99,7 +97,7 @@ def test_what_is_injected_is_healed_and_logged_as_the_checker_reads_it(
         assert evidence.value('SELECT count(*) FROM fault WHERE start <= "end"') == len(lines)
 
 
-def test_a_fault_that_wants_stock_is_current_before_it_strikes(
+def test_fault_that_needs_stock_is_logged_before_it_strikes(
     planted: type[Planted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it is the current one, an empty sale is restocked at once."""
@@ -113,7 +111,7 @@ def test_a_fault_that_wants_stock_is_current_before_it_strikes(
 
 
 @pytest.mark.parametrize(("fails", "injected"), [(2, 1), (99, 0)])
-def test_a_fault_that_cannot_be_injected_is_healed_and_tried_again_until_it_is_given_up(
+def test_fault_that_fails_is_healed_and_tried_again(
     fails: int, injected: int, planted: type[Planted], tmp_path: Path
 ) -> None:
     planted.fails, failed = fails, min(fails, chaos.TRIES)
@@ -126,7 +124,7 @@ def test_a_fault_that_cannot_be_injected_is_healed_and_tried_again_until_it_is_g
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_target_that_does_not_recover_gets_no_further_fault(
+def test_target_that_does_not_recover_gets_no_further_fault(
     when: str, planted: type[Planted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -141,7 +139,7 @@ def test_a_target_that_does_not_recover_gets_no_further_fault(
 
 
 @pytest.mark.parametrize(("abandoned", "healed"), [(True, []), (False, ["healed"])])
-def test_stopping_waits_for_the_healing_alone_and_an_abandoned_fault_is_not_healed(
+def test_fault_run_waits_for_healing_when_it_is_stopped(
     abandoned: bool,
     healed: list[str],
     planted: type[Planted],
@@ -159,7 +157,7 @@ def test_stopping_waits_for_the_healing_alone_and_an_abandoned_fault_is_not_heal
     assert trouble.current is None
 
 
-def test_a_target_says_what_faults_have_to_be_left_out() -> None:
+def test_target_names_faults_that_must_be_left_out() -> None:
     assert left_out(["web-killed", "clock-stepped", "disk-full"], TARGET.has()) == {
         "clock-stepped": CLOCK,
         "disk-full": DISK,
@@ -167,7 +165,7 @@ def test_a_target_says_what_faults_have_to_be_left_out() -> None:
     assert FAILPOINTS in left_out(["holder-paused"], TARGET.has())["holder-paused"]
 
 
-def test_a_target_serves_as_a_file(tmp_path: Path) -> None:
+def test_target_is_written_and_read_as_a_file(tmp_path: Path) -> None:
     TARGET.write(tmp_path / "target.json")
     assert Target.read(tmp_path / "target.json") == TARGET
     assert (tmp_path / "target.json").stat().st_mode & 0o077 == 0, "it holds passwords"
@@ -192,14 +190,14 @@ OTHER = message(b"Q", b"SELECT 'COMMIT'\0") + message(b"B", b"COMMIT\0")
 
 
 @pytest.mark.parametrize("commit", [COMMIT, PREPARED, message(b"Q", b"commit;\0"), LAST])
-def test_a_commit_is_seen_among_other_messages(commit: bytes) -> None:
+def test_commit_is_seen_among_other_messages(commit: bytes) -> None:
     frontend = Frontend()
     assert not frontend.commits(START + OTHER)
     assert frontend.commits(OTHER + commit + OTHER)
     assert not frontend.commits(OTHER)
 
 
-def test_a_commit_is_seen_when_it_comes_byte_by_byte() -> None:
+def test_commit_is_seen_when_it_comes_byte_by_byte() -> None:
     frontend = Frontend()
     seen = [frontend.commits(bytes([byte])) for byte in START + OTHER + COMMIT]
     assert seen == [False] * (len(seen) - 1) + [True]
@@ -294,7 +292,7 @@ def test_reset_cuts_off_the_old_and_the_new(proxied: Proxy) -> None:
         assert ask(connection, b"2") == b"a2"
 
 
-def test_a_switch_moves_everybody_to_the_other_server(proxied: Proxy) -> None:
+def test_proxy_switch_moves_all_clients_to_the_other_server(proxied: Proxy) -> None:
     with echo(b"b") as other, proxied.connect() as old:
         assert ask(old, b"1") == b"a1"
         proxied.control.tell(mode="pass", port=other)
@@ -304,7 +302,7 @@ def test_a_switch_moves_everybody_to_the_other_server(proxied: Proxy) -> None:
             assert ask(new, b"2") == b"b2"
 
 
-def test_at_commit_the_reply_is_lost_or_the_commit_in_turn() -> None:
+def test_proxy_loses_the_reply_or_the_commit_in_turn() -> None:
     with echo(b"") as to, proxying(to, "--postgres") as proxy:
         proxy.control.tell(mode="pass", cuts=2)
         for _ in range(2):
@@ -318,14 +316,14 @@ def test_at_commit_the_reply_is_lost_or_the_commit_in_turn() -> None:
             assert ask(connection, START + COMMIT) == START + COMMIT, "there were two to be cut"
 
 
-def test_a_proxy_ends_without_a_word_while_a_connection_is_open() -> None:
+def test_proxy_ends_quietly_while_a_connection_is_open() -> None:
     with ExitStack() as cleanup, echo(b"") as to, proxying(to) as proxy:
         connection = cleanup.enter_context(proxy.connect())
         connection.sendall(b"x")
         assert connection.recv(1) == b"x"
 
 
-def test_a_proxy_that_is_gone_is_a_fault_that_failed() -> None:
+def test_proxy_that_is_gone_makes_its_fault_fail() -> None:
     with echo(b"") as to, proxying(to) as proxy:
         pass
     with pytest.raises(FaultFailed, match="does not answer"):

@@ -55,7 +55,7 @@ from loadtest.tests.busy_run import sold_out_run
         *((0, code, None, INFO) for code in ("timeout", "reset", "empty_reply", "bad_reply", "")),
     ],
 )
-def test_an_answer_is_a_promise_a_refusal_or_unknown(
+def test_answer_is_a_promise_a_refusal_or_unknown(
     status: int, code: str, order: str | None, outcome: str
 ) -> None:
     assert classify(status, code, order) == outcome
@@ -64,7 +64,7 @@ def test_an_answer_is_a_promise_a_refusal_or_unknown(
 
 
 @given(st.lists(st.sampled_from([OK, FAIL, INFO]), min_size=1))
-def test_any_ok_wins_over_any_unknown_and_that_over_any_refusal(outcomes: list[str]) -> None:
+def test_answers_to_one_key_count_as_the_strongest(outcomes: list[str]) -> None:
     best = min(outcomes, key=[OK, INFO, FAIL].index)
     assert combine(outcomes) == best
 
@@ -76,7 +76,7 @@ def invoke(recorder: Recorder, call: str, **values: Any) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1))
-def test_a_call_is_written_before_and_after_and_read_as_one_operation(
+def test_call_is_written_twice_and_read_as_one_operation(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
     recorder = Recorder(tmp_path_factory.mktemp("text") / "h.jsonl")
@@ -94,7 +94,7 @@ def test_a_call_is_written_before_and_after_and_read_as_one_operation(
     assert found == Operation(call=text, op=text, outcome=OK, **whole)
 
 
-def test_an_invocation_is_written_at_once_and_an_end_with_the_next_one_or_a_flush(
+def test_invocation_is_written_at_once_and_its_end_later(
     tmp_path: Path,
 ) -> None:
     recorder = Recorder(tmp_path / "h.jsonl")
@@ -108,7 +108,7 @@ def test_an_invocation_is_written_at_once_and_an_end_with_the_next_one_or_a_flus
     recorder.close()
 
 
-def test_a_file_has_one_recorder_and_a_closed_one_records_nothing(tmp_path: Path) -> None:
+def test_recorder_owns_its_file_until_it_is_closed(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "h.jsonl")
     with pytest.raises(FileExistsError):
         Recorder(tmp_path / "h.jsonl")
@@ -118,7 +118,7 @@ def test_a_file_has_one_recorder_and_a_closed_one_records_nothing(tmp_path: Path
         invoke(recorder, "c#1")
 
 
-def test_many_threads_leave_whole_lines_sorted_by_time(tmp_path: Path) -> None:
+def test_recorder_writes_whole_lines_from_many_threads(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "h.jsonl")
 
     def work(number: int) -> None:
@@ -145,7 +145,7 @@ while True:
 """
 
 
-def test_a_killed_recorder_leaves_every_invocation_that_it_returned_from(tmp_path: Path) -> None:
+def test_recorder_that_is_killed_has_written_its_invocations(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     with subprocess.Popen(
         [sys.executable, "-c", _ENDLESS, str(path)], stdout=subprocess.PIPE, text=True
@@ -177,7 +177,7 @@ def test_files_are_merged_by_time_and_paired_across(tmp_path: Path) -> None:
     ("clock", "start", "end"),
     [(Clock(-30, -20), 70, 180), (Clock(40, 45), 140, 245), (Clock(-5, 5), 100, 200)],
 )
-def test_a_call_of_another_machine_lasts_as_long_as_it_may_have(
+def test_call_of_another_machine_lasts_as_long_as_it_may_have(
     clock: Clock, start: int, end: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.jsonl"
@@ -199,7 +199,7 @@ def good_lines(tmp_path: Path) -> list[bytes]:
     return recorder.path.read_bytes().splitlines(keepends=True)
 
 
-def test_a_torn_last_line_is_passed_over(tmp_path: Path) -> None:
+def test_torn_last_line_is_passed_over(tmp_path: Path) -> None:
     first, second, third = good_lines(tmp_path)
     path = tmp_path / "torn.jsonl"
     for length in range(len(third)):
@@ -222,7 +222,7 @@ def test_a_torn_last_line_is_passed_over(tmp_path: Path) -> None:
         b"[" * 100_000 + b"\n",
     ],
 )
-def test_any_other_damage_is_named_with_its_line(tmp_path: Path, damage: bytes) -> None:
+def test_damaged_line_is_named(tmp_path: Path, damage: bytes) -> None:
     first, second, third = good_lines(tmp_path)
     path = tmp_path / "damaged.jsonl"
     path.write_bytes(first + second + damage + third)
@@ -233,7 +233,7 @@ def test_any_other_damage_is_named_with_its_line(tmp_path: Path, damage: bytes) 
 @pytest.mark.parametrize(
     ("order", "why"), [((2, 0, 1), "earlier"), ((0, 1, 1), "without"), ((0, 0), "twice")]
 )
-def test_lines_in_another_order_ends_without_a_begin_and_calls_begun_twice_are_refused(
+def test_history_with_impossible_lines_is_refused(
     order: tuple[int, ...], why: str, tmp_path: Path
 ) -> None:
     lines = good_lines(tmp_path)
@@ -243,7 +243,7 @@ def test_lines_in_another_order_ends_without_a_begin_and_calls_begun_twice_are_r
         list(operations(path))
 
 
-def test_an_id_may_be_used_again_once_its_call_is_over(tmp_path: Path) -> None:
+def test_call_id_may_be_used_again_after_its_end(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     path.write_bytes(b"".join(good_lines(tmp_path)).replace(b"c#2", b"c#1"))
     assert len(list(operations(path))) == 2
@@ -268,7 +268,7 @@ def verdict_or_refusal(files: RunFiles) -> str:
     data=st.data(),
     file=st.sampled_from(["a.jsonl", "final.snapshot", "during-000.snapshot", "ledger.snapshot"]),
 )
-def test_damaged_files_are_judged_or_refused_clearly_but_never_crash(
+def test_damaged_files_are_judged_or_refused_without_a_crash(
     data: st.DataObject, file: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("fuzz")
@@ -294,14 +294,14 @@ RUN = sold_out_run(1)
 ROWS = [*LIFECYCLE, *RUN.rows, *RUN.ledger, *RUN.deliveries, *RUN.terms]
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_snapshot_is_read_as_it_was_written(tmp_path: Path) -> None:
     s.write(tmp_path / "s", s.Header(12, ("confirmation",)), iter(ROWS))
     header, rows = s.read(tmp_path / "s")
     assert header == s.Header(12, ("confirmation",))
     assert list(rows) == ROWS
 
 
-def test_a_snapshot_that_was_cut_short_is_refused(tmp_path: Path) -> None:
+def test_snapshot_that_was_cut_short_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s"
     s.write(path, s.Header(12), ROWS)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -327,7 +327,7 @@ def test_a_snapshot_that_was_cut_short_is_refused(tmp_path: Path) -> None:
         "{",
     ],
 )
-def test_a_row_that_is_not_one_is_refused(line: str, tmp_path: Path) -> None:
+def test_snapshot_row_that_is_invalid_is_refused(line: str, tmp_path: Path) -> None:
     (tmp_path / "s").write_text(f"{s.to_json(s.Header(12))}\n{line}\n")
     with pytest.raises(s.SnapshotError, match="s:2: cannot be understood"):
         list(s.read(tmp_path / "s")[1])

@@ -77,7 +77,7 @@ def broken(verdict: Verdict) -> set[str]:
     return {each.id for each in verdict.properties if each.verdict == FAIL}
 
 
-def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -> None:
+def test_locust_proves_a_correct_shop(tmp_path: Path) -> None:
     shop, folder = FakeShop(stock=10, opens_in=2.5), tmp_path / "history"
     calls, printed = sell(shop, folder)
     for said in ("order: 201", "order: sold_out", "All users have finished", "Closed loop"):
@@ -92,7 +92,7 @@ def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -
 
 
 @pytest.mark.long
-def test_several_processes_have_buyers_and_histories_of_their_own(tmp_path: Path) -> None:
+def test_locust_processes_have_their_own_buyers_and_histories(tmp_path: Path) -> None:
     calls, _ = sell(FakeShop(stock=10), tmp_path / "history", "--processes", "2", "--mix", "all")
     assert len(list(tmp_path.glob("history/*.jsonl"))) == 2
     # Whom a user takes along as a friend is numbered after them.
@@ -105,7 +105,7 @@ def test_several_processes_have_buyers_and_histories_of_their_own(tmp_path: Path
 @pytest.mark.parametrize(
     ("bug", "identity", "oversold"), [("oversell", "P1", 5), ("duplicate", "P5", 0)]
 )
-def test_a_bug_in_the_shop_turns_its_property_red(
+def test_locust_finds_a_bug_by_its_property(
     bug: str, identity: str, oversold: int, tmp_path: Path
 ) -> None:
     shop, folder = FakeShop(stock=10, bug=bug), tmp_path / "history"
@@ -119,7 +119,7 @@ def test_a_bug_in_the_shop_turns_its_property_red(
 
 @pytest.mark.long
 @pytest.mark.parametrize("mix", sorted(set(MIXES) - {"rush", "all"}))
-def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
+def test_mixes_do_what_they_are_named_for(mix: str, tmp_path: Path) -> None:
     opens_in = 10 if mix == "bots" else 2  # bots are there before it
     shop = FakeShop(stock=40, limit=2, opens_in=opens_in)
     calls, _ = sell(shop, tmp_path / "history", "--mix", mix)
@@ -131,7 +131,7 @@ def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
         assert {"not_started", "limit_reached"} <= {each.code for each in calls}
 
 
-def test_in_an_open_loop_buyers_come_at_times_of_their_own(tmp_path: Path) -> None:
+def test_open_loop_buyers_come_at_their_own_times(tmp_path: Path) -> None:
     totals = tmp_path / "totals"
     arguments = ("--arrivals", "100", "--totals", str(totals))
     calls, printed = sell(FakeShop(stock=10), tmp_path / "history", *arguments)
@@ -148,7 +148,7 @@ def test_in_an_open_loop_buyers_come_at_times_of_their_own(tmp_path: Path) -> No
 
 
 @pytest.mark.long
-def test_the_same_seed_makes_the_same_buyers(tmp_path: Path) -> None:
+def test_locust_seed_repeats_the_same_buyers(tmp_path: Path) -> None:
     def asked(number: int) -> list[tuple[str, str]]:
         calls, _ = sell(FakeShop(stock=1000, limit=3), tmp_path / str(number))
         # What a buyer does, in their own order; buyers of different runs have other names.
@@ -168,7 +168,7 @@ def test_the_same_seed_makes_the_same_buyers(tmp_path: Path) -> None:
         (["--stock", "0", "--limit", "0"], "stock must be at least 1; limit must be at least 1"),
     ],
 )
-def test_a_run_that_cannot_start_says_why_and_ends(
+def test_locust_run_that_cannot_start_says_why_and_ends(
     arguments: list[str], reason: str, tmp_path: Path
 ) -> None:
     shop = FakeShop()
@@ -196,7 +196,7 @@ def load_by_locust(
         (True, 0, "HOLDS", ["--processes", "2"]),
     ],
 )
-def test_another_shop_is_rushed_and_judged_through_its_adapter(
+def test_locust_judges_another_shop_through_its_adapter(
     guarded: bool,
     code: int,
     word: str,
@@ -227,7 +227,7 @@ def test_another_shop_is_rushed_and_judged_through_its_adapter(
         ("http://127.0.0.1:1", "loadtest.shops.unguarded:Adapter", "opening a sale failed"),
     ],
 )
-def test_a_shop_that_cannot_be_rushed_is_said_and_is_no_verdict(
+def test_locust_gives_no_verdict_of_a_shop_it_cannot_rush(
     url: str, shop: str, said: str, tmp_path: Path
 ) -> None:
     done = load_by_locust(url, tmp_path, shop)
@@ -243,7 +243,7 @@ def test_a_shop_that_cannot_be_rushed_is_said_and_is_no_verdict(
         (True, 0, "HOLDS", ["--arrivals", "100"]),
     ],
 )
-def test_another_shop_is_loaded_with_a_mix_and_judged(
+def test_locust_loads_and_judges_another_shop_with_a_mix(
     guarded: bool,
     code: int,
     word: str,
@@ -341,7 +341,7 @@ def state(address: str) -> str:
     ],
     ids=lambda headers: " ".join(headers.values()),
 )
-def test_a_post_from_another_sites_page_is_refused(
+def test_locust_refuses_a_post_from_another_site(
     path: str, headers: dict[str, str], address: str
 ) -> None:
     assert post(address, path, **headers) == 403
@@ -354,12 +354,12 @@ def test_posts_of_its_own_page_and_of_programs_are_done(address: str) -> None:
     assert post(address, "/stop") == 200
 
 
-def test_other_sites_may_link_to_the_page(address: str) -> None:
+def test_locust_page_may_be_linked_from_other_sites(address: str) -> None:
     headers = {"Sec-Fetch-Site": "cross-site", "Origin": "https://elsewhere.example"}
     assert urllib3.request("GET", address, headers=headers, timeout=30).status == 200
 
 
-def test_the_page_shows_a_run_while_it_is_prepared(address: str) -> None:
+def test_locust_page_shows_a_run_while_it_is_prepared(address: str) -> None:
     answers = threading.Event()
     with answering(lambda *_: None, delay=answers) as shop:
         try:
@@ -370,7 +370,7 @@ def test_the_page_shows_a_run_while_it_is_prepared(address: str) -> None:
         wait_until("the shop's silence ends the start", lambda: state(address) == "stopped")
 
 
-def test_a_shop_without_books_is_judged_by_its_buyers_orders(tmp_path: Path) -> None:
+def test_locust_judges_a_shop_without_books_by_orders(tmp_path: Path) -> None:
     shop, tokens = FakeShop(stock=10, opens_in=4.0, bug="duplicate"), tmp_path / "tokens"
     tokens.write_text("\n".join(f"b{number}" for number in range(1, 41)))
     with serving(shop) as url:
@@ -395,7 +395,7 @@ def test_a_shop_without_books_is_judged_by_its_buyers_orders(tmp_path: Path) -> 
         (("--users", "4", "--tokens", "nowhere"), "cannot be read"),
     ],
 )
-def test_a_load_that_a_deployed_shop_cannot_have_does_not_start(
+def test_locust_refuses_a_load_that_the_shop_cannot_have(
     wanted: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
     tokens = tmp_path / "tokens"

@@ -64,7 +64,7 @@ SERVED_AGAIN: dict[str, tuple[float | None, str]] = {
 
 
 @pytest.mark.parametrize(("first_ok", "expected"), SERVED_AGAIN.values(), ids=SERVED_AGAIN)
-def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
+def test_recovery_counts_from_the_faults_end_to_the_first_ok(
     first_ok: float | None, expected: str
 ) -> None:
     world = sold_out_run(3)
@@ -81,7 +81,7 @@ def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
 
 
 @pytest.mark.parametrize(("earlier", "expected"), [(True, PASS), (False, UNKNOWN)])
-def test_a_load_that_ends_just_after_a_fault_blames_nobody(earlier: bool, expected: str) -> None:
+def test_recovery_ignores_a_load_that_ends_just_after_a_fault(earlier: bool, expected: str) -> None:
     world = served_after(5)
     ask(world, 9, "order", 500, lasts=1)
     faults = [("redis killed", 8.0, 8.5)]
@@ -115,9 +115,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("op", "status", "code"), BAD)
-def test_more_than_one_bad_answer_in_a_hundred_after_a_fault_is_too_many(
-    op: str, status: int, code: str
-) -> None:
+def test_recovery_allows_one_bad_answer_in_a_hundred(op: str, status: int, code: str) -> None:
     world = served_after(13.1)
     ask(world, 13.5, op, status, code)
     assert recovered(world, FAULT).verdict == PASS
@@ -130,7 +128,7 @@ def test_more_than_one_bad_answer_in_a_hundred_after_a_fault_is_too_many(
 
 
 @pytest.mark.parametrize(("bad", "expected"), [(2, PASS), (3, FAIL)])
-def test_the_share_of_bad_answers_counts_and_not_their_number(bad: int, expected: str) -> None:
+def test_recovery_counts_the_share_of_bad_answers(bad: int, expected: str) -> None:
     world = served_after(13.1, answers=240)
     ask(world, 13.5, "page", 503, times=bad, each=0.1)
     assert recovered(world, FAULT).verdict == expected
@@ -147,13 +145,15 @@ def test_the_share_of_bad_answers_counts_and_not_their_number(bad: int, expected
         ("page", 404, {"order": "another buyer's"}),
     ],
 )
-def test_a_rightful_refusal_is_a_good_answer(op: str, status: int, about: dict[str, Any]) -> None:
+def test_recovery_counts_a_correct_refusal_as_good(
+    op: str, status: int, about: dict[str, Any]
+) -> None:
     world = served_after(13.1)
     ask(world, 13, op, status, times=50, each=0.01, **about)
     assert recovered(world, FAULT).verdict == PASS
 
 
-def test_bad_answers_during_a_fault_and_until_three_seconds_later_are_allowed() -> None:
+def test_recovery_allows_bad_answers_for_three_seconds() -> None:
     world = served_after(13.1)
     ask(world, 9.5, "page", 503, times=30, each=0.1)
     ask(world, 15.5, "page", 503, times=30, each=0.1)
@@ -165,7 +165,7 @@ def test_bad_answers_during_a_fault_and_until_three_seconds_later_are_allowed() 
     assert [each.during["pages"] for each in verdict.aftermaths] == [Rate(30, 30), Rate(30, 30)]
 
 
-def test_a_call_that_the_next_fault_met_is_left_out_but_not_one_that_hung_before() -> None:
+def test_recovery_leaves_out_a_call_that_the_next_fault_met() -> None:
     world = served_after(13.1)
     ask(world, 17.5, "page", 503, times=5, lasts=7)
     ask(world, 27.5, "payment", 200, times=5, each=0.1)
@@ -179,7 +179,7 @@ def test_a_call_that_the_next_fault_met_is_left_out_but_not_one_that_hung_before
     assert [each.rates["pages"] for each in verdict.aftermaths] == [Rate(57, 6, 6), Rate(0, 0)]
 
 
-def test_a_call_that_never_ended_counts_if_it_was_open_for_long() -> None:
+def test_recovery_counts_a_call_that_was_open_for_long() -> None:
     world = served_after(13.1)
     ask(world, 13.2, "page", 200, times=6, lasts=None)
     ask(world, 21, "payment", 200)
@@ -188,14 +188,14 @@ def test_a_call_that_never_ended_counts_if_it_was_open_for_long() -> None:
     assert recovered(world, FAULT).verdict == FAIL
 
 
-def test_what_is_asked_again_at_the_end_is_no_part_of_the_load() -> None:
+def test_recovery_leaves_out_the_repeats_at_the_end() -> None:
     world = served_after(13.1)
     ask(world, 14.9, "page", 200, times=3, lasts=None)  # the load was stopped
     ask(world, 30, "order", 503, "busy", lasts=1, client="again.key")
     assert recovered(world, FAULT).verdict == PASS
 
 
-def test_one_bad_answer_after_each_of_many_faults_is_too_many() -> None:
+def test_recovery_refuses_a_bad_answer_after_every_fault() -> None:
     world, faults = sold_out_run(3), []
     for number in range(4):
         end = 10.0 * (number + 1)
@@ -211,9 +211,7 @@ def test_one_bad_answer_after_each_of_many_faults_is_too_many() -> None:
 
 
 @pytest.mark.parametrize(("bad", "expected"), [(5, PASS), (6, FAIL)])
-def test_a_bad_answer_that_was_slow_may_be_the_machines_fault_but_not_one_in_nine(
-    bad: int, expected: str
-) -> None:
+def test_recovery_allows_few_slow_bad_answers(bad: int, expected: str) -> None:
     world = served_after(13.1)
     ask(world, 13.5, "page", 503, times=bad, each=0.1, lasts=2)
     finding = recovered(world, FAULT)["P12"]
@@ -224,7 +222,7 @@ def test_a_bad_answer_that_was_slow_may_be_the_machines_fault_but_not_one_in_nin
     ("before", "first_ok", "expected"),
     [(0.0, 15.5, FAIL), (1.0, 15.5, PASS), (1.0, 17.5, FAIL), (8.0, 19.5, PASS), (8.0, 20.5, FAIL)],
 )
-def test_a_shop_that_was_slow_before_any_fault_may_take_longer_but_not_twice_as_long(
+def test_recovery_allows_a_slow_shop_less_than_twice_the_time(
     before: float, first_ok: float, expected: str
 ) -> None:
     world = sold_out_run(3)
@@ -237,7 +235,7 @@ def test_a_shop_that_was_slow_before_any_fault_may_take_longer_but_not_twice_as_
 
 
 @pytest.mark.parametrize("missing", ["payment", "page"])
-def test_too_few_answers_of_a_kind_after_the_faults_prove_nothing(missing: str) -> None:
+def test_recovery_with_too_few_answers_proves_nothing(missing: str) -> None:
     world = sold_out_run(3)
     ask(world, 10, "payment", 200)
     for op in ("payment", "page"):
@@ -247,7 +245,7 @@ def test_too_few_answers_of_a_kind_after_the_faults_prove_nothing(missing: str) 
     assert "too few good answers" in finding.detail
 
 
-def test_a_shop_that_answered_badly_before_the_first_fault_tells_nothing() -> None:
+def test_recovery_of_a_shop_that_was_bad_before_is_unknown() -> None:
     world = served_after(13.1)
     ask(world, 10, "payment", 200)
     ask(world, 13.5, "page", 503, times=5, each=0.1)
@@ -259,7 +257,7 @@ def test_a_shop_that_answered_badly_before_the_first_fault_tells_nothing() -> No
     assert "before the first fault already: 2 of" in finding.detail
 
 
-def test_what_each_property_says_is_planted_to_see_it_fail_is_planted() -> None:
+def test_properties_name_their_planted_violations() -> None:
     planted = {*PLANTS, *(f"P13: {name}" for name in VACUOUS)}
     planted |= {f"P12: {name}" for name in SERVED_AGAIN}
     planted |= {f"P24: {name}" for name in OF_DRAWS}

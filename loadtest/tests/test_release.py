@@ -39,7 +39,7 @@ def test_last_bytes_follow_when_all_the_others_have_arrived() -> None:
     assert answers == [Response(200, {"set-cookie": "a\nb"}, b"fine")] * 5
 
 
-def test_an_answered_connection_is_closed_while_others_still_wait() -> None:
+def test_rush_closes_an_answered_connection_at_once() -> None:
     """A server that serves the next one only when the last one's client has closed, too."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -61,7 +61,7 @@ def test_an_answered_connection_is_closed_while_others_still_wait() -> None:
     assert [each.problem for each in replies] == [""] * 3
 
 
-def test_an_adapter_may_name_another_host_than_the_address() -> None:
+def test_rush_sends_the_host_that_the_adapter_names() -> None:
     heard: list[bytes] = []
     with answering(lambda _, request: heard.append(request)) as port:
         request = Request("GET", "/", {"Host": "shop.example"})
@@ -71,7 +71,7 @@ def test_an_adapter_may_name_another_host_than_the_address() -> None:
 
 
 @pytest.mark.parametrize("release", Release)
-def test_a_server_that_never_answers_and_one_that_is_not_there(release: Release) -> None:
+def test_rush_ends_without_a_server_or_an_answer(release: Release) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
         [reply] = together(address, [Request("GET", "/")], release=release, timeout=0.2)

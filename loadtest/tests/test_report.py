@@ -77,7 +77,7 @@ def reported(
     return verdict, written(folder, story, verdict, gather(files)), files
 
 
-def test_a_report_shows_all_properties_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_report_shows_all_properties_and_loads_nothing(tmp_path: Path) -> None:
     verdict, text, files = reported(tmp_path, Story("A title", "make prove"), sold_out_run(3))
     page = Page(text)
     assert not OUTSIDE.search(text)
@@ -127,7 +127,7 @@ def test_first_section_shows_the_figures_and_how_to_check_them(tmp_path: Path) -
     assert "python -m loadtest.checker" in section
 
 
-def test_what_was_not_judged_is_listed_with_the_reason_and_never_as_passed(tmp_path: Path) -> None:
+def test_report_lists_what_was_not_judged_with_the_reason(tmp_path: Path) -> None:
     why = {"P9": "no fencing token is used"}
     verdict = judge(sold_out_run(3).write(tmp_path), not_judged=why)
     text = written(tmp_path, STORY, verdict, None)
@@ -136,7 +136,7 @@ def test_what_was_not_judged_is_listed_with_the_reason_and_never_as_passed(tmp_p
     assert verdict.to_json()["not_judged"] == why
 
 
-def test_what_a_shop_answers_cannot_become_part_of_the_page(tmp_path: Path) -> None:
+def test_report_escapes_the_shops_answers(tmp_path: Path) -> None:
     evil, world = "</script><script>alert(1)</script>", World()
     world.call(1, 2, "order", 500, evil, key=evil)
     files = world.write(tmp_path)
@@ -147,7 +147,7 @@ def test_what_a_shop_answers_cannot_become_part_of_the_page(tmp_path: Path) -> N
     assert "<script>alert" not in text
 
 
-def test_a_broken_property_shows_its_evidence_and_the_units_that_do_not_exist(
+def test_report_shows_the_evidence_of_a_broken_property(
     tmp_path: Path,
 ) -> None:
     world = sold_out_run(3)
@@ -175,14 +175,14 @@ def test_report_of_a_broken_property_shows_its_smallest_history(tmp_path: Path) 
     assert verdict.histories.keys().isdisjoint(others)
 
 
-def test_a_run_without_a_verdict_is_shown_as_unknown(tmp_path: Path) -> None:
+def test_report_shows_a_run_without_a_verdict_as_unknown(tmp_path: Path) -> None:
     text = written(tmp_path, Story("t", reason="no final read"), Verdict(), None)
     assert "COULD NOT BE JUDGED" in text
     assert "no final read" in text
     assert "PROVED" not in text
 
 
-def test_in_an_open_loop_latency_counts_from_when_the_buyer_meant_to_ask(tmp_path: Path) -> None:
+def test_report_counts_open_loop_latency_from_the_due_time(tmp_path: Path) -> None:
     world = World()
     world.call(3, 4, "order", 201, order="1", due=SECOND)
     evidence = gather(world.write(tmp_path))
@@ -191,7 +191,7 @@ def test_in_an_open_loop_latency_counts_from_when_the_buyer_meant_to_ask(tmp_pat
     assert evidence.late == 1
 
 
-def test_a_fault_that_could_not_be_injected_makes_a_pass_worth_nothing(tmp_path: Path) -> None:
+def test_report_of_a_fault_that_failed_is_not_a_pass(tmp_path: Path) -> None:
     fault = {"fault": "redis-killed", "start": 1, "end": 2, "error": "no such process"}
     story = Story("t", reason="redis-killed: not there")
     verdict, text, _ = reported(
@@ -205,7 +205,7 @@ def test_a_fault_that_could_not_be_injected_makes_a_pass_worth_nothing(tmp_path:
 
 
 @pytest.mark.parametrize("calls", [0, 1, 10, 100_000])
-def test_bins_are_as_wide_as_a_run_is_long_and_hold_every_purchase(calls: int) -> None:
+def test_report_bins_cover_the_run_and_hold_every_purchase(calls: int) -> None:
     purchases, origin = Purchases(), 1_000
     for number in range(calls):
         start = origin + number * 7_000_000
@@ -225,9 +225,7 @@ def test_percentiles_are_exact() -> None:
     assert Latencies().percentile(0.5) is None
 
 
-def test_the_command_judges_and_reports_a_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_command_judges_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report, folder = tmp_path / "report.html", tmp_path / "run"
     assert main([str(folder)]) == 2
     assert "cannot be judged" in capsys.readouterr().err
@@ -259,7 +257,7 @@ def speed(*calls: Operation) -> Speed | None:
     return pace.speed()
 
 
-def test_the_rate_counts_answers_between_the_first_accepted_purchase_and_the_last_answer_to_one():
+def test_rate_counts_from_the_first_purchase_to_the_last_answer():
     found = speed(
         call(0.0, 0.5, outcome=FAIL),  # not open yet
         call(1.0, 2.0),
@@ -280,26 +278,26 @@ def test_the_rate_counts_answers_between_the_first_accepted_purchase_and_the_las
         call(1.2, 1.3, "restock"),
     ],
 )
-def test_what_no_buyer_was_answered_during_the_sale_does_not_count(other):
+def test_rate_leaves_out_answers_outside_the_sale(other):
     assert speed(call(1.0, 2.0), other) == Speed(answers=1, seconds=1.0, p99=1000.0)
 
 
-def test_in_an_open_loop_a_request_waits_from_when_it_was_due():
+def test_latency_counts_from_the_due_time_in_an_open_loop():
     assert speed(call(1.0, 2.0, due=SECOND // 2)) == Speed(answers=1, seconds=1.0, p99=1500.0)
 
 
-def test_without_an_accepted_purchase_there_is_no_rate():
+def test_rate_needs_an_accepted_purchase():
     assert speed(call(1.0, 2.0, outcome=FAIL), call(1.0, 2.0, "look")) is None
 
 
-def test_one_in_a_hundred_is_slower_than_the_99th_percentile():
+def test_percentile_99_is_exceeded_by_one_in_a_hundred():
     calls = [call(1.0, 1.0 + number / 100) for number in range(1, 101)]
     found = speed(*calls)
     assert found is not None
     assert found.p99 == pytest.approx(990.0)
 
 
-def test_the_closing_line_names_the_outcome_first():
+def test_closing_line_names_the_outcome_first():
     fast = Speed(9_624, 2.0, 95.4)
     sold = ["100 of 100 sold to 2,000 buyers", "0 oversold", "4,812 requests/s", "p99 95 ms"]
     assert headline("pass", 2000, COUNTS, fast, 21) == ["PROVED", *sold, "21 faults survived"]
@@ -309,7 +307,7 @@ def test_the_closing_line_names_the_outcome_first():
     assert headline("pass", 1, COUNTS, None, 0)[1] == "100 of 100 sold to 1 buyer"
 
 
-def test_a_long_line_is_broken_between_its_parts():
+def test_closing_line_is_broken_between_its_parts():
     assert list(wrapped(["aa", "bb", "cc"], 7)) == ["aa · bb", "cc"]
     assert list(wrapped(["aa", "bb", "cc"], 12)) == ["aa · bb · cc"]
 
@@ -318,7 +316,7 @@ TOO_SMALL = sorted(PROPERTIES.keys() - {f"P{number}" for number in range(1, 9)})
 """Properties that a run with four units may say nothing about: all but those of the stock."""
 
 
-def test_a_verdict_is_a_document_that_names_how_to_check_it(tmp_path: Path) -> None:
+def test_verdict_document_names_how_to_check_it(tmp_path: Path) -> None:
     files = sold_out_run(3).write(tmp_path / "run")
     not_judged = dict.fromkeys(TOO_SMALL, "the run is too small")
     verdict = judge_run(files, not_judged, enough={"ok": 1})
@@ -337,7 +335,7 @@ def test_a_verdict_is_a_document_that_names_how_to_check_it(tmp_path: Path) -> N
     assert {"final.snapshot"} <= set(told["check"]["files"])
 
 
-def test_a_folder_is_judged_again_as_it_was_with_a_database_to_look_at(
+def test_folder_is_judged_again_with_a_database_to_look_at(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = sold_out_run(3).write(tmp_path / "run")
@@ -354,7 +352,7 @@ def test_a_folder_is_judged_again_as_it_was_with_a_database_to_look_at(
         assert tables.execute("SELECT count(*) FROM purchase").fetchone() > (0,)
 
 
-def test_the_rounds_of_a_folder_are_judged_again_one_by_one(
+def test_folder_of_rounds_is_judged_again_one_by_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in (1, 2):

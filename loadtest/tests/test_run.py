@@ -86,7 +86,7 @@ def steps_of(parts: Noted) -> list[str]:
     return parts.steps
 
 
-def test_run_heals_before_buyers_leave_and_reads_when_all_is_at_rest() -> None:
+def test_run_heals_before_buyers_leave_and_reads_at_rest() -> None:
     assert steps_of(Noted()) == [
         *("open 10 units", "buyers", "changes", "faults", "judging so far", "look", "look"),
         *("end of judging so far", "end of faults", "end of changes", "end of buyers"),
@@ -94,7 +94,7 @@ def test_run_heals_before_buyers_leave_and_reads_when_all_is_at_rest() -> None:
     ]
 
 
-def test_run_asks_nothing_again_of_a_shop_that_does_not_come_to_rest() -> None:
+def test_run_repeats_no_purchase_in_a_shop_not_at_rest() -> None:
     assert steps_of(Noted(rests=False))[-4:] == ["rest", "settle", "read", "judge"]
     assert steps_of(Noted(asks=False))[-5:] == ["rest", "ask again", "settle", "read", "judge"]
 

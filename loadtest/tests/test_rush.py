@@ -98,7 +98,7 @@ def judged(result: RushResult) -> dict[str, str]:
     return {each.id: each.verdict for each in result.judged.properties}
 
 
-def test_an_unguarded_shop_is_broken_in_stock_vouchers_carts_and_cancellations(
+def test_rush_breaks_an_unguarded_shop_at_every_level(
     broken: RushResult,
 ) -> None:
     assert (broken.verdict, broken.exit_code) == ("fail", 1)
@@ -115,14 +115,14 @@ def test_an_unguarded_shop_is_broken_in_stock_vouchers_carts_and_cancellations(
     assert "Not judged, since the shop does not offer repeats: P5 " in text
 
 
-def test_the_smallest_history_is_looked_for_with_fewer_buyers(broken: RushResult) -> None:
+def test_rush_looks_for_a_smaller_history_with_fewer_buyers(broken: RushResult) -> None:
     assert broken.smallest is not None
     assert broken.smallest.plan.buyers < 30
     assert "P1" in broken.smallest.broken
     assert "The smallest history that shows P1" in "\n".join(lines(broken, 80))
 
 
-def test_the_same_shop_with_its_transactions_holds(guarded: str) -> None:
+def test_rush_of_the_same_shop_with_transactions_holds(guarded: str) -> None:
     result = rush(Adapter(guarded), guarded)
     assert (result.verdict, result.exit_code, result.reason) == ("pass", 0, "")
     assert set(judged(result).values()) == {"pass"}
@@ -136,7 +136,7 @@ class WithPayments(StockOnly):
     levels = frozenset({Level.STOCK, Level.REFUND, Level.PAY})
 
 
-def test_a_level_that_no_rush_tries_is_named_with_the_reason(guarded: str) -> None:
+def test_rush_names_a_level_that_it_does_not_try(guarded: str) -> None:
     result = rush(WithPayments(guarded), guarded)
     [line] = [each for each in lines(result, 80) if each.startswith("Levels not tried: ")]
     assert line.startswith("Levels not tried: pay, refund: a rush takes last steps, cancels")
@@ -144,18 +144,18 @@ def test_a_level_that_no_rush_tries_is_named_with_the_reason(guarded: str) -> No
     assert result.judged.not_judged["P11"] == "this round does not try it"
 
 
-def test_a_folder_in_use_cannot_be_judged(guarded: str, tmp_path: Path) -> None:
+def test_folder_in_use_cannot_be_judged(guarded: str, tmp_path: Path) -> None:
     (tmp_path / "round-1").mkdir()
     result = rush(StockOnly(guarded), guarded, folder=tmp_path)
     assert (result.exit_code, "round-1" in result.reason) == (2, True)
 
 
-def test_the_command_to_repeat_a_rush_is_the_one_that_was_typed() -> None:
+def test_rush_repeat_command_is_the_one_that_was_typed() -> None:
     assert command("rush/bin/flash-sale-loadtest") == "rush/bin/flash-sale-loadtest"
     assert command("loadtest/rush/__main__.py") == "python -m loadtest.rush"
 
 
-def test_the_command_prints_the_result_and_its_exit_code_says_it(
+def test_rush_command_prints_the_result_and_exits_with_it(
     unguarded: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -188,7 +188,7 @@ def lines_of(url: str, stream: io.StringIO) -> list[str]:
     return stream.getvalue().split("\n")
 
 
-def test_a_rush_in_a_file_has_a_line_per_step_and_one_per_round(unguarded: str) -> None:
+def test_rush_in_a_file_has_a_line_per_step_and_round(unguarded: str) -> None:
     lines = lines_of(unguarded, io.StringIO())
     steps = [line.split(": ", 1)[1] for line in lines if re.match(r"\d\d:\d\d:\d\d round", line)]
     assert steps[:6] == steps[6:]
@@ -202,7 +202,7 @@ class Tty(io.StringIO):
         return True
 
 
-def test_a_rush_on_a_terminal_replaces_the_line_of_the_last_step(unguarded: str) -> None:
+def test_rush_on_a_terminal_replaces_the_last_line(unguarded: str) -> None:
     *lines, last = lines_of(unguarded, Tty())
     rounds = [line.rpartition(CLEAR)[2][:14] for line in lines]
     assert rounds == ["round 1: stock", "round 2: stock"]
@@ -211,7 +211,7 @@ def test_a_rush_on_a_terminal_replaces_the_line_of_the_last_step(unguarded: str)
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_result_is_whole_at_80_columns_and_at_120(width: int, broken: RushResult) -> None:
+def test_rush_result_is_whole_at_80_and_120_columns(width: int, broken: RushResult) -> None:
     shown = list(lines(broken, width))
     assert max(map(len, shown)) <= width
     heading = next(line for line in shown if line.startswith("round tried"))
@@ -276,7 +276,7 @@ def cancel_another(self: Adapter, sale: str, buyer: str, _: str) -> Request:
         ("cancel", cancel_another, "the shop cancelled none of its orders"),
     ],
 )
-def test_what_goes_wrong_is_a_clear_line_and_no_verdict(
+def test_rush_that_goes_wrong_is_a_clear_line_and_no_verdict(
     call: str, does: Any, reason: str, guarded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if does is never:
@@ -301,7 +301,9 @@ def test_what_goes_wrong_is_a_clear_line_and_no_verdict(
         ("http://127.0.0.1:1", {"buyers": 1}, "at least two buyers"),
     ],
 )
-def test_what_cannot_be_rushed_is_said(host: str, size: dict[str, int], reason: str) -> None:
+def test_rush_of_what_cannot_be_rushed_says_so(
+    host: str, size: dict[str, int], reason: str
+) -> None:
     result = rush(StockOnly("http://127.0.0.1:1"), host, **size)
     assert result.exit_code == 2
     assert reason in result.reason
@@ -313,7 +315,7 @@ class ForgetsAnOrder(StockOnly):
         return replace(books, available=None, orders=dict(list(books.orders.items())[1:]))
 
 
-def test_an_order_that_is_answered_and_not_in_the_books_is_lost(guarded: str) -> None:
+def test_rush_finds_an_answered_order_that_is_not_in_the_books(guarded: str) -> None:
     result = rush(ForgetsAnOrder(guarded), guarded, shrink=False)
     assert judged(result)["P3"] == "fail"
     assert result.judged.not_judged["P2"] == "the shop keeps no figure of what is left"
@@ -327,7 +329,7 @@ class SellsAndAnswersTheFirstClicksWithErrors(StockOnly):
         return Unknown("error 500") if self.clicks <= 30 else super().outcome(sale, buyer, response)
 
 
-def test_buyers_ask_again_after_an_error_and_what_they_were_not_told_is_no_phantom(
+def test_rush_buyers_ask_again_after_an_error(
     guarded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rush_buyers, "PAUSE", 0.01)
@@ -353,9 +355,7 @@ class SaysSoldOutWithAUnitLeft(SaysSoldOut):
 @pytest.mark.parametrize(
     ("adapter", "verdict"), [(SaysSoldOut, "pass"), (SaysSoldOutWithAUnitLeft, "fail")]
 )
-def test_a_shop_that_says_sold_out_is_held_to_it(
-    adapter: type[Adapter], verdict: str, guarded: str
-) -> None:
+def test_rush_finds_a_wrong_sold_out(adapter: type[Adapter], verdict: str, guarded: str) -> None:
     result = rush(adapter(guarded), guarded, shrink=False)
     assert judged(result)["P7"] == verdict
     assert judged(result)["P2"] == judged(result)["P8"] == "pass"
@@ -367,7 +367,7 @@ class TurnsEverySecondBuyerAway(StockOnly):
             raise Declined("no delivery there")
 
 
-def test_a_buyer_may_be_turned_away_before_the_last_step(guarded: str) -> None:
+def test_rush_accepts_a_refusal_before_the_last_step(guarded: str) -> None:
     result = rush(TurnsEverySecondBuyerAway(guarded), guarded)
     assert result.verdict == "pass"
     assert sum(each.code == "no delivery there" for each in result.rounds[0].calls) == 15
@@ -405,7 +405,7 @@ class NoSuchShop(StockOnly):
         (f"{__name__}:WithoutSale", "lacks add_to_cart, books, buy, buyers, cancel, open, outcome"),
     ],
 )
-def test_an_adapter_that_is_none_is_refused_with_exit_code_2(
+def test_rush_refuses_an_invalid_adapter_with_exit_code_2(
     name: str, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--shop", name, "--host", "http://127.0.0.1:1"]) == 2
@@ -660,7 +660,7 @@ class RepeatsWithoutUnits(Keyed):
         return said if self.answered[said.order] == 1 else Sold(said.order, 0)
 
 
-def test_rush_takes_the_units_of_an_order_from_the_answer_that_says_them(guarded: str) -> None:
+def test_rush_takes_the_units_of_an_order_from_its_answer(guarded: str) -> None:
     shop = RepeatsWithoutUnits(guarded)
     result = rush(shop, guarded, rounds=2)
     assert (result.verdict, fails_in(result)) == ("pass", {}), list(lines(result, 80))
@@ -764,7 +764,7 @@ def test_owner_calls_take_a_redirect_for_an_answer() -> None:
             api.ask("GET", "/")
 
 
-def test_a_rush_leaves_a_verdict_a_page_and_rounds_that_can_be_judged_again(
+def test_rush_leaves_a_verdict_a_page_and_its_rounds(
     guarded: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--shop", f"{__name__}:Small", "--host", guarded, "--folder", str(tmp_path)]
@@ -793,7 +793,7 @@ class Interrupted(StockOnly):
         raise KeyboardInterrupt
 
 
-def test_an_interrupt_judges_the_rounds_that_are_over(guarded: str) -> None:
+def test_rush_that_is_interrupted_judges_the_finished_rounds(guarded: str) -> None:
     shop = Interrupted(guarded)
     result = rush(shop, guarded, rounds=3, observer=shop.observer)
     assert (result.verdict, len(result.rounds)) == ("pass", 1)

@@ -69,7 +69,7 @@ def taken(shop: Shop, *, repeats: bool = False) -> Schedule:
     return found
 
 
-def test_a_sale_is_paused_repriced_closed_reopened_and_closed_for_good() -> None:
+def test_schedule_pauses_reprices_and_closes_the_sale() -> None:
     shop = Shop()
     rows = taken(shop).rows
     assert rows[0] == OPENED
@@ -83,7 +83,7 @@ def test_a_sale_is_paused_repriced_closed_reopened_and_closed_for_good() -> None
     assert all(row.done for row in rows)
 
 
-def test_a_change_without_an_answer_may_have_been_made_and_is_asked_for_again() -> None:
+def test_schedule_repeats_a_change_without_an_answer() -> None:
     shop = Shop(lost=(1, 2))
     rows = taken(shop).rows
     assert shop.asked[1] == shop.asked[2] == shop.asked[3]
@@ -94,14 +94,14 @@ def test_a_change_without_an_answer_may_have_been_made_and_is_asked_for_again() 
     assert (first.price, first.paused) == (confirmed.price, confirmed.paused)
 
 
-def test_a_sale_that_lasts_goes_round_and_is_closed_in_the_end() -> None:
+def test_schedule_repeats_and_closes_the_sale_in_the_end() -> None:
     shop = Shop()
     taken(shop, repeats=True)
     assert sum(each["paused"] for each in shop.asked) > 1
     assert shop.asked[-1]["ends_in"] == 0.0
 
 
-def test_a_shop_that_does_not_answer_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedule_gives_up_on_a_shop_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sale_changes, "CLOSING", 0.0)
     before = len(sale_changes.CYCLE)
     shop = Shop(lost=tuple(range(before, 1_000_000)))
@@ -110,7 +110,7 @@ def test_a_shop_that_does_not_answer_is_given_up_on(monkeypatch: pytest.MonkeyPa
     assert rows[-1].done == 0
 
 
-def test_a_sale_opens_when_its_terms_say() -> None:
+def test_schedule_opens_the_sale_when_its_terms_say() -> None:
     later = Terms("5", 0, 10 * SECOND, PRICE, 70 * SECOND, 900 * SECOND)
     assert opening_of(later) > time.monotonic() + 50
     assert opening_of(OPENED) <= time.monotonic()
@@ -136,7 +136,7 @@ class EmptyShop(OurShop):
 
 
 @pytest.mark.parametrize(("loses", "outcome"), [(False, OK), (True, INFO)])
-def test_an_empty_sale_is_restocked_and_the_history_tells(
+def test_schedule_restocks_an_empty_sale_and_records_it(
     loses: bool, outcome: str, tmp_path: Path
 ) -> None:
     shop = EmptyShop(loses=loses)
@@ -172,13 +172,13 @@ def test_keys_of_every_kind_are_chosen_and_not_more_than_wanted(tmp_path: Path) 
     assert chosen == again.sample(histories, seed=1)
 
 
-def test_of_a_long_history_a_part_is_considered(tmp_path: Path, monkeypatch) -> None:
+def test_repeats_are_chosen_from_a_part_of_a_long_history(tmp_path: Path, monkeypatch) -> None:
     histories = asked(*[SOLD_OUT] * 60).write(tmp_path).histories()
     monkeypatch.setattr(again, "BYTES", sum(each.stat().st_size for each in histories) // 3)
     assert 0 < len(again.sample(histories, seed=1)) < 60
 
 
-def test_the_same_key_is_asked_in_its_buyers_name_and_recorded(tmp_path: Path) -> None:
+def test_repeats_use_the_buyers_key_and_are_recorded(tmp_path: Path) -> None:
     shop, files = FakeShop(stock=5), asked(LOST, SOLD_OUT, SOLD_OUT).write(tmp_path)
     first = shop.order("b1", "key 0", {"1": 1}, cart=False).order
     # The third buyer's token is not known.
@@ -204,7 +204,7 @@ def test_tokens_are_for_this_user_only_and_read_once(tmp_path: Path) -> None:
     assert take_tokens(tmp_path) == {}
 
 
-def test_nobody_is_asked_where_no_tokens_are(tmp_path: Path) -> None:
+def test_repeats_need_tokens(tmp_path: Path) -> None:
     files = asked(SOLD_OUT).write(tmp_path)
     ask_again(files, OurShop("http://127.0.0.1:1"), 1, {})
     assert list(operations(files.again)) == []

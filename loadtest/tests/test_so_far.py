@@ -57,7 +57,7 @@ def small_run(seed: int) -> World:
 
 
 @pytest.mark.parametrize("seed", [2, 3, 11])
-def test_a_correct_run_is_at_no_record_taken_for_broken(seed: int) -> None:
+def test_correct_run_is_not_broken_at_any_record(seed: int) -> None:
     world = small_run(seed)
     outcomes = Counter(end.values["event"] for _, end in world.calls("order"))
     assert outcomes[OK] > 3
@@ -79,9 +79,7 @@ def test_a_correct_run_is_at_no_record_taken_for_broken(seed: int) -> None:
         ("P20: invalid request granted", ["201"]),
     ],
 )
-def test_a_planted_violation_is_seen_with_the_calls_that_show_it(
-    plant: str, answers: list[str]
-) -> None:
+def test_planted_violation_is_seen_with_its_calls(plant: str, answers: list[str]) -> None:
     world = busy_run(3)
     PLANTS[plant](world)
     identity = plant.partition(":")[0]
@@ -92,7 +90,7 @@ def test_a_planted_violation_is_seen_with_the_calls_that_show_it(
     assert identity in failed(world)
 
 
-def test_an_oversell_in_a_snapshot_is_shown_by_the_purchases_around_the_first_too_many() -> None:
+def test_oversell_in_a_snapshot_shows_the_purchases_around_it() -> None:
     world = World(end=100)
     # Two units: the third promise is one too many, and the second was under way with it.
     for start, end in ((1, 2), (3, 9), (8, 10), (11, 12)):
@@ -108,7 +106,7 @@ def test_an_oversell_in_a_snapshot_is_shown_by_the_purchases_around_the_first_to
     assert found["P1"].history[0].asked.startswith("order: 1 of sale 1, key planted-")
 
 
-def test_before_any_purchase_was_answered_the_books_alone_show_an_oversell() -> None:
+def test_oversell_is_seen_in_the_books_before_any_answer() -> None:
     world = World(during=[(13, [s.Item(ITEM, 2, -1, 3, 0, -1)])], end=100)
     world.call(1, 20, "order", 201, order="o1")
     del world.lines[-1]
@@ -116,7 +114,7 @@ def test_before_any_purchase_was_answered_the_books_alone_show_an_oversell() -> 
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_what_is_broken_so_far_is_broken_in_the_verdict(plant: str) -> None:
+def test_broken_property_stays_broken_in_the_verdict(plant: str) -> None:
     world = run_for(plant, SEEDS[1])
     PLANTS[plant](world)
     assert set(so_far(world)) <= failed(world)
@@ -125,13 +123,13 @@ def test_what_is_broken_so_far_is_broken_in_the_verdict(plant: str) -> None:
 @pytest.mark.parametrize(
     "plant", [each for each in planted_orders.STOCK_PLANTS if each[:3] in ("P5:", "P8:")]
 )
-def test_what_is_broken_at_any_record_is_broken_in_the_verdict(plant: str) -> None:
+def test_broken_property_at_any_record_is_broken_in_the_end(plant: str) -> None:
     world = sold_out_run(7)
     PLANTS[plant](world)
     assert set().union(*(so_far(each) for each in cuts(world))) <= failed(world)
 
 
-def test_a_server_error_is_no_failure_while_faults_are_injected() -> None:
+def test_server_error_is_not_a_failure_during_faults() -> None:
     world = busy_run(3)
     world.later("page", 500, "internal_error", order="o1")
     assert set(so_far(world)) == {"P20"}
@@ -140,7 +138,7 @@ def test_a_server_error_is_no_failure_while_faults_are_injected() -> None:
     assert so_far(world, faults=True) == {}
 
 
-def test_a_property_that_the_run_says_nothing_about_is_not_asked(tmp_path: Path) -> None:
+def test_property_without_evidence_is_not_judged_meanwhile(tmp_path: Path) -> None:
     world = busy_run(3)
     PLANTS["P20: sold out told as an error"](world)
     files = world.write(tmp_path)

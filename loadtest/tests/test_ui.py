@@ -71,7 +71,7 @@ def shown(run: PageRun | RushRun, tally: Tally) -> dict[str, str]:
     return {row["what"]: row["value"] for row in pages.rows(run, tally)}
 
 
-def test_the_tab_shows_what_all_processes_counted() -> None:
+def test_tab_shows_what_all_processes_counted() -> None:
     rows = shown(a_run(), Tally.sum([Tally(ok=3, info=1), Tally(ok=1200)]))
     expected = {"Oversold": "0", "Held": "6", "Accepted": "1,203", "Unknown": "1"}
     assert rows.items() >= expected.items()
@@ -81,7 +81,7 @@ def test_the_tab_shows_what_all_processes_counted() -> None:
     assert shown(without_redis, Tally())["Strategy"] == "combining, without Redis"
 
 
-def test_the_tab_never_shows_a_boolean_and_keeps_its_order() -> None:
+def test_tab_never_shows_a_boolean_and_keeps_its_order() -> None:
     run = a_run()
     run.phase, run.verdict = JUDGED, {"verdict": "pass"}
     rows = pages.rows(run, Tally())
@@ -90,7 +90,7 @@ def test_the_tab_never_shows_a_boolean_and_keeps_its_order() -> None:
     assert shown(run, Tally())["Verdict"] == "PASS"
 
 
-def test_a_property_that_breaks_during_the_run_fails_it_at_once_with_its_history(
+def test_tab_shows_a_broken_property_at_once(
     tmp_path: Path,
 ) -> None:
     world = World()
@@ -117,7 +117,7 @@ def test_a_property_that_breaks_during_the_run_fails_it_at_once_with_its_history
     assert pages.broken(run) == []
 
 
-def test_page_of_a_run_shows_its_figures_and_what_is_broken_while_it_goes_on(
+def test_page_of_a_run_shows_figures_and_broken_properties(
     tmp_path: Path,
 ) -> None:
     referee = Referee(Runs(tmp_path), list)
@@ -136,13 +136,13 @@ def test_page_of_a_run_shows_its_figures_and_what_is_broken_while_it_goes_on(
     assert "Check it yourself" not in shown
 
 
-def test_an_unused_sale_is_not_said_to_be_right() -> None:
+def test_unused_sale_has_no_verdict() -> None:
     run = a_run({"purchases": 0})
     [row] = [row for row in pages.rows(run, Tally()) if row["what"] == "Oversold"]
     assert (pages.outcome(run), row["meaning"]) == ("", "no purchase yet")
 
 
-def test_a_run_whose_users_have_done_their_work_says_so() -> None:
+def test_tab_says_when_all_users_are_done() -> None:
     run = a_run()
     assert not pages.all_finished(run, Tally(finished=4))
     assert pages.all_finished(run, Tally(finished=5))
@@ -150,7 +150,7 @@ def test_a_run_whose_users_have_done_their_work_says_so() -> None:
     assert not pages.all_finished(a_run(endless=True), Tally(finished=5))
 
 
-def test_without_a_page_every_property_and_the_verdict_are_told() -> None:
+def test_verdict_without_a_page_is_printed_with_all_properties() -> None:
     run = a_run()
     problems = [Problem(letter, {}) for letter in "abcd"]
     finding = Finding("P1", "no oversell", "fail", "3 too many", problems)
@@ -166,16 +166,14 @@ def test_without_a_page_every_property_and_the_verdict_are_told() -> None:
     assert told[-1] == "BROKEN · 103 of 100 sold · 3 oversold"
 
 
-def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
+def test_runs_are_kept_up_to_a_number(tmp_path: Path) -> None:
     kept = Runs(tmp_path / "runs")
     numbers = [kept.new().number for _ in range(KEPT + 3)]
     assert [run.number for run in kept] == numbers[3:]
     assert kept.find(numbers[0]) is None
 
 
-def test_snapshots_of_a_long_run_are_thinned_out_but_for_the_first_with_wrong_books(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_snapshots_of_a_long_run_are_thinned_out(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("loadtest.sales.MAX_SNAPSHOTS", 8)
     snapshots = During(files := RunFiles(tmp_path))
     oversold = {**FIGURES, "total": 6, "available": -2, "ledger_sum": -2}
@@ -191,7 +189,7 @@ def test_snapshots_of_a_long_run_are_thinned_out_but_for_the_first_with_wrong_bo
 
 
 @pytest.mark.parametrize(("stuck", "rested", "seconds"), [(0, True, 301), (7, False, 480)])
-def test_a_run_is_patient_while_follow_ups_become_fewer(
+def test_run_waits_while_follow_ups_become_fewer(
     stuck: int, rested: bool, seconds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, clock = a_run(), SimpleNamespace(now=0.0)
@@ -211,7 +209,7 @@ def test_a_run_is_patient_while_follow_ups_become_fewer(
     assert round(clock.now) == seconds
 
 
-def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -> None:
+def test_verdict_is_unknown_if_the_shop_does_not_answer(tmp_path: Path) -> None:
     referee = Referee(Runs(tmp_path), list)
     run = referee.follow(a_plan(), OurShop("http://127.0.0.1:1"))
     assert "no figures: the shop does not answer" in run.reason
@@ -221,7 +219,7 @@ def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -
     assert "no figures" in run.files.report.read_text()
 
 
-def test_a_history_that_cannot_be_read_makes_the_verdict_unknown(tmp_path: Path) -> None:
+def test_verdict_is_unknown_if_a_history_cannot_be_read(tmp_path: Path) -> None:
     folder = Runs(tmp_path).new()
     (tmp_path / "h.jsonl").write_text('{"event":"nothing"}\n')
     recorded = [str(tmp_path / "h.jsonl")]
@@ -232,7 +230,7 @@ def test_a_history_that_cannot_be_read_makes_the_verdict_unknown(tmp_path: Path)
     assert "h.jsonl:1: cannot be understood" in (run.files.verdict() or {})["reason"]
 
 
-def test_a_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> None:
+def test_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> None:
     (tmp_path / "broken").write_text("{")
     for unknown in ("", str(tmp_path / "nothing"), str(tmp_path / "broken")):
         assert faults.offered(unknown) == []
@@ -244,14 +242,14 @@ def test_a_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> No
     assert not [name for name in names if FAULTS[name].needs]
 
 
-def test_the_processes_beside_the_page_are_free_of_gevent() -> None:
+def test_processes_next_to_the_page_are_free_of_gevent() -> None:
     """Under which one that waits for its input would do nothing else."""
     beside = "loadtest.faults.process, loadtest.judge_process"
     code = f"import {beside}, sys; sys.exit('gevent' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_run_is_repeated_by_the_command_that_its_report_names() -> None:
+def test_run_is_repeated_by_the_command_in_its_report() -> None:
     plan = a_plan(arrivals=50.0, faults=("redis-killed",))
     for option in ("--stock 10", "--arrivals 50", "--fault redis-killed"):
         assert option in plan.repeat
@@ -260,7 +258,7 @@ def test_a_run_is_repeated_by_the_command_that_its_report_names() -> None:
     assert "P19" in a_plan(mails=False).not_judged
 
 
-def test_the_form_can_be_started_as_it_is_and_sells_out() -> None:
+def test_form_can_be_started_as_it_is_and_sells_out() -> None:
     code = """
 import json
 from locust.argument_parser import get_empty_argument_parser, setup_parser_arguments
@@ -280,7 +278,7 @@ print(json.dumps(vars(parser.parse_args([])) | {"shops": shops}, default=str))
     assert (form["shop"], form["shops"]) == ("flash_sale", ["flash_sale", "oscar"])
 
 
-def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(
+def test_page_follows_a_rush_from_start_to_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ROUND_TRIP, OVERLAP)
@@ -311,7 +309,7 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(
     assert pages.title(run) == "loadtest.shops.unguarded:Adapter · 1 round"
 
 
-def test_a_rush_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
+def test_rush_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
     referee = Referee(Runs(tmp_path), list)
     run = referee.follow_rush(Rush("http://127.0.0.1:1", "a:B", 2, 20, 1))
     run.start("", print)
@@ -337,7 +335,7 @@ def hosting(folder: Path) -> str:
     return shlex.join([sys.executable, "-c", HOST, str(folder)])
 
 
-def test_a_shop_runs_during_the_block_with_the_environment_of_its_adapter(tmp_path: Path) -> None:
+def test_hosted_shop_runs_with_the_adapters_environment(tmp_path: Path) -> None:
     said: list[str] = []
     with running(hosting(tmp_path), "oscar", said.append) as url:
         assert (url, os.environ["KEY_OF_SHOP"]) == ("http://127.0.0.1:1", "oscar")
@@ -347,7 +345,7 @@ def test_a_shop_runs_during_the_block_with_the_environment_of_its_adapter(tmp_pa
     assert said == ["starting its servers"]
 
 
-def test_a_shop_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_hosted_shop_that_does_not_start_says_why(tmp_path: Path) -> None:
     with (
         pytest.raises(RunImpossible, match="dying does not start: no such table"),
         running(hosting(tmp_path), "dying", print),
@@ -355,7 +353,7 @@ def test_a_shop_that_does_not_start_says_why(tmp_path: Path) -> None:
         raise AssertionError("it must not start")
 
 
-def test_the_form_offers_ours_and_the_shops_that_are_installed(tmp_path: Path) -> None:
+def test_form_offers_our_shop_and_the_installed_ones(tmp_path: Path) -> None:
     here = offered(str(tmp_path))
     assert here[0] == OURS
     assert set(here) == {name for name in names() if not setup_of(name).needs_packages}

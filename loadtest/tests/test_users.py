@@ -47,14 +47,14 @@ from loadtest.users import NEXT_USER, Arrivals, find_sale
         ("http://[::1]:8000", ("::1", 8000)),
     ],
 )
-def test_this_machine_and_a_host_that_was_named_on_purpose_may_be_loaded(
+def test_load_is_allowed_for_this_machine_and_named_hosts(
     url: str, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ALLOWED_HOST, "web")
     assert address_of(url) == address
 
 
-def test_an_ipv6_address_is_in_brackets_in_the_host_header() -> None:
+def test_host_header_has_an_ipv6_address_in_brackets() -> None:
     assert Connection("::1", 8000).authority == "[::1]:8000"
 
 
@@ -63,19 +63,21 @@ def test_an_ipv6_address_is_in_brackets_in_the_host_header() -> None:
     ["http://192.0.2.1", "http://[2001:db8::1]", "http://shop.example", "https://127.0.0.1", ""],
 )
 @pytest.mark.parametrize("named", ["", "web"])
-def test_other_hosts_may_not(url: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_is_refused_for_other_hosts(
+    url: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(ALLOWED_HOST, named)
     with pytest.raises(RunImpossible):
         address_of(url)
 
 
-def test_a_shop_that_is_busy_is_asked_for_its_sale_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sale_is_asked_for_again_while_the_shop_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("loadtest.users.PAUSE", 0.0)
     with serving(FakeShop(busy=2, limit=3)) as url:
         assert find_sale(load_full(url), "1").limit == 3
 
 
-def test_a_shop_that_stays_busy_is_given_up_on_and_not_said_to_lack_the_sale(
+def test_sale_is_not_missing_if_the_shop_stays_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("loadtest.users.PATIENCE", 0.0)
@@ -91,7 +93,7 @@ SHOWN: dict[str, Any] = {
 }
 
 
-def test_the_opening_is_judged_by_the_servers_clock_alone() -> None:
+def test_opening_is_judged_by_the_servers_clock_alone() -> None:
     sale = sale_of("1", SHOWN, answered=100.2)
     assert sale.opens_at == pytest.approx(103.2)
     assert (sale.limit, sale.item) == (2, None)
@@ -105,7 +107,7 @@ def test_buyers_wait_for_the_opening_and_not_longer() -> None:
 
 
 @pytest.mark.parametrize("missing", SHOWN)
-def test_an_answer_that_lacks_a_field_is_named(missing: str) -> None:
+def test_answer_that_lacks_a_field_is_named(missing: str) -> None:
     body = {name: value for name, value in SHOWN.items() if name != missing}
     with pytest.raises(SaleUnusable, match=missing):
         sale_of("1", body, answered=0)
@@ -122,7 +124,7 @@ def test_weights_that_make_no_sense_are_refused(text: str) -> None:
         parse_weights(text)
 
 
-def test_every_mix_has_sales_and_all_has_every_behaviour_and_role() -> None:
+def test_mixes_have_sales_and_all_has_every_behaviour() -> None:
     carts = {name for name, mix in MIXES.items() if fill_cart in mix}
     assert carts == {name for name in MIXES if {CART_A, CART_B} <= {*roles_for(name)}}
     assert all(roles_for(mix)[0] == MAIN for mix in MIXES)
@@ -130,7 +132,7 @@ def test_every_mix_has_sales_and_all_has_every_behaviour_and_role() -> None:
     assert TIMED in roles_for("windows")
 
 
-def test_the_limit_of_open_files_is_raised_to_the_hard_one() -> None:
+def test_open_files_limit_is_raised_to_the_hard_one() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
     try:
@@ -152,14 +154,14 @@ def moments(seed: int, number: int) -> list[int]:
     return [due - dues[0] for due in dues]
 
 
-def test_the_same_seed_draws_the_same_gaps_at_the_rate_that_was_asked_for() -> None:
+def test_arrivals_are_repeated_by_their_seed_at_the_rate() -> None:
     # To a microsecond: they are added to a clock that is read in floating point.
     assert moments(7, 5_000) == pytest.approx(moments(7, 5_000), abs=1_000)
     assert moments(7, 20) != pytest.approx(moments(8, 20), abs=1_000)
     assert 5_000 / (moments(7, 5_000)[-1] / 1e9) == pytest.approx(1e6, rel=0.1)
 
 
-def test_nobody_comes_before_the_opening() -> None:
+def test_arrivals_begin_after_the_opening() -> None:
     opens_at = time.monotonic() + 0.05
     number, due = Arrivals(1e6, Random(1), opens_at).wait()
     assert number == 0
@@ -174,7 +176,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Mock:
     return monotonic
 
 
-def test_a_buyer_who_finds_every_user_busy_is_late_and_counts_from_when_they_meant_to_come(
+def test_arrivals_that_find_no_free_user_count_as_late(
     clock: Mock,
 ) -> None:
     arrivals = Arrivals(1e6, Random(1), 0.0)
@@ -186,7 +188,7 @@ def test_a_buyer_who_finds_every_user_busy_is_late_and_counts_from_when_they_mea
     assert due - first < 100_000_000
 
 
-def test_buyers_that_were_due_and_never_began_are_counted_up_to_those_who_would_have_come(
+def test_arrivals_that_never_began_are_counted(
     clock: Mock,
 ) -> None:
     arrivals = Arrivals(1e6, Random(1), 0.0)
@@ -201,7 +203,7 @@ def sale(identity: str) -> Sale:
     return Sale(identity, f"item {identity}", 1, 0.0)
 
 
-def test_lines_are_numbered_in_the_order_of_their_sales_whatever_the_buyers() -> None:
+def test_cart_lines_are_numbered_in_the_order_of_their_sales() -> None:
     cart = Cart.of({sale("10"): 2, sale("9"): 1})
     assert [line.sale.id for line in cart.lines] == ["9", "10"]
     assert cart.lines[0].key == cart.key
@@ -217,7 +219,7 @@ def test_lines_are_numbered_in_the_order_of_their_sales_whatever_the_buyers() ->
         ({"code": "busy"}, ["busy", "busy"]),
     ],
 )
-def test_a_refusal_is_about_the_line_that_it_names_or_about_all(
+def test_refusal_is_about_the_line_that_it_names_or_all(
     body: dict[str, Any], codes: list[str]
 ) -> None:
     cart = Cart.of({sale("1"): 1, sale("2"): 1})
@@ -228,7 +230,7 @@ def test_a_refusal_is_about_the_line_that_it_names_or_about_all(
 MAIN_TERMS = SaleTerms(40, 2, "guard")
 
 
-def test_the_terms_of_a_role_are_those_of_the_main_sale_but_for_its_own() -> None:
+def test_terms_of_a_role_differ_only_in_its_own() -> None:
     assert terms_of(MAIN, MAIN_TERMS) == MAIN_TERMS
     brief = terms_of(BRIEF, MAIN_TERMS)
     assert (brief.stock, brief.limit, brief.hold, brief.strategy) == (16, 3, 3.0, "guard")
@@ -250,7 +252,7 @@ def test_sales_without_a_role_of_their_own_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("first", [Random(seed).random() for seed in range(20)])
-def test_sixty_buyers_play_every_behaviour_that_is_a_fortieth_of_a_mix(first: float) -> None:
+def test_mix_of_sixty_buyers_includes_every_frequent_behaviour(first: float) -> None:
     mix: dict[Behaviour, int] = {(lambda *_, n=n: None): 1 for n in range(40)}
     places = [(first + user * NEXT_USER) % 1.0 for user in range(60)]
     assert {choose(mix, {}, place) for place in places} == set(mix)

@@ -35,19 +35,19 @@ TOGETHER = {
 
 
 @pytest.mark.parametrize("stream", TOGETHER.values(), ids=TOGETHER)
-def test_a_stream_is_read_the_same_wherever_it_is_cut(stream: bytes) -> None:
+def test_lane_reads_a_stream_wherever_it_is_cut(stream: bytes) -> None:
     for place in range(len(stream) + 1):
         assert not differs([stream[:place], stream[place:]])
     assert not differs([bytes([byte]) for byte in stream])
 
 
 @pytest.mark.parametrize("take", [0, 2])
-def test_what_an_application_leaves_of_a_body_is_not_read_as_a_request(take: int) -> None:
+def test_lane_does_not_read_a_left_body_as_a_request(take: int) -> None:
     for stream in TOGETHER.values():
         assert not differs([stream], take)
 
 
-def test_an_unusual_line_is_read_the_same_between_calls() -> None:
+def test_lane_reads_an_unusual_line_between_calls() -> None:
     unusual = [BUY.replace(b"Host: shop", line) for line in LINES]
     unusual += [BUY.replace(b"Host: shop", b"Host: shop\r\n" + line) for line in LINES]
     unusual += [BUY.replace(b"POST /api/v1/sales/1/orders HTTP/1.1", line) for line in STARTS]
@@ -60,7 +60,7 @@ def test_random_streams_are_read_the_same() -> None:
     assert streams.search(CASES, seed=7) == []
 
 
-def test_calls_are_read_here_also_between_pages_and_in_several_packets() -> None:
+def test_lane_reads_calls_between_pages_and_in_packets() -> None:
     assert streams.calls_in([BUY + LOOK + PAGE + BUY]) == 3
     assert streams.calls_in([BUY, PAGE + BUY, BUY + PAGE]) == 3
     assert streams.calls_in([BUY[:-4], BUY[-4:]]) == 1
@@ -91,12 +91,12 @@ def test_calls_are_read_here_also_between_pages_and_in_several_packets() -> None
         (b"POST", b"\r\nPOST"),
     ],
 )
-def test_what_is_unusual_is_left_to_gunicorn(old: bytes, new: bytes) -> None:
+def test_lane_leaves_unusual_requests_to_gunicorn(old: bytes, new: bytes) -> None:
     assert old in BUY
     assert streams.calls_in([BUY.replace(old, new)]) == 0
 
 
-def test_a_stranger_cannot_say_https() -> None:
+def test_lane_trusts_https_only_from_the_proxy() -> None:
     config = Config()
     config.set("forwarded_allow_ips", "10.0.0.1")
     data = [BUY.replace(b"Host: shop", b"Host: shop\r\nX-Forwarded-Proto: https")]
@@ -104,7 +104,7 @@ def test_a_stranger_cannot_say_https() -> None:
     assert streams.lanes(data, -1, config)[0][0]["wsgi.url_scheme"] == "http"
 
 
-def test_after_the_deadline_one_more_read_is_allowed() -> None:
+def test_lane_allows_one_more_read_after_the_deadline() -> None:
     ours, clients = socket.socketpair()
     with ours, clients:
         unreader = TimedUnreader(ours, idle=30)
@@ -120,9 +120,7 @@ def test_after_the_deadline_one_more_read_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("limit_request_fields", 50), ("accesslog", "-"), ("proxy_protocol", "v1")]
 )
-def test_where_gunicorn_is_set_to_read_differently_it_reads_the_calls(
-    name: str, value: Any
-) -> None:
+def test_lane_is_off_if_gunicorn_is_set_to_read_differently(name: str, value: Any) -> None:
     config = Config()
     assert allows_lane(config)
     config.set(name, value)
@@ -149,7 +147,7 @@ def app(*parts: bytes, status: str = "200 OK", **headers: str) -> Any:
     return application
 
 
-def test_an_answer_of_one_part_is_sent_at_once_as_gunicorn_would_send_it() -> None:
+def test_lane_sends_an_answer_as_gunicorn_would() -> None:
     length = {"Content_Type": "application/json", "Content_Length": "4"}
     ready = answered(app(b"true", **length), BUY)
     # In two parts, it is sent by gunicorn.
@@ -159,7 +157,7 @@ def test_an_answer_of_one_part_is_sent_at_once_as_gunicorn_would_send_it() -> No
     assert ready.sent.splitlines()[3:] == gunicorns_way.sent.splitlines()[3:]
 
 
-def test_an_answer_is_sent_to_its_end_however_little_the_network_takes_first(
+def test_lane_sends_an_answer_to_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = app(b"true", Content_Length="4")
@@ -171,19 +169,19 @@ def test_an_answer_is_sent_to_its_end_however_little_the_network_takes_first(
     assert len(in_parts.sent) == len(sent)
 
 
-def test_an_answer_without_a_body_or_length_is_gunicorns() -> None:
+def test_lane_leaves_an_answer_without_length_to_gunicorn() -> None:
     nothing = answered(app(b"", status="204 No Content", Content_Length="0"), BUY)
     assert b"Content-Length" not in nothing.sent  # as RFC 9110 demands
     stream = answered(app(b"so", b"ld"), BUY)
     assert stream.sent.endswith(b"\r\n\r\n2\r\nso\r\n2\r\nld\r\n0\r\n\r\n")
 
 
-def test_a_header_with_a_line_break_is_not_sent() -> None:
+def test_lane_does_not_send_a_header_with_a_line_break() -> None:
     with pytest.raises(Exception, match="X-A"):
         answered(app(b"true", Content_Length="4", X_A="a\r\nSet-Cookie: b"), BUY)
 
 
-def test_a_call_that_ends_its_connection_is_the_last() -> None:
+def test_lane_ends_after_a_call_that_closes_its_connection() -> None:
     close = BUY.replace(b"Host: shop", b"Host: shop\r\nConnection: close")
     sent = answered(app(b"true", Content_Length="4"), close, BUY).sent
     assert sent.count(b"HTTP/1.1 200 OK") == 1
@@ -211,7 +209,7 @@ def test_parser_of_a_worker_has_its_time_limit_and_lane() -> None:
     assert parser.beginnings == (b"POST /calls/", b"GET /calls/")
 
 
-def test_a_stream_that_fails_ends_the_connection() -> None:
+def test_lane_ends_the_connection_of_a_failed_stream() -> None:
     def parts() -> Iterator[bytes]:
         yield b"sold"
         raise ValueError

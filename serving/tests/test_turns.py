@@ -44,7 +44,7 @@ def turns() -> Iterator[Turns]:
     assert not found._waiting
 
 
-def test_a_few_requests_begin_in_each_round_in_the_order_of_their_arrival(
+def test_turns_begin_a_few_requests_per_round_in_order(
     turns: Turns,
 ) -> None:
     requests = Requests(turns)
@@ -53,7 +53,7 @@ def test_a_few_requests_begin_in_each_round_in_the_order_of_their_arrival(
     assert max(requests.rounds.values()) == AT_ONCE
 
 
-def test_an_urgent_request_goes_on_after_a_round_of_a_few_others(turns: Turns) -> None:
+def test_turns_let_an_urgent_request_go_on_after_a_round(turns: Turns) -> None:
     """It waits for a server ten times, whose answer is there in the next round or the one after."""
     requests = Requests(turns)
     rounds = 10
@@ -75,7 +75,7 @@ def test_an_urgent_request_goes_on_after_a_round_of_a_few_others(turns: Turns) -
         os.close(said)
 
 
-def test_while_an_urgent_request_is_under_way_others_leave_the_processor_to_others(
+def test_turns_give_way_during_an_urgent_request(
     turns: Turns,
 ) -> None:
     turns.urgent += 1
@@ -101,7 +101,7 @@ def test_large_requests_use_up_the_round(turns: Turns) -> None:
     assert len(set(rounds)) == 10
 
 
-def test_a_request_that_is_killed_while_waiting_leaves_the_line(turns: Turns) -> None:
+def test_turns_forget_a_request_that_is_killed(turns: Turns) -> None:
     requests = Requests(turns)
     gevent.sleep(0)
     ended = requests.greenlets[-10:]
@@ -110,7 +110,7 @@ def test_a_request_that_is_killed_while_waiting_leaves_the_line(turns: Turns) ->
     assert len(requests.began) == MANY - len(ended)
 
 
-def test_without_requests_the_loop_is_left_alone(turns: Turns) -> None:
+def test_turns_leave_the_loop_alone_without_requests(turns: Turns) -> None:
     Requests(turns).finish()
     for _ in range(3):
         gevent.sleep(0.001)  # at least a round

@@ -104,7 +104,7 @@ def served(folder: Path, config: str = CONFIG) -> Iterator[tuple[int, Command]]:
 
 # A body is `Body` from gunicorn, `BytesIO` from the lane, which needs a prefix.
 @pytest.mark.parametrize(("prefix", "body"), [("/api/", "BytesIO"), ("", "Body")])
-def test_its_calls_take_the_lane_and_its_pages_go_through_gunicorn(
+def test_worker_sends_calls_to_the_lane_and_pages_to_gunicorn(
     prefix: str, body: str, tmp_path: Path
 ) -> None:
     with served(tmp_path, CONFIG.replace("/api/", prefix)) as (port, _):
@@ -114,13 +114,13 @@ def test_its_calls_take_the_lane_and_its_pages_go_through_gunicorn(
         assert show(port)["psycopg"] == ["psycopg.waiting", "gevent.thread"]
 
 
-def test_a_port_refuses_until_the_application_is_loaded(tmp_path: Path) -> None:
+def test_worker_port_refuses_until_the_application_is_loaded(tmp_path: Path) -> None:
     with served(tmp_path) as (port, _):
         assert show(port)["early"] == errno.ECONNREFUSED
 
 
 @pytest.mark.long
-def test_a_reload_leaves_the_port_open_for_the_new_worker(tmp_path: Path) -> None:
+def test_worker_reload_leaves_the_port_open(tmp_path: Path) -> None:
     with served(tmp_path) as (port, server):
         before = show(port)["worker"]
         assert server.process is not None

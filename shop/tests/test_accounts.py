@@ -46,14 +46,14 @@ def characters() -> list[str]:
     return [each for each in every if unicodedata.category(each) not in ("Cn", "Cs")]
 
 
-def test_a_normal_form_is_its_own_and_that_of_what_djangos_forms_make_of_a_name() -> None:
+def test_normal_form_of_a_name_is_stable() -> None:
     for character in characters():
         form = models.normal(character)
         assert models.normal(form) == form
         assert models.normal(unicodedata.normalize("NFKC", character)) == form
 
 
-def test_the_database_has_the_same_normal_form_for_every_character() -> None:
+def test_normal_form_is_the_same_in_the_database() -> None:
     normal = sorted({models.normal(character) for character in characters()})
     other = [character for character in characters() if models.normal(character) != character]
     question = (
@@ -67,7 +67,7 @@ def test_the_database_has_the_same_normal_form_for_every_character() -> None:
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS[1:], ids=ascii)
-def test_the_database_refuses_a_name_that_is_not_normal(spelling: str) -> None:
+def test_name_that_is_not_normal_is_refused_by_the_database(spelling: str) -> None:
     user = User.objects.create(username="strasse")
     for write in (
         lambda: User.objects.bulk_create([User(username=spelling)]),
@@ -87,7 +87,7 @@ def test_users_and_superusers_get_the_normal_form_of_their_names(monkeypatch: An
 
 
 @pytest.mark.parametrize("path", ["/sign-up/", "/admin/accounts/user/add/"])
-def test_another_spelling_of_a_name_cannot_be_signed_up(path: str, admin_client: Client) -> None:
+def test_sign_up_refuses_another_spelling_of_a_name(path: str, admin_client: Client) -> None:
     client = admin_client if path.startswith("/admin/") else Client()
     User.objects.create_user("strasse", password=PASSWORD)
     for spelling in SPELLINGS:
@@ -131,14 +131,14 @@ def guess(client: Client) -> None:
         ask_token(client, BAD)
 
 
-def test_a_sign_in_forgets_the_failures_before_it(client: Client, jessica: User) -> None:
+def test_sign_in_forgets_the_failures_before_it(client: Client, jessica: User) -> None:
     for _ in range(2):
         for _ in range(throttle.ATTEMPTS - 1):
             ask_token(client, BAD)
         assert ask_token(client, GOOD)[0] == 201
 
 
-def test_the_failures_are_forgotten_in_time(client: Client, jessica: User) -> None:
+def test_sign_in_failures_are_forgotten_in_time(client: Client, jessica: User) -> None:
     guess(client)
     assert 0 < redis().ttl(throttle._key("jessica")) <= throttle.WINDOW
     redis().delete(throttle._key("jessica"))  # as Redis does then
@@ -166,12 +166,12 @@ def test_guesses_at_the_same_time_count_too(jessica: User, monkeypatch: pytest.M
     assert len(checked) == throttle.ATTEMPTS
 
 
-def test_without_redis_buyers_sign_in(client: Client, jessica: User, settings: Any) -> None:
+def test_sign_in_works_without_redis(client: Client, jessica: User, settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     assert ask_token(client, GOOD)[0] == 201
 
 
-def test_without_the_database_a_token_is_asked_for_again(
+def test_token_without_the_database_is_asked_for_again(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -208,7 +208,7 @@ def guess_by_admin(name: str, password: str) -> bool:
     ["jeßica", "ｊｅｓｓｉｃａ", "jessic\N{CYRILLIC SMALL LETTER A}", "mallory"],
     ids=ascii,
 )
-def test_no_other_account_or_spelling_resets_the_count_of_a_name(
+def test_sign_in_count_is_not_reset_by_another_account(
     guess_by: Callable[[str, str], bool], accomplice: str, jessica: User
 ) -> None:
     """The guesser tries to sign up with a similar name, and signs in with it after each guess."""
@@ -287,7 +287,7 @@ def ask(address: str = ADDRESS) -> str:
     return answer.text
 
 
-def test_the_answer_never_tells_whether_an_address_is_known_or_throttled(eve, mailoutbox):
+def test_password_reset_does_not_reveal_a_known_address(eve, mailoutbox):
     known = {re.sub(r'value="\w+"', "", ask()) for _ in range(addresses.MAX_REQUESTED + 2)}
     unknown = re.sub(r'value="\w+"', "", ask("nobody@example.org"))
     assert known == {unknown}
@@ -300,9 +300,7 @@ def test_the_answer_never_tells_whether_an_address_is_known_or_throttled(eve, ma
 
 
 @pytest.mark.parametrize("change", [{"is_active": False}, {"email": ""}])
-def test_an_account_that_is_closed_or_without_address_meanwhile_gets_no_mail(
-    eve, mailoutbox, change
-):
+def test_password_reset_sends_no_mail_to_a_closed_account(eve, mailoutbox, change):
     ask()
     User.objects.filter(pk=eve.pk).update(**change)
     follow_up.follow_up()
@@ -320,7 +318,7 @@ def test_signing_in_changes_the_sessions_key_and_keeps_its_cart(eve):
     assert cart.items() <= dict(browser.session.items()).items()
 
 
-def test_signing_out_ends_the_session_for_copies_of_its_cookie_too(eve):
+def test_sign_out_ends_the_session_for_copies_of_its_cookie(eve):
     browser, copy = Client(), Client()
     browser.post("/sign-in/", {"username": "eve", "password": PASSWORD})
     copy.cookies["sessionid"] = browser.cookies["sessionid"].value
@@ -330,7 +328,7 @@ def test_signing_out_ends_the_session_for_copies_of_its_cookie_too(eve):
     assert copy.get("/orders/").status_code == 302
 
 
-def test_accounts_for_a_load_test_have_tokens_until_they_are_deactivated() -> None:
+def test_load_test_accounts_have_tokens_until_deactivated() -> None:
     printed = StringIO()
     call_command("load_test_accounts", "--count=3", stdout=printed)
     buyers = [tokens.verify(token) for token in printed.getvalue().split()]

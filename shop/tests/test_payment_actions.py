@@ -86,7 +86,7 @@ def age(order: Order, seconds: float) -> None:
         )
 
 
-def test_payment_with_an_action_is_captured_once_the_buyer_has_acted(sale, asking):
+def test_payment_with_an_action_is_captured_after_it(sale, asking):
     order = payments.pay(an_order(sale))
     progress = payments.progress(order)
     assert (order.status, progress.state) == ("awaiting_payment", "action")
@@ -190,7 +190,7 @@ def test_authorisation_after_the_deadline_is_cancelled(sale, asking):
     assert asking.captures[order.pk] == []
 
 
-def test_two_windows_share_one_payment(sale, asking):
+def test_payment_is_shared_by_two_windows(sale, asking):
     order = an_order(sale)
     at_once([partial(payments.pay, Order.objects.get(pk=order.pk)) for _ in range(4)])
     assert len(asking.intents) == 1
@@ -205,7 +205,7 @@ POINTS = [
 
 @pytest.mark.parametrize("end", ["paid", "expired", "cancelled"])
 @pytest.mark.parametrize(("when", "call"), POINTS)
-def test_crash_during_a_payment_with_an_action_charges_once_or_not(when, call, end, sale, asking):
+def test_crash_during_a_payment_action_charges_once_or_not(when, call, end, sale, asking):
     order = an_order(sale)
     setattr(asking, when, crash_at(call))
 

@@ -57,7 +57,7 @@ def sale(fake_provider: FakeProvider) -> Iterator[Sale]:
     check(made, fake_provider)
 
 
-def test_an_event_during_a_second_request_is_its_answer(sale, fake_provider, monkeypatch):
+def test_webhook_event_during_a_second_request_is_its_answer(sale, fake_provider, monkeypatch):
     fake_provider.slow = True
     mine = an_order(sale)
     payments.pay(mine)
@@ -72,7 +72,7 @@ def test_an_event_during_a_second_request_is_its_answer(sale, fake_provider, mon
     assert payments.pay(mine).status == Status.PAID
 
 
-def test_the_database_knows_one_pending_payment_an_order_and_no_more_back_than_was_taken(sale):
+def test_database_limits_pending_payments_and_refunds(sale):
     mine = paid(sale)
     payment = Payment.objects.get(order=mine)
     other = an_order(sale)
@@ -83,7 +83,7 @@ def test_the_database_knows_one_pending_payment_an_order_and_no_more_back_than_w
         Payment.objects.filter(pk=payment.pk).update(owed_back=payment.amount + 1)
 
 
-def test_a_refund_that_meets_the_arriving_payment_is_given(sale, fake_provider, monkeypatch):
+def test_refund_during_late_payment_is_paid_out(sale, fake_provider, monkeypatch):
     fake_provider.slow = True
     mine = an_order(sale)
     payments.pay(mine)
@@ -102,7 +102,7 @@ def test_a_refund_that_meets_the_arriving_payment_is_given(sale, fake_provider, 
     assert status(mine) == Order.Status.REFUNDED
 
 
-def test_a_refund_whose_event_precedes_its_answer_is_given_once(sale, fake_provider):
+def test_refund_whose_event_precedes_its_answer_is_paid_once(sale, fake_provider):
     mine = paid(sale)
     fake_provider.slow = True
 
@@ -118,7 +118,7 @@ def test_a_refund_whose_event_precedes_its_answer_is_given_once(sale, fake_provi
     assert status(mine) == "refunded"
 
 
-def test_late_news_of_a_refund_that_was_asked_for_again_change_nothing(sale, fake_provider):
+def test_refund_event_after_a_retry_changes_nothing(sale, fake_provider):
     mine, hear = paid(sale), transaction.atomic(settlement.record_refund_outcome)
     fake_provider.slow = True
     payments.refund(mine)
@@ -136,7 +136,7 @@ def test_late_news_of_a_refund_that_was_asked_for_again_change_nothing(sale, fak
     assert status(mine) == "refunded"
 
 
-def test_a_capture_that_came_first_under_another_key_is_this_ones_answer(fake_provider):
+def test_capture_under_another_key_answers_this_payment(fake_provider):
     mine = an_order(a_sale())
 
     def another_first(call: str) -> None:
@@ -151,7 +151,7 @@ def test_a_capture_that_came_first_under_another_key_is_this_ones_answer(fake_pr
     assert Payment.objects.get(order=mine).state == Payment.State.CAPTURED
 
 
-def test_who_pays_while_the_order_ends_is_told_so(fake_provider):
+def test_payment_during_the_end_of_its_order_is_refused(fake_provider):
     sale = a_sale(stock=1)
     mine = an_order(sale)
 
@@ -168,9 +168,7 @@ def test_who_pays_while_the_order_ends_is_told_so(fake_provider):
     assert fake_provider.captures[mine.pk] == [mine.amount]
 
 
-def test_a_payment_that_cannot_be_settled_keeps_no_other_from_being(
-    fake_provider, monkeypatch, caplog
-):
+def test_payment_that_cannot_be_settled_blocks_no_other(fake_provider, monkeypatch, caplog):
     sale = a_sale()
     bad, good = an_order(sale), an_order(sale)
     fake_provider.before = lost("capture", "capture")
@@ -196,9 +194,7 @@ POINTS = [(when, call) for call in ("create", "capture") for when in ("before", 
 
 @pytest.mark.parametrize("end", ["cancelled", "expired"])
 @pytest.mark.parametrize(("when", "call"), POINTS)
-def test_a_payment_whose_order_ended_in_a_crash_takes_nothing_or_gives_it_back(
-    when, call, end, sale, fake_provider
-):
+def test_payment_of_a_crashed_order_is_refunded_or_not_taken(when, call, end, sale, fake_provider):
     sale = a_sale(stock=1)
     mine = an_order(sale)
     setattr(fake_provider, when, crash_at(call))
@@ -223,7 +219,7 @@ def returns(sale: Sale) -> list[int]:
     return list(found.order_by("pk").values_list("delta", flat=True))
 
 
-def test_an_expiry_during_a_payment_leaves_the_order_paid():
+def test_expiry_during_a_payment_leaves_the_order_paid():
     """The payment began in time and commits later; the sweep waits for it and skips the order."""
     sale = a_sale()
     mine = an_order(sale)
@@ -256,7 +252,7 @@ def test_expiry_that_meets_a_longer_hold_leaves_the_order_alone():
     assert (book(sale.item_id).held, returns(sale)) == (1, [])
 
 
-def test_a_payment_during_an_expiry_reclaims_the_unit():
+def test_payment_during_an_expiry_reclaims_the_unit():
     sale = a_sale()
     mine = an_order(sale)
     with outsider() as session:
@@ -281,7 +277,7 @@ def test_a_payment_during_an_expiry_reclaims_the_unit():
     assert (book(sale.item_id).available, book(sale.item_id).confirmed) == (9, 1)
 
 
-def test_buying_cancelling_and_expiring_all_at_once_leaves_balanced_books(sale_of):
+def test_books_balance_while_buying_cancelling_and_expiring(sale_of):
     sale = sale_of(10, limit=3, hold=timedelta(milliseconds=30))
     buyers = [a_buyer() for _ in range(12)]
 
@@ -310,7 +306,7 @@ def test_buying_cancelling_and_expiring_all_at_once_leaves_balanced_books(sale_o
     assert told == list(expired.values_list("pk", flat=True))
 
 
-def test_the_timeline_is_never_rewritten_and_a_refund_never_deleted(sale):
+def test_timeline_and_refunds_cannot_be_changed_or_deleted(sale):
     payments.refund(paid(sale))
     for forbidden in (
         "UPDATE shop_orderevent SET kind = 'cancelled'",

@@ -272,7 +272,7 @@ def test_webhook_that_is_not_of_stripe_is_refused(books, sale):
     assert receive_webhook(*fake_stripe.signed(body, secret="another")) == 401
 
 
-def test_events_of_other_programs_on_the_account_are_acknowledged(books):
+def test_stripe_events_of_other_programs_are_acknowledged(books):
     strange = books.call(
         "POST", "/v1/payment_intents", amount="500", currency="eur", capture_method="manual"
     )
@@ -292,13 +292,13 @@ def test_amounts_have_the_decimal_places_of_stripes_table(currency, places):
     assert Stripe().decimals(currency) == places
 
 
-def test_thousandths_that_stripe_cannot_express_are_refused_before_the_call():
+def test_stripe_refuses_thousandths_before_the_call():
     with pytest.raises(PaymentDeclined, match="not_expressible"):
         to_provider(1_001, "KWD")
     assert to_provider(1_010, "KWD") == 1_010
 
 
-def test_payment_page_loads_stripes_script_and_no_other_page_does(sale, ann):
+def test_stripe_script_is_loaded_only_by_the_payment_page(sale, ann):
     client = Client()
     client.force_login(ann.user)
     order = ann.order(sale)

@@ -77,7 +77,7 @@ def test_choice_decides_and_leads_back_to_the_shop(choices, status, psp):
     assert shop.get(intent.id).status == status
 
 
-def test_authorised_payment_is_captured_and_an_unauthorised_is_not(psp):
+def test_payment_is_captured_only_if_it_was_authorised(psp):
     intent = asked()
     with pytest.raises(PaymentDeclined, match="requires_action"):
         shop.capture(intent.id, key=key())
@@ -96,7 +96,7 @@ def test_cancelled_or_expired_payment_cannot_be_paid(psp):
         assert shop.get(intent.id).status != "requires_capture"
 
 
-def test_buyer_without_a_browser_is_asked_where_the_behaviour_says_so(psp):
+def test_buyer_without_a_browser_is_asked_if_so_configured(psp):
     assert asked(return_url="").status == "requires_capture"
     psp.behave(asks=1.0)
     intent = asked(return_url="")
@@ -104,7 +104,7 @@ def test_buyer_without_a_browser_is_asked_where_the_behaviour_says_so(psp):
     assert shop.get(intent.id).status == "requires_capture"
 
 
-def test_buyer_with_a_browser_pays_at_once_where_the_behaviour_says_so(psp):
+def test_buyer_with_a_browser_pays_at_once_if_so_configured(psp):
     psp.behave(page=False)
     assert asked().status == "requires_capture"
     psp.behave(page=False, asks=1.0)

@@ -44,7 +44,7 @@ def captured(order: int, amount: int = TEN) -> Intent:
     return shop.capture(announced(order, amount).id, key=key())
 
 
-def test_a_payment_is_announced_captured_found_and_given_back(psp):
+def test_payment_is_created_captured_found_and_refunded(psp):
     intent = announced(1, 999)
     assert (intent.status, intent.amount) == ("requires_capture", 999)
     assert shop.capture(intent.id, key=key()).status == "captured"
@@ -64,7 +64,7 @@ def test_misbehaviour_has_bounds_so_that_it_can_be_ended(psp, how):
     assert json.loads(psp.call("behaviour"))["processing"] == 0
 
 
-def test_the_page_shows_what_was_paid_and_how_the_provider_misbehaves(psp):
+def test_page_shows_payments_and_the_providers_behaviour(psp):
     shop.refund(captured(17).id, amount=400, key=key())
     psp.behave(delay=3)
     with urlopen(psp.url) as answer:
@@ -74,7 +74,7 @@ def test_the_page_shows_what_was_paid_and_how_the_provider_misbehaves(psp):
     assert "decline" not in page.split("Behaviour:")[1].split("</p>")[0]
 
 
-def test_thirty_calls_at_once_are_one_payment_and_one_capture_whatever_their_keys(psp):
+def test_payment_called_thirty_times_is_captured_once(psp):
     create = partial(shop.create_intent, order=2, amount=TEN, currency="CNY", key=key())
     intents = at_once([create] * 30)
     assert len({intent.id for intent in intents}) == 1
@@ -85,7 +85,7 @@ def test_thirty_calls_at_once_are_one_payment_and_one_capture_whatever_their_key
     assert psp.ledger(2) == [(2, "capture", 1000)]
 
 
-def test_thirty_refunds_at_once_give_back_no_more_than_was_captured(psp):
+def test_refunds_at_once_return_no_more_than_was_captured(psp):
     intent = captured(4)
     answers = at_once([lambda: shop.refund(intent.id, amount=400, key=key())] * 30)
     refused = [each.code for each in answers if isinstance(each, PaymentDeclined)]
@@ -93,7 +93,7 @@ def test_thirty_refunds_at_once_give_back_no_more_than_was_captured(psp):
     assert psp.ledger(4) == [(4, "capture", 1000), *[(4, "refund", 400)] * 2]
 
 
-def test_an_answer_that_is_lost_is_unknown_and_a_repetition_gets_the_truth(psp):
+def test_lost_answer_is_unknown_until_the_call_is_repeated(psp):
     intent, same = announced(5), key()
     psp.behave(lost=1.0)
     with pytest.raises(PaymentUnknown):
@@ -103,7 +103,7 @@ def test_an_answer_that_is_lost_is_unknown_and_a_repetition_gets_the_truth(psp):
     assert psp.ledger(5) == [(5, "capture", 1000)]
 
 
-def test_a_declined_card_is_definite_and_stays_declined(psp):
+def test_declined_card_stays_declined(psp):
     intent, same = announced(6), key()
     psp.behave(decline=1.0)
     for _ in range(2):
@@ -127,7 +127,7 @@ def test_capture_and_cancel_at_once_have_one_winner(psp):
         assert len(psp.ledger(order)) == won
 
 
-def test_a_capture_in_processing_is_decided_also_after_a_kill(psp):
+def test_capture_in_processing_is_decided_after_a_kill(psp):
     intent = announced(7)
     psp.behave(processing=300)
     assert shop.capture(intent.id, key=key()).status == "processing"
@@ -138,7 +138,7 @@ def test_a_capture_in_processing_is_decided_also_after_a_kill(psp):
     assert shop.get(intent.id).status == "captured"
 
 
-def test_a_wrong_key_of_ours_and_no_answer_say_nothing_about_the_buyers_money(psp, settings):
+def test_error_of_the_shop_is_unknown_for_the_payment(psp, settings):
     settings.PSP_KEY = "wrong"
     for ask in (lambda: announced(8), lambda: list(shop.ledger())):
         with pytest.raises(PaymentUnknown, match="401"):
@@ -148,7 +148,7 @@ def test_a_wrong_key_of_ours_and_no_answer_say_nothing_about_the_buyers_money(ps
         announced(9)
 
 
-def test_a_key_used_for_something_else_is_unknown_for_it_may_have_moved_money(psp):
+def test_key_used_for_another_call_is_unknown(psp):
     intent, same = announced(8), key()
     shop.capture(intent.id, key=same)
     with pytest.raises(PaymentUnknown, match="idempotency_key_reused"):
@@ -195,7 +195,7 @@ INTENT = {"id": "pi_1", "order": 1, "amount": 1000, "currency": "CNY", "status":
     ],
     ids=str,
 )
-def test_a_yes_that_cannot_be_read_is_unknown(wrong, settings):
+def test_answer_that_cannot_be_read_is_unknown(wrong, settings):
     with answering(settings, [in_full({**INTENT, **wrong})]), pytest.raises(PaymentUnknown):
         shop.capture("pi_1", key=key())
 
@@ -205,7 +205,7 @@ def test_members_that_the_shop_does_not_know_are_ignored(settings):
         assert shop.capture("pi_1", key=key()).amount == 1000
 
 
-def test_an_answer_without_end_is_unknown_and_keeps_no_connection(settings, monkeypatch):
+def test_answer_without_end_is_unknown_and_closed(settings, monkeypatch):
     monkeypatch.setattr("shop.payments.http_provider.MAX_SECONDS", 0.2)
     endless = chain([b"HTTP/1.1 200 OK\r\n\r\n"], repeat(b" "))
     with answering(settings, endless), pytest.raises(PaymentUnknown, match="does not end"):
@@ -215,7 +215,7 @@ def test_an_answer_without_end_is_unknown_and_keeps_no_connection(settings, monk
     assert pool.qsize() == http_provider.CONNECTIONS
 
 
-def test_the_ledger_cannot_be_changed_nor_hold_what_must_not_be(psp):
+def test_ledger_refuses_changes_and_impossible_rows(psp):
     """Enforced by the database, whatever the provider's code does."""
     intent = captured(10)
     line = "INSERT INTO ledger (intent, operation, amount) VALUES (?, ?, ?)"
@@ -240,7 +240,7 @@ def test_the_ledger_cannot_be_changed_nor_hold_what_must_not_be(psp):
     assert psp.ledger(10) == [(10, "capture", 1000), (10, "refund", 600)]
 
 
-def test_the_audit_finds_money_that_only_one_side_knows_or_in_another_currency(psp):
+def test_audit_finds_money_that_only_one_side_knows(psp):
     order = an_order(a_sale())
     payments.pay(order)
     payment = f"payment {Payment.objects.get().pk} of order {order.pk}"
@@ -266,7 +266,7 @@ def test_the_audit_finds_money_that_only_one_side_knows_or_in_another_currency(p
 
 
 @pytest.mark.parametrize("end", [b"", b'{"lines": 2}\n'])
-def test_a_ledger_that_breaks_off_is_unknown(end, settings):
+def test_ledger_that_breaks_off_is_unknown(end, settings):
     line = {"id": 1, "order": 1, "intent": "pi_1", "operation": "capture"}
     told = json.dumps({**line, "amount": 1000, "currency": "CNY"}).encode()
     told = b"HTTP/1.1 200 OK\r\n\r\n" + told + b"\n" + end
@@ -274,9 +274,7 @@ def test_a_ledger_that_breaks_off_is_unknown(end, settings):
         list(HttpProvider().ledger())
 
 
-def test_webhooks_alone_settle_what_the_provider_took_its_time_for(
-    psp, live_server, sale, ann, bob
-):
+def test_webhooks_settle_what_the_provider_decided_late(psp, live_server, sale, ann, bob):
     psp.behave(
         webhook_url=f"{live_server.url}/api/v1/webhooks/psp", processing=100, copies=2, shuffle=200
     )

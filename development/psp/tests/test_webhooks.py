@@ -76,7 +76,7 @@ def signed(body: bytes, *, ago: float = 0, secret: str = SECRET) -> str:
     return f"t={at},v1={digest}"
 
 
-def test_each_webhook_twice_and_out_of_order_has_its_effect_once(psp, address, done):
+def test_webhook_sent_twice_has_its_effect_once(psp, address, done):
     psp.behave(webhook_url=address, copies=2, shuffle=400)
     intents = [captured(order) for order in range(200, 210)]
     refunds = [shop.refund(each, amount=1000, key=str(uuid4())).id for each in intents]
@@ -88,7 +88,7 @@ def test_each_webhook_twice_and_out_of_order_has_its_effect_once(psp, address, d
     assert attempts >= 2
 
 
-def test_without_the_row_the_same_would_be_done_twice(psp, address, done, monkeypatch):
+def test_webhook_without_its_row_would_have_its_effect_twice(psp, address, done, monkeypatch):
     """The control of the test above."""
     monkeypatch.setattr(webhooks, "_remember", lambda *_: True)
     psp.behave(webhook_url=address, copies=2)
@@ -97,9 +97,7 @@ def test_without_the_row_the_same_would_be_done_twice(psp, address, done, monkey
     assert done()["captured", intent] >= 2
 
 
-def test_an_event_of_an_unknown_payment_is_sent_again_and_leaves_nothing(
-    psp, address, done, monkeypatch
-):
+def test_webhook_of_an_unknown_payment_is_sent_again(psp, address, done, monkeypatch):
     psp.behave(webhook_url=address)
     act, told = settlement.record_capture, []
 
@@ -116,7 +114,7 @@ def test_an_event_of_an_unknown_payment_is_sent_again_and_leaves_nothing(
     assert done() == {("captured", intent): 1}
 
 
-def test_a_sender_killed_between_the_effect_and_the_send_has_lost_nothing(psp, address, done):
+def test_webhook_sender_killed_before_sending_loses_nothing(psp, address, done):
     psp.behave(webhook_url=address, shuffle=2000)  # time to kill it
     intents = [captured(order) for order in range(220, 225)]
     psp.kill()
@@ -125,7 +123,7 @@ def test_a_sender_killed_between_the_effect_and_the_send_has_lost_nothing(psp, a
     assert done() == Counter(("captured", each) for each in intents)
 
 
-def test_a_capture_that_fails_later_is_reported(psp, address, done):
+def test_webhook_reports_a_capture_that_fails_later(psp, address, done):
     psp.behave(webhook_url=address, processing=50, decline=1.0)
     intent = captured(226)
     wait_for(psp.quiet)
@@ -169,9 +167,7 @@ HELD_BY_NO_TABLE = {
         *(pytest.param(body, signed, 400, id=name) for name, body in HELD_BY_NO_TABLE.items()),
     ],
 )
-def test_what_is_forged_or_malformed_is_refused_and_not_remembered(
-    done, settings, body, sign, status
-):
+def test_webhook_that_is_forged_is_refused_and_not_stored(done, settings, body, sign, status):
     settings.PSP_WEBHOOK_SECRET = SECRET
     assert post(body, sign(body)) == status
     assert not WebhookEvent.objects.exists()

@@ -221,7 +221,7 @@ def test_database_shell_line_shows_stock_and_reservations() -> None:
         assert cursor.fetchall() == [(9, 6, 3, 0)]
 
 
-def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_order(
+def test_snapshot_includes_the_ledger_and_money_without_an_order(
     psp, sale, ann, tmp_path
 ):
     other = ann.order(sale)
@@ -246,7 +246,7 @@ def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_ord
     ]
 
 
-def test_a_proof_waits_for_money_that_is_under_way(psp, sale, ann):
+def test_snapshot_waits_for_money_that_is_under_way(psp, sale, ann):
     order = ann.order(sale)
     before = snapshot.pending([sale.pk])
     psp.behave(processing=60_000)

@@ -34,7 +34,7 @@ def figure(page: Page, name: str):
     return page.locator(f"main [data-name={name}] strong")
 
 
-def test_the_room_shows_a_sale_its_buttons_work_and_an_oversell_is_red(open_page):
+def test_room_shows_a_sale_with_buttons_and_an_oversell(open_page):
     sale = a_sale(stock=10, limit=5)
     page = open_page("/room/")
     expect(figure(page, "available")).to_have_text("10")
@@ -107,7 +107,7 @@ def test_room_shows_all_of_the_show_at_once_on_a_projector(open_page, a_room_wit
     assert min(sizes) >= 18
 
 
-def test_the_figures_begin_with_the_last_that_the_charts_show(
+def test_figures_begin_with_the_last_that_the_charts_show(
     open_page, a_room_with_faults, monkeypatch
 ):
     """Between two rushes nothing is measured, and a page that is opened then has no dashes."""
@@ -168,7 +168,9 @@ def test_fault_is_a_band_on_every_chart_once_it_acts(open_page, a_room_with_faul
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080)])
-def test_no_button_moves_during_a_rush_and_a_fault(open_page, a_room_with_faults, width, height):
+def test_buttons_do_not_move_during_a_rush_and_a_fault(
+    open_page, a_room_with_faults, width, height
+):
     page = open_page("/room/", viewport={"width": width, "height": height})
     room = a_room_with_faults.room
     expect(figure(page, "available")).to_have_text("10")
@@ -204,7 +206,7 @@ def a_card(word: str, folder: Path, **more: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080)])
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_no_button_moves_when_the_verdict_arrives(
+def test_buttons_do_not_move_when_the_verdict_arrives(
     open_page, a_room_with_faults, tmp_path, width, height, language
 ):
     page = open_page("/room/", viewport={"width": width, "height": height}, locale=language)
@@ -235,9 +237,7 @@ def test_card_shows_what_became_of_the_buyers(open_page, a_room_with_faults, tmp
     expect(page.get_by_role("dialog")).to_contain_text("judge it again")
 
 
-def test_a_telephone_shows_figures_one_chart_and_faults_in_this_order(
-    open_page, a_room_with_faults
-):
+def test_telephone_shows_figures_one_chart_and_faults(open_page, a_room_with_faults):
     page = open_page("/room/", viewport={"width": 390, "height": 844})
     expect(figure(page, "available")).to_have_text("10")
     expect(page.get_by_role("button", name="kill Redis", exact=True)).to_be_visible()
@@ -249,7 +249,7 @@ def test_a_telephone_shows_figures_one_chart_and_faults_in_this_order(
     assert page.locator(".figure").evaluate_all(cut) == []
 
 
-def test_the_duel_plays_the_shipped_recording_until_another_is_there(open_page, room, tmp_path):
+def test_duel_plays_the_shipped_recording_first(open_page, room, tmp_path):
     page = open_page("/duel/", viewport={"width": 1280, "height": 800})
     verdicts = page.locator("[data-verdict]")
     expect(verdicts.nth(0)).to_contain_text("Broken · Oversold by")

@@ -66,7 +66,7 @@ def test_held_down_program_stays_away_until_it_is_healed(supervisor):
     wait_for(lambda: supervisor.state("mail").state == "RUNNING")
 
 
-def test_room_shows_a_program_that_is_away_and_restores_it_at_its_start(supervisor):
+def test_room_shows_a_missing_program_and_restores_it(supervisor):
     target = a_target(supervisor.folder)
     wait_for(lambda: all(each["up"] for each in Programs(target).read().values()))
     room = Room(Programs(target).read)

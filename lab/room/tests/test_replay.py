@@ -22,7 +22,7 @@ def history(folder: Path, *calls: tuple[int, int, str, int]) -> RunFiles:
     return world.write(folder)
 
 
-def test_a_document_has_every_call_with_its_times_and_words(tmp_path: Path) -> None:
+def test_replay_has_every_call_with_its_times_and_words(tmp_path: Path) -> None:
     files = history(tmp_path, (1000, 5000, "k", 201), (2500, 9000, "x", 409), (3000, 0, "y", 0))
     document = compose(files, title="t", units=1)
     words = document["words"]
@@ -41,7 +41,7 @@ def test_a_document_has_every_call_with_its_times_and_words(tmp_path: Path) -> N
     assert (document["marks"], document["faults"]) == ([], [])
 
 
-def test_a_long_run_is_cut_to_the_calls_around_its_first_violation(tmp_path: Path) -> None:
+def test_replay_of_a_long_run_shows_its_first_violation(tmp_path: Path) -> None:
     calls = [(1000 * n, 1000 * n + 500, f"k{n}", 201) for n in range(100)]
     document = compose(history(tmp_path, *calls), title="t", units=50, most=8)
     assert (len(document["calls"]["sent"]), document["all"], document["units"]) == (8, 100, 50)
@@ -56,7 +56,7 @@ def test_a_long_run_is_cut_to_the_calls_around_its_first_violation(tmp_path: Pat
     assert document["units"] is None
 
 
-def test_the_player_is_small_and_loads_nothing() -> None:
+def test_player_is_small_and_loads_nothing() -> None:
     folder = environment.PROJECT / "lab" / "static" / "replay"
     player = "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
     assert len(player.encode()) < 50_000

@@ -70,7 +70,7 @@ def test_stock_and_books_are_those_of_the_database(sale_of, ann, bob):
     assert [each["id"] for each in read()["recent"]][:2] == [newest.pk, first.pk]
 
 
-def test_a_sale_that_is_only_announced_does_not_take_the_place_of_the_newest(sale_of):
+def test_room_keeps_the_newest_sale_that_has_begun(sale_of):
     newest, announced = sale_of(stock=10), sale_of(stock=50)
     Sale.objects.filter(pk=announced.pk).update(starts_at=Now() + timedelta(minutes=5))
     assert read()["sale"]["id"] == newest.pk
@@ -87,7 +87,7 @@ def test_wrong_books_are_told(sale_of, ann):
     assert "available 9 + held 2 + confirmed 0 is not total 10" in "".join(found["problems"])
 
 
-def test_a_lock_is_told_with_its_holder_and_its_line(sale):
+def test_room_shows_a_lock_with_its_holder_and_waiters(sale):
     assert read_lock(sale.item_id)["holder"] is None
     with ITEM_LOCK.make(sale.item_id).acquire(timeout=1) as lease:
         told = read_lock(sale.item_id)
@@ -112,7 +112,7 @@ def test_changes_become_events_once(sale_of, ann):
     assert room.timeline.since(1)[0]["values"] == {"sale": sale.pk, "units": 4}
 
 
-def test_the_room_goes_on_without_redis_and_sees_it_come_back(sale, settings):
+def test_room_goes_on_without_redis_and_sees_it_come_back(sale, settings):
     room = Room()
     assert look(room)["up"] == {"postgres": True, "redis": True}
     there = settings.REDIS_URL
@@ -127,7 +127,7 @@ def test_the_room_goes_on_without_redis_and_sees_it_come_back(sale, settings):
     assert client().ping()
 
 
-def test_the_last_figures_stay_while_postgresql_is_away(sale, monkeypatch):
+def test_room_keeps_the_last_figures_without_postgresql(sale, monkeypatch):
     room = Room()
     look(room)
 
@@ -224,14 +224,14 @@ def test_web_process_and_its_rates_are_read_from_its_files(tmp_path, monkeypatch
     assert (told["accepted"], told["p50"], told["batch"]) == (0, None, None)
 
 
-def test_a_percentile_lies_within_its_bucket():
+def test_percentile_lies_within_its_bucket():
     assert percentile([0] * 14, 0.5) is None
     assert percentile([10, *[0] * 13], 0.5) == 0.5
     assert percentile([0, 10, *[0] * 12], 0.5) == 1.75
     assert percentile([*[0] * 13, 10], 0.5) == 10_000
 
 
-def test_a_late_viewer_gets_no_more_than_the_last_minute(sale):
+def test_viewer_who_comes_late_gets_the_last_minute(sale):
     room = Room()
     for _ in range(HISTORY + 2):
         room.step()
@@ -241,7 +241,7 @@ def test_a_late_viewer_gets_no_more_than_the_last_minute(sale):
 
 
 @pytest.mark.long
-def test_a_new_rush_begins_without_what_the_last_one_left(sale):
+def test_rush_begins_without_what_the_last_one_left(sale):
     room = Room()
     room.show("card", {"run": 1})
     room.show("fault_over", {"code": "healed", "values": {"fault": "holder-paused"}})
@@ -252,7 +252,7 @@ def test_a_new_rush_begins_without_what_the_last_one_left(sale):
     assert frame.keys().isdisjoint({"card", "fault_over"})
 
 
-def test_naive_oversells_and_combining_does_not_to_the_same_buyers(tmp_path):
+def test_duel_shows_that_naive_oversells_and_combining_does_not(tmp_path):
     words = ("--buyers", "80", "--stock", "20", "--seed", "7", "--folder", str(tmp_path))
     # Not among the mails of other databases' shops, whose orders have the same numbers.
     with private_folder() as data:

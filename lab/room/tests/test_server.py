@@ -88,7 +88,7 @@ def until(stream: Iterator[tuple[str, Any]], holds: Callable[[Any], Any]) -> Any
     return next(frame for name, frame in stream if name == "frame" and holds(frame))
 
 
-def test_a_commit_is_in_the_stream_with_its_event(room, sale):
+def test_stream_has_a_commit_with_its_event(room, sale):
     with ask(room, f"/stream?token={views.issue(1, PERMISSIONS)}", Origin=SHOP) as answer:
         assert answer.status == 200
         assert answer.headers["Access-Control-Allow-Origin"] == SHOP
@@ -105,7 +105,7 @@ def test_a_commit_is_in_the_stream_with_its_event(room, sale):
 
 
 @pytest.mark.parametrize("token", ["", "x", "1:abc:def"])
-def test_without_a_valid_token_there_is_no_stream_no_report_and_no_action(token, room, sale):
+def test_stream_report_and_action_need_a_valid_token(token, room, sale):
     for path in ("/stream", "/reports/1/first", "/duel", "/x"):
         assert status(room, f"{path}?token={token}") == 401
     assert act(room, "restock", f"Bearer {token}", sale=sale.pk, units=5)[0] == 401
@@ -113,7 +113,7 @@ def test_without_a_valid_token_there_is_no_stream_no_report_and_no_action(token,
     assert status(room, "/healthz") == 200
 
 
-def test_an_action_takes_its_token_from_a_bearer_header_only(room, sale):
+def test_action_takes_its_token_only_from_a_header(room, sale):
     token = views.issue(1, PERMISSIONS)
     for header in (token, f"Basic {token}"):
         assert act(room, "restock", header, sale=sale.pk, units=5)[0] == 401
@@ -144,7 +144,7 @@ def test_room_actions_ask_for_their_own_permission(room, sale):
     assert Item.objects.get(pk=sale.item_id).available == 15
 
 
-def test_the_last_duel_is_played_and_the_shipped_one_before_there_is_any(room, tmp_path):
+def test_duel_file_is_the_last_or_the_shipped_one(room, tmp_path):
     token = views.issue(1, PERMISSIONS)
     with ask(room, f"/duel?token={token}") as answer:
         shipped = json.load(answer)
@@ -161,13 +161,13 @@ def test_the_last_duel_is_played_and_the_shipped_one_before_there_is_any(room, t
         assert answer.read() == b'{"sides": []}'
 
 
-def test_a_token_expires(room, monkeypatch):
+def test_token_expires(room, monkeypatch):
     token = views.issue(1, PERMISSIONS)
     monkeypatch.setattr(views, "LIFETIME", -1)
     assert status(room, f"/stream?token={token}") == 401
 
 
-def test_only_the_shops_own_pages_may_use_a_token(room):
+def test_token_is_accepted_only_from_the_shops_pages(room):
     token = views.issue(1, PERMISSIONS)
     with ask(room, f"/stream?token={token}", Origin="http://elsewhere.example") as foreign:
         assert foreign.status == 403
@@ -175,14 +175,14 @@ def test_only_the_shops_own_pages_may_use_a_token(room):
     assert origins(SHOP) == {SHOP, "http://localhost:8000"}
 
 
-def test_the_number_of_viewers_is_bounded(room, monkeypatch):
+def test_viewers_are_limited_in_number(room, monkeypatch):
     monkeypatch.setattr(server, "MAX_VIEWERS", 1)
     with ask(room, f"/stream?token={views.issue(1, PERMISSIONS)}") as first:
         next(events(first))
         assert status(room, f"/stream?token={views.issue(1, PERMISSIONS)}") == 503
 
 
-def test_the_buttons_of_a_sale_do_what_they_say(room, sale):
+def test_sale_buttons_do_what_they_say(room, sale):
     assert act(room, "restock", sale=sale.pk, units=5) == (200, {})
     assert act(room, "pause", sale=sale.pk, paused=True) == (200, {})
     assert act(room, "strategy", sale=sale.pk, strategy="row_lock") == (200, {})
@@ -213,9 +213,7 @@ def test_the_buttons_of_a_sale_do_what_they_say(room, sale):
         ("unknown", {}, 404),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_a_reason_and_changes_nothing(
-    name, values, status, room, sale
-):
+def test_action_that_is_impossible_changes_nothing(name, values, status, room, sale):
     Sale.objects.update(paused=True)
     before = Sale.objects.values().get(pk=sale.pk), Item.objects.values().get(pk=sale.item_id)
     own = {"sale": sale.pk} if name in {"restock", "pause", "strategy"} else {}
@@ -225,7 +223,7 @@ def test_what_cannot_be_done_is_refused_with_a_reason_and_changes_nothing(
     assert (after, chosen(sale.pk)) == (before, "combining")
 
 
-def test_a_fault_that_cannot_be_injected_is_told_and_the_next_one_may_follow(room, sale, tmp_path):
+def test_fault_that_fails_is_reported_and_allows_the_next(room, sale, tmp_path):
     nothing = "redis://127.0.0.1:1/0"
     Target(SHOP, 0, "postgresql://127.0.0.1:1/x", str(tmp_path), nothing, nothing).write(
         tmp_path / "target.json"
@@ -288,7 +286,7 @@ def test_room_pages_lead_whoever_is_not_staff_to_the_stage(path, settings):
     assert Client().get(path).status_code == 404
 
 
-def test_a_page_may_ask_the_rooms_process_and_nothing_else(staff):
+def test_page_may_connect_only_to_the_rooms_process(staff):
     for path in ("/room/", "/duel/"):
         answer = staff.get(path)
         assert answer["Content-Security-Policy"] == f"{PAGES}; connect-src 'self' {ROOM_URL}"
@@ -300,7 +298,7 @@ def test_a_page_may_ask_the_rooms_process_and_nothing_else(staff):
     assert ROOM_URL not in staff.get("/")["Content-Security-Policy"]
 
 
-def test_a_first_visit_is_small(staff):
+def test_first_visit_is_small(staff):
     for path in ("/room/", "/duel/"):
         page = staff.get(path).content
         files = set(re.findall(r"/static/([^\"]+)", page.decode()))
@@ -311,14 +309,14 @@ def test_a_first_visit_is_small(staff):
         assert len(page) + sum(sizes) <= MOST
 
 
-def test_the_pages_speak_chinese(staff):
+def test_pages_speak_chinese(staff):
     page = staff.get("/room/", headers={"accept-language": "zh-hans"}).content.decode()
     assert "<h1>控制室</h1>" in page
     texts = json.loads(re.findall(r'id="room-texts"[^>]*>(.*?)</script>', page, re.DOTALL)[0])
     assert texts["verdict"]["balanced"] == "账目平衡"
 
 
-def test_every_event_has_a_sentence_and_every_named_fault_exists():
+def test_events_have_a_sentence_and_named_faults_exist():
     folder = Path(lab.__file__).parent / "room"
     source = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
     added = set(re.findall(r'_?add\(\s*"(\w+)"', source))
