@@ -207,9 +207,7 @@ def test_answers_alone_show_what_is_broken(damage: Callable[[World], None], iden
 
 
 @pytest.mark.parametrize(("more", "verdict"), [(1, PASS), (0, FAIL)])
-def test_key_that_was_answered_is_refused_only_if_reused(
-    more: int, verdict: str
-) -> None:
+def test_key_that_was_answered_is_refused_only_if_reused(more: int, verdict: str) -> None:
     world = sold_out_run(7)
     order = world.order
     asked = next(call.values for call, _ in world.calls("order") if call.values["key"] == order.key)

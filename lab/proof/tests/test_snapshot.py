@@ -221,9 +221,7 @@ def test_database_shell_line_shows_stock_and_reservations() -> None:
         assert cursor.fetchall() == [(9, 6, 3, 0)]
 
 
-def test_snapshot_includes_the_ledger_and_money_without_an_order(
-    psp, sale, ann, tmp_path
-):
+def test_snapshot_includes_the_ledger_and_money_without_an_order(psp, sale, ann, tmp_path):
     other = ann.order(sale)
     bought = ann.order(sale)
     provider = HttpProvider()
