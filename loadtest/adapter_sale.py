@@ -25,9 +25,6 @@ EACH = 3.0
 LOOK = 1.0
 """Seconds between two looks at the books: orders may be written after they were answered."""
 
-CONTESTED = {"ok": 1, "contested": 1}
-"""What a run must have seen where units are few: some sold, and buyers refused or none left."""
-
 
 class Sizes(Offer, Protocol):
     """What a plan says as well."""

@@ -167,7 +167,10 @@ class Shop(Protocol):
         ...
 
     def buyers(self, sale: Sale, count: int) -> Sequence[Buyer]:
-        """Make `count` buyers, each logged in as far as the shop requires."""
+        """Make `count` buyers, each logged in as far as the shop requires.
+
+        A run without an end asks for more of them, who must be others each time.
+        """
         ...
 
     def add_to_cart(self, sale: Sale, buyer: Buyer) -> Request | None:

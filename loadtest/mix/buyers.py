@@ -13,6 +13,7 @@ from random import Random
 from typing import Any, TypeVar, cast
 
 from loadtest.adapter_steps import valid
+from loadtest.address import RunImpossible
 from loadtest.buyers import ATTEMPTS, PAUSE, Buyers, by_status, unanswered
 from loadtest.calls import Finished
 from loadtest.checker import snapshot
@@ -74,10 +75,20 @@ class MixBuyers(Buyers):
     _until: list[tuple[float, str]] = field(default_factory=list)
 
     def next_number(self, portion: int) -> int:
-        """Return the number of a buyer whom nobody has played yet; make a portion if need be."""
+        """Return the number of a buyer whom nobody has played yet; make a portion if need be.
+
+        Raises:
+            RunImpossible: the adapter has made the same buyers again.
+        """
         with self._making:
             while self._next >= len(self.buyers):
-                self.add(self.more(portion))
+                made = self.more(portion)
+                if {repr(each) for each in self.buyers} & {repr(each) for each in made}:
+                    raise RunImpossible(
+                        "`buyers` of the adapter makes the same buyers again: it must make others "
+                        "each time that it is called"
+                    )
+                self.add(made)
             self._next += 1
             return self._next - 1
 

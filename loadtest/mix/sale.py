@@ -285,8 +285,9 @@ class MixSale(AdapterSale[MixPlan, MixBuyers]):
 
     def _left_open(self) -> Iterator[str]:
         """Yield what the run could not have seen at all."""
-        if not self.plan.contested:
-            yield "an oversell: not more buyers came than there were units"
+        left = self.final.total - sum(self.final.orders.values())
+        if left > 0 and not self.count(Refused):
+            yield "an oversell: units were left, and nobody was refused"
         if refused := len(self.buyers.refused_back):
             yield f"what cancelling does to {counted(refused, 'order')}: the shop refused it"
         if self.buyers.cancelled and self.final.available is None:

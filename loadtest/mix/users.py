@@ -6,6 +6,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+from loadtest.address import RunImpossible
 from loadtest.client import Connection
 from loadtest.history import Recorder
 from loadtest.mix.behaviours import Behaviour
@@ -52,8 +53,16 @@ class AdapterUsers(Users):
         self._portion = plan.buyers
 
     def buyer(self, user: int, turn: int, connection: Connection) -> tuple[int, Connection]:
-        """Return the number of a buyer whom nobody has played yet."""
-        return self._buyers.next_number(self._portion), connection
+        """Return the number of a buyer whom nobody has played yet.
+
+        Raises:
+            RunImpossible: the shop makes no more; the verdict says so as well.
+        """
+        try:
+            return self._buyers.next_number(self._portion), connection
+        except RunImpossible as error:
+            self._buyers.problems[str(error)] += 1
+            raise
 
     def play(
         self,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtest import adapter_sale
-from loadtest.adapter_sale import CONTESTED, AdapterSale
+from loadtest.adapter_sale import AdapterSale
 from loadtest.adapter_steps import STEP
 from loadtest.checker import Verdict, snapshot
 from loadtest.checker.evidence import ALLOWED
@@ -20,6 +20,9 @@ from loadtest.run import Load
 from loadtest.rush.buyers import RushBuyers
 from loadtest.rush.plan import Observer, Plan
 from loadtest.shop import SOLD_OUT, Books, Level, Refused, Shop
+
+CONTESTED = {"ok": 1, "contested": 1}
+"""What a round must have seen where units are few: some sold, and buyers refused or none left."""
 
 EXPIRES_WITHIN = ALLOWED["expiry_us"] / 1e6 + 1
 """Seconds after its deadline until which an order may be kept."""

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from argparse import ArgumentParser
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from enum import StrEnum
@@ -354,6 +355,7 @@ class Adapter:
 
     def __init__(self, url: str) -> None:
         self._address = address_of(url)
+        self._made: Counter[str] = Counter()
 
     def open(self, units: int) -> str:
         """Open a sale."""
@@ -361,7 +363,9 @@ class Adapter:
 
     def buyers(self, sale: str, count: int) -> Sequence[str]:
         """Name buyers: the shop has no accounts."""
-        return [f"{sale}/{number}" for number in range(count)]
+        first = self._made[sale]
+        self._made[sale] += count
+        return [f"{sale}/{number}" for number in range(first, first + count)]
 
     def add_to_cart(self, sale: str, buyer: str) -> Request:
         """Add a unit."""

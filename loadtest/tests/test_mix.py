@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from loadtest import adapter_sale
+from loadtest.address import RunImpossible
 from loadtest.checker import Verdict
 from loadtest.checker.evidence import ALLOWED
 from loadtest.files import RunFiles
@@ -135,3 +136,24 @@ def test_mix_finds_what_is_broken(
     with in_thread(Server(0, tmp_path, **{"guarded": True} | shop)) as server:
         verdict, _ = played(adapter(server.url), server.url, tmp_path / "run", **size)
     assert broken in found(verdict), told(verdict)
+
+
+class MakesTheSameBuyers(Adapter):
+    def buyers(self, sale: str, count: int) -> list[str]:
+        return [f"{sale}/{number}" for number in range(count)]
+
+
+@pytest.mark.parametrize("adapter", [Adapter, MakesTheSameBuyers])
+def test_users_without_end_ask_for_other_buyers(adapter: type[Adapter], tmp_path: Path) -> None:
+    with in_thread(Server(0, tmp_path, guarded=True)) as server:
+        plan = MixPlan(adapter="unguarded", host=server.url, stock=1, buyers=2, rounds=0)
+        sale = MixSale(adapter(server.url), plan, RunFiles(tmp_path / "run"), Show())
+        sale.open(plan)
+        numbers = [sale.buyers.next_number(2) for _ in range(2)]
+        if adapter is MakesTheSameBuyers:
+            with pytest.raises(RunImpossible, match="makes the same buyers again"):
+                sale.buyers.next_number(2)
+        else:
+            numbers += [sale.buyers.next_number(2)]
+            assert len({sale.buyers.buyers[number] for number in numbers}) == 3
+        sale.close()

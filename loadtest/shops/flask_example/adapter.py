@@ -1,5 +1,6 @@
 """The adapter of the Flask example: what an HTTP shop needs in order to be judged."""
 
+import itertools
 import json
 from urllib.request import Request as Ask
 from urllib.request import urlopen
@@ -14,6 +15,7 @@ class Adapter:
 
     def __init__(self, host):
         self.host = host
+        self.numbers = itertools.count()
 
     def ask(self, method, path):
         """Send one of the owner's requests."""
@@ -25,8 +27,8 @@ class Adapter:
         return str(self.ask("POST", f"/sales/{units}")["sale"])
 
     def buyers(self, sale, count):
-        """Make buyers: whatever `buy` needs to act as one of them."""
-        return range(count)
+        """Make buyers, others each time: whatever `buy` needs to act as one of them."""
+        return [next(self.numbers) for _ in range(count)]
 
     def add_to_cart(self, sale, buyer):
         """Return nothing: there is no cart."""

@@ -33,7 +33,7 @@ class Adapter(WithoutSteps):
         return f"{event}/{item}/{self._make(f'{event}/quotas/', **quota)['id']}"
 
     def buyers(self, sale: str, count: int) -> list[str]:  # noqa: D102
-        return [f"buyer{number}@example.com" for number in range(count)]
+        return [f"{uuid.uuid4().hex}@example.com" for _ in range(count)]
 
     def buy(self, sale: str, buyer: str) -> Request:  # noqa: D102
         event, item, _ = sale.split("/")
