@@ -7,8 +7,9 @@ over a counter would be refused by the database anyway, or worse, would not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -29,7 +30,10 @@ from inventory.checked_admin import CheckedAdmin
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
 from inventory.redis import ITEM_LOCK, circuit
 from inventory.selling.guard import OutOfStock
-from locking.redis_lock import LockStatus
+from locking import LockUnavailable
+from locking.redis_lock import LockStatus, RedisLock
+
+T = TypeVar("T")
 
 NO_ANSWER = _("Redis does not answer")
 
@@ -295,10 +299,9 @@ class ItemAdmin(CheckedAdmin):
 
     def _break(self, request: HttpRequest, item: Item, reason: str) -> HttpResponse:
         """Revoke the lock, and record who did and why."""
-        lock = ITEM_LOCK.make(item.pk)
         seen = _status(item)
         by = f"{request.user.get_username()}: {reason}"
-        broken = circuit().ask(lambda: lock.force_release(by), otherwise=None)
+        broken = _ask_lock(item, lambda lock: lock.force_release(by))
         if broken:
             # It may have changed hands between the two calls, hence "last seen".
             held = seen and seen.owner
@@ -418,8 +421,16 @@ def _correct_page(item: int) -> str:
 
 def _status(item: Item) -> LockStatus | None:
     """Return the state of an item's lock; None if Redis does not answer."""
-    lock = ITEM_LOCK.make(item.pk)
-    return circuit().ask(lock.status, otherwise=None)
+    return _ask_lock(item, RedisLock.status)
+
+
+def _ask_lock(item: Item, question: Callable[[RedisLock], T]) -> T | None:
+    """Ask an item's lock; None if Redis does not answer, or the project has none."""
+    try:
+        lock = ITEM_LOCK.make(item.pk)
+    except LockUnavailable:
+        return None
+    return circuit().ask(partial(question, lock), otherwise=None)
 
 
 def _summary(status: LockStatus | None) -> str:

@@ -55,6 +55,14 @@ def check_settings(**_: Any) -> Iterator[CheckMessage]:
                 hint=f"Remove it to use the default, {setting.default!r}.",
                 id="inventory.E001",
             )
+    if conf.REDIS.get() == "":
+        yield checks.Warning(
+            "INVENTORY_REDIS is not set, so items are sold without their locks.",
+            hint="Name a function that returns the client of your Redis, such as shop.redis.client "
+            "(docs/adopting.md has one). Without it, sales are safe but slower; if that is meant, "
+            "silence this check.",
+            id="inventory.W003",
+        )
     largest, waiting = conf.MAX_BATCH.get(), conf.MAX_WAITING.get()
     are_right = conf.MAX_BATCH.is_right(largest) and conf.MAX_WAITING.is_right(waiting)
     if are_right and largest > waiting:
@@ -162,14 +170,3 @@ def check_gevent(**_: Any) -> Iterable[CheckMessage]:
             id="inventory.E008",
         )
     ]
-
-
-@register("inventory", deploy=True)
-def check_deployment(**_: Any) -> Iterator[CheckMessage]:
-    """Find settings that only suit a developer's machine."""
-    if not conf.REDIS_URL.is_set:
-        yield checks.Warning(
-            f"REDIS_URL is not set, so inventory expects Redis at {conf.REDIS_URL.default}.",
-            hint="Without Redis, sales are safe but slower.",
-            id="inventory.W003",
-        )

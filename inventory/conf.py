@@ -7,7 +7,6 @@ invalid values.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -15,8 +14,6 @@ from typing import Any, Generic, TypeVar
 from django.conf import settings
 from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
-
-from locking.redis_client import topology_of
 
 T = TypeVar("T")
 
@@ -32,39 +29,33 @@ class Setting(Generic[T]):
         default: used if the project sets nothing, or an empty string.
         must_be: the allowed values, in words; for the check's message.
         is_right: whether a value is allowed.
-        variable: of the environment, used if the project sets nothing.
     """
 
     name: str
     default: T
     must_be: str
     is_right: Callable[[Any], bool]
-    variable: str = ""
 
     def get(self) -> T:
-        """Return the project's value, or the environment's, or the default."""
-        value: Any = self._given()
+        """Return the project's value, or the default."""
+        value: Any = getattr(settings, self.name, "")
         found: T = self.default if value == "" else value
         return found
 
-    @property
-    def is_set(self) -> bool:
-        """Whether the project or the environment sets it."""
-        return bool(self._given() != "")
-
-    def _given(self) -> Any:
-        value = getattr(settings, self.name, "")
-        return os.environ.get(self.variable, "") if value == "" else value
-
     def on_change(self, forget: Callable[[], object]) -> None:
         """Call `forget` whenever a test overrides this setting or restores it."""
+        on_change(self.name, forget)
 
-        def changed(*, setting: str, **_: object) -> None:
-            if setting == self.name:
-                forget()
 
-        # A strong reference: nothing else refers to this function.
-        setting_changed.connect(changed, weak=False)
+def on_change(name: str, forget: Callable[[], object]) -> None:
+    """Call `forget` whenever a test overrides the setting of that name or restores it."""
+
+    def changed(*, setting: str, **_: object) -> None:
+        if setting == name:
+            forget()
+
+    # A strong reference: nothing else refers to this function.
+    setting_changed.connect(changed, weak=False)
 
 
 def _is_count(value: Any) -> bool:
@@ -75,14 +66,6 @@ def _is_duration(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
-def _is_redis_url(value: Any) -> bool:
-    try:
-        topology_of(value)
-    except (ValueError, AttributeError, TypeError):
-        return False
-    return True
-
-
 def _is_callable_path(value: Any) -> bool:
     try:
         return callable(import_string(value))
@@ -90,16 +73,19 @@ def _is_callable_path(value: Any) -> bool:
         return False
 
 
-REDIS_URL: Setting[str] = Setting(
-    "REDIS_URL",
-    "redis://127.0.0.1:6379/0",
-    "a URL such as redis://:password@host:6379/0, rediss://…, unix://…, "
-    "redis+sentinel://host:26379,host:26379/service/0 or redis+cluster://host:6379,host:6379",
-    _is_redis_url,
-    variable="REDIS_URL",
+def _is_no_or_callable_path(value: Any) -> bool:
+    return value == "" or _is_callable_path(value)
+
+
+REDIS: Setting[str] = Setting(
+    "INVENTORY_REDIS",
+    "",
+    "the dotted path of a function without arguments that returns redis-py's client",
+    _is_no_or_callable_path,
 )
-"""For item locks. The default is where a fresh Redis listens. There is no prefix because a shop
-often has this setting already, for its cache or for Celery."""
+"""The client for the items' locks, which the project makes: it knows its servers, and how long its
+buyers may wait for an answer. Without one, items are sold without a lock: the database decides as
+before, and a crowd for one item is served more slowly."""
 
 MAX_BATCH: Setting[int] = Setting(
     "INVENTORY_MAX_BATCH", 256, "a whole number of at least 1", _is_count
@@ -128,4 +114,4 @@ SELLER: Setting[str] = Setting(
 """What sells, with the method `sell` of the default. Another one is for experiments: the default
 is what has been tested to be right and fast."""
 
-ALL: tuple[Setting[Any], ...] = (REDIS_URL, MAX_BATCH, MAX_WAITING, MAX_WAIT, SELLER)
+ALL: tuple[Setting[Any], ...] = (REDIS, MAX_BATCH, MAX_WAITING, MAX_WAIT, SELLER)

@@ -1,4 +1,7 @@
-"""This process's use of Redis: client, circuit breaker and locks.
+"""This process's use of Redis: the locks of items, and the circuit breaker around every call.
+
+The project makes the client and names it in the setting `INVENTORY_REDIS`. Whatever else it asks
+the same Redis, it asks through `circuit()` too, so that one failure spares everybody the wait.
 
 The circuit breaker is our own twenty lines because pybreaker holds a process-wide lock around
 every call: one item's wait would delay all other items.
@@ -14,6 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, lru_cache, partial
 from typing import TypeVar
 
+from django.utils.module_loading import import_string
 from redis import Redis, RedisCluster
 from redis.exceptions import RedisClusterException, RedisError
 
@@ -21,20 +25,11 @@ from inventory import conf, metrics
 from inventory.metrics import ITEM_LOCKS, LockMetrics
 from inventory.postgresql.base import connected, lend_connections
 from locking import Lease, LockError, LockTimeout, LockUnavailable
-from locking.redis_client import connect
 from locking.redis_lock import RedisLock
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-TIMEOUT = 0.5
-"""Seconds to wait for an answer. A healthy Redis takes a millisecond; buyers cannot wait longer
-for an unhealthy one (see `Circuit`)."""
-
-CONNECT_TIMEOUT = 0.25
-"""Seconds to wait for a connection, which the server's kernel accepts while the server is busy. A
-lost packet is repeated after a second, so a longer wait below that gains nothing."""
 
 RETRY_AFTER = 1.0
 """Seconds between attempts on a Redis that does not answer."""
@@ -119,17 +114,13 @@ class Circuit:
 
 
 @cache
-def client() -> Redis | RedisCluster:
-    """Return a client that never retries: the caller decides what may be sent twice.
-
-    On a cluster it tries a second time, after it has asked for the nodes again.
-    """
-    return connect(
-        conf.REDIS_URL.get(),
-        timeout=TIMEOUT,
-        socket_connect_timeout=CONNECT_TIMEOUT,
-        max_connections=1000,
-    )
+def given_client() -> Redis | RedisCluster | None:
+    """Return the client that the project gives, asked for once; None if it gives none."""
+    path = conf.REDIS.get()
+    if not path:
+        return None
+    client: Redis | RedisCluster = import_string(path)()
+    return client
 
 
 @cache
@@ -140,17 +131,23 @@ def circuit() -> Circuit:
 
 # A sale's batches all take the same few locks.
 @lru_cache(maxsize=1000)
-def _lock(name: str, lease: float) -> RedisLock:
-    return RedisLock(client(), name, lease=lease, renew=False)
+def _lock(name: str, lease: float) -> RedisLock | None:
+    client = given_client()
+    return None if client is None else RedisLock(client, name, lease=lease, renew=False)
 
 
-for _cached in (client, circuit, _lock):
-    conf.REDIS_URL.on_change(_cached.cache_clear)
+def forget_client() -> None:
+    """Ask the project for its client again, and whether Redis answers: it is another one now."""
+    for cached in (given_client, circuit, _lock):
+        cached.cache_clear()
+
+
+conf.REDIS.on_change(forget_client)
 
 
 class DegradableLock:
     """A lock per id that only saves work: the database decides. When Redis does not answer in time,
-    the caller continues without the lock.
+    or the project has none, the caller continues without the lock.
 
     Args:
         kind: what is locked; part of the lock's name in Redis.
@@ -168,13 +165,24 @@ class DegradableLock:
         self.timeout = timeout
 
     def make(self, of: int) -> RedisLock:
-        """Return the plain lock, for a caller that cannot do without it."""
-        return _lock(f"{self._kind}:{of}", self.lease)
+        """Return the plain lock, for a caller that cannot do without it.
+
+        Raises:
+            LockUnavailable: the project has no Redis.
+        """
+        lock = _lock(f"{self._kind}:{of}", self.lease)
+        if lock is None:
+            raise LockUnavailable("the setting INVENTORY_REDIS names no client")
+        return lock
 
     @contextmanager
     def hold(self, of: int) -> Iterator[int | None]:
         """Hold the lock inside the block; yield its fencing token, or None without the lock."""
         lock = _lock(f"{self._kind}:{of}", self.lease)
+        if lock is None:
+            self._counted.without.inc()
+            yield None
+            return
         asked = time.perf_counter()
         lease = self._acquire(lock)
         answered = time.perf_counter()

@@ -146,6 +146,7 @@ WECHAT_PUBLIC_KEY_ID = environment.text("WECHAT_PUBLIC_KEY_ID")
 PSP_WEBHOOK_SECRET = environment.text("PSP_WEBHOOK_SECRET")
 
 # --- Stock --------------------------------------------------------------------------------------
+INVENTORY_REDIS = "shop.redis.client"
 INVENTORY_MAX_BATCH = environment.number("INVENTORY_MAX_BATCH")
 INVENTORY_MAX_WAITING = environment.number("INVENTORY_MAX_WAITING")
 INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")

@@ -640,6 +640,6 @@ def seller() -> Seller:
     return made
 
 
-# A seller keeps the limits and the connection that it was created with.
-for _setting in (conf.SELLER, conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
+# A seller keeps the limits that it was created with, and what it knows of items.
+for _setting in (conf.SELLER, conf.REDIS, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
     _setting.on_change(seller.cache_clear)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from development.servers import Valkey
 from inventory import conf, services
+from inventory.tests import own_redis as given
 
 # A busy machine generates examples slowly, which is no mistake of the tests.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,7 +26,7 @@ def _redis_url() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def own_redis(_redis_url: str) -> Iterator[None]:
     """A private Redis: in the project's own, other items with the same ids may be locked."""
-    with override_settings(REDIS_URL=_redis_url):
+    with override_settings(REDIS_URL=_redis_url, **given.SETTINGS):
         yield
 
 

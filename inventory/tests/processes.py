@@ -32,6 +32,7 @@ from inventory.redis import ITEM_LOCK, DegradableLock
 from inventory.selling import batch
 from inventory.selling.hint import SoldOutItems
 from inventory.selling.queue import Seller, seller
+from inventory.tests import own_redis
 from inventory.tests.helpers import TIMEOUT, counts, crowd, kinds, open_nothing
 from locking.tests.helpers import PROCESSES, import_before_forking
 
@@ -124,7 +125,8 @@ def serve(pipe: Connection, setup: dict[str, Any]) -> None:
     options["pool"] = {**(pool if isinstance(pool, dict) else {}), "timeout": timeout}
     if "prepare" in setup:
         setup["prepare"]()
-    override_settings(REDIS_URL=setup["redis"], **setup.get("override", {})).enable()
+    of_redis = {"REDIS_URL": setup["redis"], **own_redis.SETTINGS}
+    override_settings(**of_redis, **setup.get("override", {})).enable()
     seller()  # load it before the race begins
     ITEM_LOCK.lease = setup.get("lease", ITEM_LOCK.lease)
     shop = _Shop(pipe)
@@ -143,7 +145,7 @@ class Worker:
     def __init__(self, **setup: Any) -> None:
         setup = {
             "database": connection.settings_dict["NAME"],
-            "redis": conf.REDIS_URL.get(),
+            "redis": settings.REDIS_URL,
             **setup,
         }
         self._pipe, theirs = PROCESSES.Pipe()

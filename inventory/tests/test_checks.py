@@ -10,11 +10,12 @@ from unittest import mock
 import pytest
 from django.core import checks
 from django.db import connections, models
+from redis import Redis
 
 from development.needs import GEVENT, needs
 from inventory import conf
 from inventory.models import OutboxMessage, Reservation
-from inventory.redis import client
+from inventory.redis import given_client
 from inventory.selling.queue import Seller, seller
 from inventory.tests.helpers import more_fields
 
@@ -27,11 +28,7 @@ def found(**how: Any) -> list[str]:
     return [str(message.id) for message in ours]
 
 
-@pytest.mark.parametrize(
-    "url", ["redis://127.0.0.1:6379/0", "redis+sentinel://:secret@one:26379,two:26379/shop/0"]
-)
-def test_checks_pass_for_a_correct_project(url, settings):
-    settings.REDIS_URL = url
+def test_checks_pass_for_a_correct_project():
     assert found() == []
     assert found(include_deployment_checks=True) == []
 
@@ -50,13 +47,9 @@ def test_check_suggests_the_name_of_a_misspelt_setting(settings):
         ("INVENTORY_MAX_BATCH", "256"),
         ("INVENTORY_MAX_WAITING", True),
         ("INVENTORY_MAX_WAIT", -1),
-        ("REDIS_URL", "127.0.0.1:6379"),
-        ("REDIS_URL", "redis://host:port/0"),
-        ("REDIS_URL", "redis+sentinel://host:26379"),
-        ("REDIS_URL", "redis+ring://host:6379"),
-        ("REDIS_URL", "redis+cluster://"),
-        ("REDIS_URL", "redis+cluster://one:no,two"),
-        ("REDIS_URL", None),
+        ("INVENTORY_REDIS", "redis://127.0.0.1:6379/0"),
+        ("INVENTORY_REDIS", "inventory.tests.own_redis.clients"),
+        ("INVENTORY_REDIS", None),
         ("INVENTORY_SELLER", "Seller"),
         ("INVENTORY_SELLER", "inventory.selling.queue.Sellers"),
         ("INVENTORY_SELLER", "inventory.selling.no_such_module.Seller"),
@@ -75,21 +68,17 @@ def test_check_reports_a_batch_larger_than_the_queue(settings, most, expected):
 
 
 @pytest.mark.parametrize("setting", conf.ALL, ids=lambda setting: setting.name)
-def test_settings_have_valid_defaults_and_empty_means_default(settings, setting, monkeypatch):
-    monkeypatch.delenv("REDIS_URL", raising=False)
+def test_settings_have_valid_defaults_and_empty_means_default(settings, setting):
     delattr(settings, setting.name) if hasattr(settings, setting.name) else None
     assert setting.is_right(setting.get())
-    assert not setting.is_set
     setattr(settings, setting.name, "")
     assert setting.get() == setting.default
-    assert found() == []
+    assert "inventory.E001" not in found()
 
 
-def test_redis_url_is_read_from_settings_then_environment(settings, monkeypatch):
-    monkeypatch.setenv("REDIS_URL", "redis://environment/0")
-    for given, got in (("", "redis://environment/0"), ("redis://settings/0", "redis://settings/0")):
-        settings.REDIS_URL = given
-        assert (conf.REDIS_URL.is_set, conf.REDIS_URL.get()) == (True, got)
+def test_check_reports_that_no_redis_is_given(settings):
+    settings.INVENTORY_REDIS = ""
+    assert found() == ["inventory.W003"]
 
 
 def test_check_reports_another_database_than_postgresql(settings):
@@ -167,24 +156,23 @@ def test_check_reports_a_psycopg_that_blocks_all_greenlets(when, expected):
     assert ("psycopg was imported before gevent" in done.stderr) == (when == "late")
 
 
-def test_deployment_check_reports_settings_of_one_machine(settings, monkeypatch):
-    monkeypatch.delenv("REDIS_URL", raising=False)
-    settings.REDIS_URL = ""
-    assert found() == []
-    assert found(include_deployment_checks=True) == ["inventory.W003"]
-
-
 class Experiment(Seller):
     """A seller of a project's own."""
 
 
+def elsewhere() -> Redis:
+    """Return a client of another Redis."""
+    return Redis(port=1)
+
+
 def test_settings_are_read_when_they_are_used(settings):
-    selling, redis = seller(), client()
+    selling, redis = seller(), given_client()
     assert type(selling) is Seller
     settings.INVENTORY_MAX_BATCH = 3
-    settings.REDIS_URL = "redis://127.0.0.1:1/7"
-    assert (conf.MAX_BATCH.get(), seller() is selling, client() is redis) == (3, False, False)
-    made: Any = client()
+    settings.INVENTORY_REDIS = f"{__name__}.elsewhere"
+    assert (conf.MAX_BATCH.get(), seller() is selling) == (3, False)
+    made: Any = given_client()
+    assert made is not redis
     assert made.connection_pool.connection_kwargs["port"] == 1
     settings.INVENTORY_SELLER = f"{__name__}.Experiment"
     assert found() == []

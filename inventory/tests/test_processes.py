@@ -13,7 +13,7 @@ from development.servers import free_port
 from inventory import services
 from inventory.models import Item
 from inventory.outcomes import Granted, Purchase, SoldOut, StaleToken
-from inventory.redis import ITEM_LOCK, client
+from inventory.redis import ITEM_LOCK
 from inventory.selling import batch
 from inventory.selling.commit import ConditionFailed
 from inventory.tests.helpers import (
@@ -30,6 +30,7 @@ from inventory.tests.helpers import (
     sell,
     ticket,
 )
+from inventory.tests.own_redis import client
 from inventory.tests.processes import Worker, proxy, sell_bare, workers
 from locking import LockLost
 from locking.redis_lock import RedisLease

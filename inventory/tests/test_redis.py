@@ -12,23 +12,19 @@ import pytest
 import redis
 
 from development.servers import Valkey, free_port
-from inventory.redis import ITEM_LOCK, Circuit, DegradableLock, circuit, client
+from inventory.redis import ITEM_LOCK, Circuit, DegradableLock, circuit
 from inventory.tests.helpers import counted
+from inventory.tests.own_redis import PATIENCE, client
 from locking import LockUnavailable
 from locking.redis_lock import RedisLease
 from locking.tests.helpers import eventually
 from locking.tests.topologies import cluster_url
 
-PATIENCE = 30.0
-"""Seconds: a busy machine is no outage. A server that is gone refuses connections at once."""
-
 CALLERS = 16
 
 
 @pytest.fixture
-def server(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Valkey]:
-    for name in ("TIMEOUT", "CONNECT_TIMEOUT"):
-        monkeypatch.setattr(f"inventory.redis.{name}", PATIENCE)
+def server(settings: Any) -> Iterator[Valkey]:
     with Valkey() as server:
         assert isinstance(server, Valkey)
         settings.REDIS_URL = server.endpoint
@@ -174,6 +170,17 @@ def test_a_release_that_redis_does_not_answer_spares_the_next_caller_the_wait(mo
     with LOCK.hold(4) as token:
         assert token is None, "Redis was not asked"
     circuit.cache_clear()
+
+
+def test_project_without_redis_sells_without_locks_and_asks_nobody(settings):
+    settings.INVENTORY_REDIS = ""
+    before = counted("inventory_without_lock_total")
+    with LOCK.hold(5) as token:
+        assert token is None
+    assert counted("inventory_without_lock_total") == before + 1
+    assert not circuit().open, "no answer is missing"
+    with pytest.raises(LockUnavailable):
+        LOCK.make(5)
 
 
 # --- Redis Cluster ------------------------------------------------------------------------------

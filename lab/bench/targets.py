@@ -16,7 +16,6 @@ from development.embedded import ServerUrls
 from development.leftovers import private_folder
 from development.processes import SHOP
 from inventory.audit import audit
-from inventory.redis import client
 from lab.bench.peers import common
 from lab.bench.rows import BARE, PEERS, Row, Server
 from lab.demo.data import create_synthetic_buyers
@@ -25,6 +24,7 @@ from lab.strategies.choice import open_sale
 from shop.accounts.models import User
 from shop.catalogue.models import Sale
 from shop.orders.models import OrderLine
+from shop.redis import client
 
 BUYERS = 4000
 """Buyers in turn: so many that a buyer rarely repeats within a batch."""

@@ -48,8 +48,8 @@ def strategy(name: str) -> Strategy:
 
 
 # Strategies keep the limits and the connection that they were created with.
-for _each in (conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
-    _each.on_change(strategy.cache_clear)
+for _name in ("REDIS_URL", conf.MAX_BATCH.name, conf.MAX_WAITING.name, conf.MAX_WAIT.name):
+    conf.on_change(_name, strategy.cache_clear)
 
 
 __all__ = ["CLASSES", "DEFAULT", "Strategy", "strategy"]

@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 from redis import Redis, RedisCluster
 
-from inventory import conf
+from inventory.conf import on_change
 from inventory.outcomes import Level, Purchase
-from inventory.redis import Circuit, circuit, client
+from inventory.redis import Circuit, circuit
+from shop.redis import client
 
 RELOAD = 3.0
 """Seconds for which a loaded counter is used."""
@@ -167,4 +168,4 @@ def counter() -> Counter:
     return Counter(client(), circuit())
 
 
-conf.REDIS_URL.on_change(counter.cache_clear)
+on_change("REDIS_URL", counter.cache_clear)

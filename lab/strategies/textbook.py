@@ -14,10 +14,10 @@ from inventory.hooks import LOCKED, hooks
 from inventory.models import Item
 from inventory.outcomes import Busy, NoSuchItem, OnGranted, Outcome, Purchase
 from inventory.postgresql.base import lend_connections
-from inventory.redis import client
 from inventory.selling import guard
 from lab.models import UnenforcedItem
 from lab.strategies.single import SinglePurchase, refuse_if_short, write_sale
+from shop.redis import client
 
 
 class RowLock(SinglePurchase):

@@ -150,7 +150,9 @@ def test_guide_leads_to_a_sale_that_passes_its_tests(project):
     output = project.follow(steps()[1:])
     assert "System check identified no issues" in output
     assert re.search(r"^Ran 3 tests in .*\n\nOK$", output, re.MULTILINE), output
-    code = "--isolated --line-length 100 concerts/{bookings,models,tests,views}.py seats/urls.py"
+    code = (
+        "--isolated --line-length 100 concerts/{bookings,models,redis,tests,views}.py seats/urls.py"
+    )
     project.run(f"ruff check --select B,E,F,UP,W {code} && ruff format --check {code}")
     _, concerts = CHANGES.read_text().split("\n## A field on the order\n")
     changes = f"## A field on the order\n{concerts}"
@@ -213,12 +215,13 @@ def test_guide_copies_tests_that_run_in_the_new_project(project):
 
 def test_guide_names_every_setting_and_its_default():
     guide = GUIDE.read_text()
-    for each in (conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT, conf.SELLER):
-        assert re.search(rf"`{each.name}` \| `{re.escape(str(each.default))}` \|", guide)
+    for each in (conf.REDIS, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT, conf.SELLER):
+        default = str(each.default) or '""'
+        assert re.search(rf"`{each.name}` \| `{re.escape(default)}` \|", guide)
     [settings_step] = [step for step in steps() if "append=seats/settings.py" in step]
-    [(*_, added)] = BLOCK.findall(settings_step)
-    assert len(re.findall(r"^\w+ \+?= ", added, re.MULTILINE)) == 2
-    assert "INVENTORY" not in added
+    (*_, added), _ = BLOCK.findall(settings_step)
+    assert len(re.findall(r"^\w+ \+?= ", added, re.MULTILINE)) == 3
+    assert re.findall(r"INVENTORY_\w+", added) == [conf.REDIS.name]
 
 
 EXAMPLE = environment.PROJECT / "examples" / "oscar"
@@ -245,7 +248,6 @@ def run_oscar(python: Path, *tests: str, guarded: bool) -> str:
         "PGPASSWORD": server["PASSWORD"],
         # Its test database has a name of its own, so that it disturbs no other test.
         "PGDATABASE": f"oscar_{server['NAME']}",
-        "REDIS_URL": settings.REDIS_URL,
         "GUARDED": str(int(guarded)),
     }
     env = {**os.environ, **variables, "DJANGO_SETTINGS_MODULE": "project.settings"}

@@ -19,8 +19,9 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest
 
-from inventory.redis import circuit, client
+from inventory.redis import circuit
 from shop.accounts.models import User, normal
+from shop.redis import client
 from shop.refusals import PROBLEMS, Refusal
 
 ATTEMPTS = 10

@@ -21,10 +21,11 @@ from django.db import transaction
 from django.db.models import DurationField, ExpressionWrapper, F
 from django.db.models.functions import Now
 
-from inventory.redis import circuit, client
+from inventory.redis import circuit
 from locking.queue import DelayQueue, Due
 from shop import orders
 from shop.orders.models import Order
+from shop.redis import client
 
 AT_ONCE = 200
 """Orders expired per transaction."""

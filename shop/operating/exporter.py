@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from inventory.redis import client
 from shop.operating import health, metric_files
+from shop.redis import client
 
 PENDING = """
 SELECT kind, count(id) FILTER (WHERE dead IS NULL), count(dead),

@@ -19,7 +19,7 @@ from django.http import HttpRequest, HttpResponse
 from kombu.exceptions import ChannelError
 
 from inventory.models import OutboxMessage
-from inventory.redis import client
+from shop.redis import client
 
 MAX_SECONDS = 2.0
 """Seconds to wait for all answers; less than the usual time-outs of probes and scrapes."""

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.core.checks.security import base as django_checks
 from django.core.exceptions import ImproperlyConfigured
 
+from locking.redis_client import topology_of
 from shop import environment
 from shop.money import is_money
 
@@ -118,6 +119,13 @@ def _unsafe() -> Iterator[str]:
     if "." not in provider:
         names = ", ".join(environment.PROVIDERS)
         yield f"PAYMENT_PROVIDER must be {names} or the path of a class, not {provider!r}."
+    redis = environment.text("REDIS_URL")
+    if redis and not _is_redis_url(redis):
+        yield (
+            "REDIS_URL must be a URL such as redis://:password@host:6379/0, rediss://…, unix://…, "
+            "redis+sentinel://host:26379,host:26379/service/0 or "
+            f"redis+cluster://host:6379,host:6379, not {redis!r}."
+        )
     if not is_money(currency := environment.text("SHOP_CURRENCY")):
         yield f"SHOP_CURRENCY must be a currency of ISO 4217, not {currency!r}."
     fees = environment.text("SHOP_FEES")
@@ -158,6 +166,14 @@ def _is_function(path: str) -> bool:
         return bool(module) and find_spec(module) is not None
     except (ImportError, ValueError):
         return False
+
+
+def _is_redis_url(url: str) -> bool:
+    try:
+        topology_of(url)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_private(url: str) -> bool:

@@ -11,9 +11,8 @@ from django.test import Client
 from pytest_django import DjangoDbBlocker
 
 from development.processes import Web
-from inventory import redis
 from inventory.models import BuyerQuota, OutboxMessage, Reservation, StockMovement
-from shop import checkout
+from shop import checkout, redis
 from shop.accounts.models import User
 from shop.background import tasks
 from shop.orders.models import Order

@@ -18,10 +18,10 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test import Client, RequestFactory
 
 from inventory.models import OutboxMessage
-from inventory.redis import client as redis
 from shop.accounts import addresses, models, throttle, tokens
 from shop.accounts.models import User
 from shop.background import follow_up
+from shop.redis import client as redis
 from shop.tests.catalogue import PASSWORD, a_buyer, a_sale, an_order
 from shop.tests.openapi import refused
 

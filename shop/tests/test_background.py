@@ -15,7 +15,6 @@ from django.db.models import F
 from development.servers import free_port
 from inventory import outbox, services
 from inventory.models import Item, OutboxMessage, Reservation
-from inventory.redis import client
 from inventory.tests.helpers import on_this_thread
 from locking.tests.helpers import eventually
 from shop import orders
@@ -27,6 +26,7 @@ from shop.checkout import Limiter
 from shop.mails import rendering, sending
 from shop.mails.rendering import Kind, message
 from shop.orders.models import Order
+from shop.redis import client
 from shop.tests.catalogue import a_sale, an_order, sent
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -26,7 +26,6 @@ from django.db import connection
 from inventory.hooks import hooks
 from inventory.models import OutboxMessage
 from inventory.postgresql import base
-from inventory.redis import client
 from inventory.selling import commit
 from shop import payments
 from shop.background import tasks
@@ -34,6 +33,7 @@ from shop.catalogue.sales import database_time
 from shop.orders import transitions
 from shop.orders.models import Order as OrderRow
 from shop.payments.models import Payment, Refund
+from shop.redis import client
 from shop.staff import orders as staff
 from shop.staff import stopping
 from shop.staff.models import SaleStop

@@ -17,7 +17,6 @@ from django.db.models.functions import Now
 from inventory import outbox
 from inventory.hooks import hooks
 from inventory.models import OutboxMessage
-from inventory.redis import client
 from locking.queue import DelayQueue
 from shop import orders, payments
 from shop.background import expiry, follow_up, tasks
@@ -29,6 +28,7 @@ from shop.orders.models import Order, OrderEvent
 from shop.payments import http_provider, settlement, webhooks
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import NotFromProvider
+from shop.redis import client
 from shop.tests.catalogue import a_sale, an_order, mails
 from shop.tests.money import make_due, paid
 

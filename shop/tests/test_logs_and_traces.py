@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, Sampler, Tr
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from inventory.models import OutboxMessage
-from inventory.redis import ITEM_LOCK, client
+from inventory.redis import ITEM_LOCK
 from inventory.tests.helpers import counted, in_thread
 from locking.redis_lock import RedisLock
 from shop.api.handler import ApiHandler
@@ -34,6 +34,7 @@ from shop.celery import app
 from shop.conftest import Buyer
 from shop.operating import logs, telemetry
 from shop.orders.models import Order
+from shop.redis import client
 from shop.tests.processes import run, run_python, wait_for
 from shop.tests.test_handler import call
 from shop.tests.test_handler import purchase as buy_one

@@ -97,6 +97,12 @@ UNSAFE = [
     ("PSP_URL", "psp.example"),
     ("PSP_URL", "http://127.0.0.1.example"),
     ("PSP_URL", "http://10.0.0.5"),
+    ("REDIS_URL", "127.0.0.1:6379"),
+    ("REDIS_URL", "redis://host:port/0"),
+    ("REDIS_URL", "redis+sentinel://host:26379"),
+    ("REDIS_URL", "redis+ring://host:6379"),
+    ("REDIS_URL", "redis+cluster://"),
+    ("REDIS_URL", "redis+cluster://one:no,two"),
 ]
 
 
@@ -135,7 +141,7 @@ def test_secret_file_that_cannot_be_read_is_named(monkeypatch, tmp_path):
 
 
 TAKEN = {
-    *("REDIS_URL", "CELERY_BROKER_URL", "PSP_KEY", "PUBLIC_URL", "SHOP_BIND", "PGOPTIONS"),
+    *("CELERY_BROKER_URL", "PSP_KEY", "PUBLIC_URL", "SHOP_BIND", "PGOPTIONS"),
     *(
         "SHOP_NAME",
         "ALLOWED_HOSTS",

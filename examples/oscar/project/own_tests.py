@@ -4,10 +4,8 @@ from tests.settings import *  # noqa: F403
 from tests.settings import INSTALLED_APPS
 
 from project.settings import DATABASES as POOLED
-from project.settings import FORKS, GUARDED, REDIS_URL
+from project.settings import FORKS, GUARDED
 from project.settings import MIGRATION_MODULES as MIGRATIONS
-
-__all__ = ["REDIS_URL"]
 
 DATABASES = {"default": {**POOLED["default"], "OPTIONS": {}}}
 if GUARDED:

@@ -18,7 +18,7 @@ from development.leftovers import private_folder
 from inventory import services
 from inventory.audit import Audit, audit
 from inventory.metrics import SECONDS, UNITS
-from inventory.redis import ITEM_LOCK, circuit, client
+from inventory.redis import ITEM_LOCK, circuit
 from lab.models import UnenforcedItem
 from lab.room import readings
 from lab.room.duel import Duels
@@ -28,6 +28,7 @@ from lab.strategies.choice import choose
 from loadtest.faults.fault import free_port
 from shop.catalogue.models import Sale
 from shop.checkout import buy
+from shop.redis import client
 from shop.tests.other_processes import writing_as
 from shop.tests.processes import succeed
 

@@ -11,7 +11,7 @@ import redis
 from development.servers import free_port
 from inventory import services
 from inventory.outcomes import Busy, Granted, Level, SoldOut
-from inventory.redis import Circuit, client
+from inventory.redis import Circuit
 from inventory.tests.helpers import (
     at_once,
     book,
@@ -27,6 +27,7 @@ from inventory.tests.processes import workers
 from lab.strategies import redis_counter
 from lab.strategies.preload import Preload
 from lab.strategies.redis_counter import Counter, counter
+from shop.redis import client
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

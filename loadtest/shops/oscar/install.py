@@ -11,7 +11,7 @@ SETUP = Setup(
         "django-oscar-api==3.3.0",
         "gunicorn==27.0.1",
         "psycopg[binary,pool]==3.3.9",
-        "prometheus-client==0.26.0",  # this and Redis for the row that guards the stock
+        "prometheus-client==0.26.0",  # this and Redis's client: what the guarded row imports
         "redis==8.1.0",
     ),
     steps=(
@@ -26,7 +26,6 @@ SETUP = Setup(
         "DB_PASSWORD": "{db_password}",
         "DB_HOST": "{db_host}",
         "DB_PORT": "{db_port}",
-        "REDIS_URL": "{redis}",
         "SECRET_KEY": "{secret}",
     },
     rows={"guarded": {"GUARDED": "1", "PYTHONPATH": GUARD}},
