@@ -89,7 +89,7 @@ class Buyers:
     """The buyers of one sale, by their numbers, from their carts to the books at rest.
 
     Attributes:
-        report: told of every call that is over.
+        report: called with every call that is over.
         last: each buyer's last outcome.
         repeats: how often buyers asked again.
         unknown: the answers to the last step that say neither, with how often they came.
@@ -241,8 +241,8 @@ class Buyers:
         """
         bought = {asked.buyer for asked in self._sold.values()}
         for number, units in self.in_carts.items():
-            told = self.last[number]
-            if f"b{number}" in bought or (told == Refused(SOLD_OUT) and not self.carts_expire):
+            answer = self.last[number]
+            if f"b{number}" in bought or (answer == Refused(SOLD_OUT) and not self.carts_expire):
                 continue
             yield snapshot.Reservation(
                 f"cart {number}",
@@ -449,7 +449,7 @@ def _described(reply: Reply, outcome: Unknown) -> str:
     answer = reply.response
     if answer is None:
         return reply.problem
-    told = f"status {answer.status}"
+    text = f"status {answer.status}"
     if target := answer.headers.get("location"):
-        told += f", redirect to {target}"
-    return told if outcome.detail in ("", told) else f"{told} ({outcome.detail})"
+        text += f", redirect to {target}"
+    return text if outcome.detail in ("", text) else f"{text} ({outcome.detail})"

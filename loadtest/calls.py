@@ -1,4 +1,4 @@
-"""Calls that are over, as Locust is told of them, and their counts."""
+"""Calls that are over, as they are reported to Locust, and their counts."""
 
 from __future__ import annotations
 

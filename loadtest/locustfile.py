@@ -46,7 +46,7 @@ class Buyer(User):
 
 
 class Visitor(Buyer):
-    """Visitors who load pages, beside every mix in a sale that goes on until it is stopped."""
+    """Visitors who load pages, with every mix in a sale that goes on until it is stopped."""
 
     behaviour = staticmethod(browse)
 

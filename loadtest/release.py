@@ -1,6 +1,6 @@
 """Send many requests at one moment.
 
-A plain client connects and sends when it is told to, so that the first request has been served
+A plain client connects and sends when it is started, so that the first request has been served
 before the last one leaves. With last-byte synchronisation every connection is open and every
 request but its last byte has arrived beforehand: the moment is as short as one loop over the
 sockets. Burp's Turbo Intruder does the same; it works with any server that speaks HTTP/1.1.

@@ -79,7 +79,7 @@ def roles_for(mix: str) -> tuple[str, ...]:
 
 
 def terms_of(role: str, main: SaleTerms) -> SaleTerms:
-    """The terms of the sale in a role, beside a main sale with these terms."""
+    """The terms of the sale in a role, next to a main sale with these terms."""
     share, others = _ROLES[role]
     return replace(main, **{"stock": max(1, round(main.stock * share)), **others})
 

@@ -1,4 +1,4 @@
-"""The door of the proof: what a shop must offer to be judged.
+"""The interface to a judged shop: what a shop must offer.
 
 An adapter is called with the shop's address (`Adapter("http://127.0.0.1:8000")`). It says which
 requests a buyer sends and what the answers mean; it never sends what the buyers race with. So the

@@ -1,6 +1,6 @@
 """A synthetic buyer: everything that can be asked of the shop; and what all buyers share.
 
-The history is told before and after each request, Locust afterwards.
+The history is written before and after each request; Locust counts it afterwards.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Crowd:
         sales: of the run, by their roles.
         recorder: writes down every call; None: nothing is.
         take_token: returns the token of a new buyer, by the buyer's name.
-        report: told of every call that is over.
+        report: called with every call that is over.
         known: the last orders of all buyers.
     """
 
@@ -252,8 +252,8 @@ class Shopper:
         said = str(answer.status) if outcome == OK else answer.code or str(answer.status)
         expected = outcome == OK or (outcome == FAIL and answer.expected(ask.must))
         problem = None if expected else UnexpectedAnswer(f"{answer.status} {answer.code}".strip())
-        told = f"{'cart' if ask.cart else ask.op}: {said}"
-        self.crowd.report(Finished(ask.op, outcome, told, milliseconds, answer.length, problem))
+        text = f"{'cart' if ask.cart else ask.op}: {said}"
+        self.crowd.report(Finished(ask.op, outcome, text, milliseconds, answer.length, problem))
         return answer
 
     def _begin(self, ask: Ask, lines: Mapping[str, Line | Ask], due: int | None) -> int:

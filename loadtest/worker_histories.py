@@ -130,20 +130,20 @@ class Collector:
             gevent.sleep(LOOK)
 
     def _keep(self, msg: Any, **_: Any) -> None:
-        told = msg.data
-        shown = {"asked": told["asked"], "shown": time.monotonic_ns()}
+        message = msg.data
+        shown = {"asked": message["asked"], "shown": time.monotonic_ns()}
         self._runner.send_message(CLOCK, shown, msg.node_id)
-        if told["run"] != self._run:
+        if message["run"] != self._run:
             return
-        path = self._folder / Path(told["name"]).name
+        path = self._folder / Path(message["name"]).name
         with path.open("ab") as file:
-            file.write(told["part"])
-        self._size[path] = self._size.get(path, 0) + len(told["part"])
-        if "end" not in told:
+            file.write(message["part"])
+        self._size[path] = self._size.get(path, 0) + len(message["part"])
+        if "end" not in message:
             return
-        if told["clock"] is None or told["end"] != self._size[path]:
+        if message["clock"] is None or message["end"] != self._size[path]:
             logger.error("The history of %s has gaps, or its clock is not known", msg.node_id)
             return
-        set_clock(path, Clock(*told["clock"]))
-        leave_tokens(path, told["buyers"])
+        set_clock(path, Clock(*message["clock"]))
+        leave_tokens(path, message["buyers"])
         self.complete.append(str(path))

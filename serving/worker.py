@@ -48,7 +48,7 @@ the calls too."""
 def allows_lane(cfg: Any) -> bool:
     """Return whether calls may take the lane under these settings of gunicorn."""
     settings = [cfg.settings[name] for name in SETTINGS]
-    usual = all(each.get() == each.default for each in settings)
+    usual = all(setting.get() == setting.default for setting in settings)
     return usual and not cfg.is_ssl and not os.environ.get("SCRIPT_NAME")
 
 

@@ -97,7 +97,7 @@ class Handler(WSGIHandler):  # type: ignore[misc]  # gevent has no types
         return {**super().get_environ(), "psp.socket": self.socket}
 
     def start_response(self, status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-        """Begin the answer; a client that asked for the end of its connection is told of it."""
+        """Begin the answer; confirm the end of the connection to a client that asked for it."""
         closing = [("Connection", "close")] if self.close_connection else []
         return super().start_response(status, [*headers, *closing], *more)
 

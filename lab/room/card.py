@@ -1,9 +1,9 @@
 """The result card of a rush: the first section of its verdict's page, in the shop's languages.
 
-Buyers are counted from what they were told, which is in the history; what was sold is counted from
-the database. So the card shows both, and where they differ something is wrong. When the buyers have
-finished, the card says what can be counted at once; when the rush has been judged, it is made from
-the verdict.
+Buyers are counted from the answers that they got, which are in the history; units sold are counted
+from the database. So the card shows both, and where they differ something is wrong. When the buyers
+have finished, the card says what can be counted at once; when the rush has been judged, it is made
+from the verdict.
 """
 
 from __future__ import annotations
@@ -59,32 +59,34 @@ def counted_at_once(
     }
 
 
-def card_of(files: RunFolder, plan: RunPlan, told: Mapping[str, Any], word: str) -> dict[str, Any]:
+def card_of(
+    files: RunFolder, plan: RunPlan, document: Mapping[str, Any], word: str
+) -> dict[str, Any]:
     """Return the card as the room's pages show it.
 
     Args:
         files: of the rush.
         plan: of the rush.
-        told: the verdict, or what takes its place until then.
+        document: the verdict, or what takes its place until then.
         word: pass, fail, unknown or `JUDGING`.
     """
-    audit_too = f"{told['check']['look']}\npython3 manage.py audit --sale {plan.sale}"
-    told = {**told, "check": {**told["check"], "look": audit_too}}
+    audit_too = f"{document['check']['look']}\npython3 manage.py audit --sale {plan.sale}"
+    document = {**document, "check": {**document["check"], "look": audit_too}}
     html = {}
     for language, _ in settings.LANGUAGES:
         with translation.override(language):
-            html[language] = _section(told, plan, word)
+            html[language] = _section(document, plan, word)
     return {"verdict": word, "run": files.number, "html": html}
 
 
-def _section(told: Mapping[str, Any], plan: RunPlan, word: str) -> str:
+def _section(document: Mapping[str, Any], plan: RunPlan, word: str) -> str:
     texts = {kind: {name: str(text) for name, text in TEXTS[kind].items()} for kind in SECTION}
     check = texts["check"]
     words = Words(texts["card"], texts["sentences"], check["button"], check["look"], check["again"])
-    units = told["result"].get("units", plan.stock)
+    units = document["result"].get("units", plan.stock)
     size = {"buyers": plan.buyers, "units": units, "strategy": plan.strategy}
     heading = {"title": texts["check"]["title"] % size, "headline": [texts["verdicts"][word]]}
-    return str(result({**told, **heading}, words, level=2))
+    return str(result({**document, **heading}, words, level=2))
 
 
 SECTION = ("card", "sentences", "check", "verdicts")

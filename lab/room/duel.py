@@ -47,7 +47,7 @@ def fight(
         plans: of the sides.
         testbed: the shop.
         folder: for the recording, and a folder of each side with its history and report.
-        watch: called with the side's number; returns what is told its progress.
+        watch: called with the side's number; returns the function that is called with its progress.
 
     Raises:
         LoadFailed, StackError: a side could not be run.
@@ -222,13 +222,13 @@ class Duels:
         # A copy, which viewers may be reading at the next line.
         self._room.show("duel", deepcopy(duel))
 
-    def _learn(self, duel: dict[str, Any], told: dict[str, Any]) -> None:
+    def _learn(self, duel: dict[str, Any], line: dict[str, Any]) -> None:
         sides = duel["sides"]
-        if "run" in told:
-            duel["run"] = told["run"]
-        elif "results" in told:
-            for number, (side, result) in enumerate(zip(sides, told["results"], strict=True)):
+        if "run" in line:
+            duel["run"] = line["run"]
+        elif "results" in line:
+            for number, (side, result) in enumerate(zip(sides, line["results"], strict=True)):
                 side |= result
                 side["report"] = f"{duel['run']}/{SIDES[number]}"
         else:
-            sides[told.pop("side")].update(told)
+            sides[line.pop("side")].update(line)

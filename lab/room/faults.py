@@ -1,7 +1,7 @@
 """Faults in a running demo: one at a time, injected by one click and healed by another.
 
 A fault of a run (`loadtest/faults`) heals itself after moments, so that the run goes on. Before
-people, a fault has to last: Redis, PostgreSQL, Celery and the mail server are killed and *held
+an audience, a fault has to last: Redis, PostgreSQL, Celery and the mail server are killed and *held
 down*, which their supervisors would otherwise undo within a second. Three kinds need no healing by
 hand: what is over in a moment (a killed web process, which its master replaces), what is *armed*
 and acts when a process reaches its line, and what would be the end of the show if it lasted (a
@@ -231,7 +231,7 @@ class FaultControl:
                 self._show(name, "acts", seconds)
                 self._add("fault", fault=name)
                 self.task.end.wait(seconds)
-        except Exception as error:  # noqa: BLE001  # any error is told and healed
+        except Exception as error:  # noqa: BLE001  # any error is reported and healed
             self._end("fault_failed", fault=name, problem=str(error))
         try:
             if fault is not None:

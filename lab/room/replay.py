@@ -116,9 +116,9 @@ def compose(
             if start <= mark.at <= last
         ],
         "faults": [
-            {"name": each.fault, **_span(each, start, last)}
-            for each in read_faults(files.faults)
-            if each.end >= start and each.start <= last
+            {"name": fault.fault, **_span(fault, start, last)}
+            for fault in read_faults(files.faults)
+            if fault.end >= start and fault.start <= last
         ],
         "words": list(words),
     }
@@ -168,7 +168,7 @@ class _Taken:
             window.add(call)
 
     def calls(self) -> list[Operation]:
-        found = (call for each in self.windows for call in (*each.before, *each.after))
+        found = (call for window in self.windows for call in (*window.before, *window.after))
         return list({call.call: call for call in found}.values())
 
     @property

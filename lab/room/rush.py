@@ -104,9 +104,9 @@ class Rush:
             faults = FaultsByHand(self._faults, files)
             by_hand = replace(plan, operated=True)
             verdict = run(by_hand, sales, RushLoad(sales, self.task), faults, show)
-            told = files.verdict()
-            assert told is not None  # the judge writes one, whatever comes of it
-            self._room.show("card", card_of(files, plan, told, verdict.verdict))
+            document = files.verdict()
+            assert document is not None  # the judge writes one, whatever comes of it
+            self._room.show("card", card_of(files, plan, document, verdict.verdict))
         except Abandoned:
             pass
         except (LoadFailed, StackError, HistoryError, OSError, Error) as error:
@@ -121,8 +121,8 @@ class Rush:
         # Counted here only: the lock is also granted to the questions that are repeated afterwards.
         handovers = self._room.totals().get("grants", 0) - granted
         self._add("rush_over", sale=int(plan.sale))
-        told = self._counted(files, plan, handovers)
-        self._room.show("card", card_of(files, plan, told, JUDGING))
+        document = self._counted(files, plan, handovers)
+        self._room.show("card", card_of(files, plan, document, JUDGING))
         return handovers
 
     def _counted(self, files: RunFolder, plan: RunPlan, handovers: int) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Answers(WSGIHandler):
         self._rush, self._duels = rush, duels
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer a request; a page of another origin is not told what the answer is."""
+        """Answer a request; a page of another origin may not read the answer."""
         response = self._answer(request)
         response.headers["Cache-Control"] = "no-store"
         response.headers["X-Content-Type-Options"] = "nosniff"
@@ -147,11 +147,11 @@ class Answers(WSGIHandler):
         with room.viewing():
             greeting = room.greeting()
             yield encode("hello", greeting)
-            number, told = 0, max((event["id"] for event in greeting["events"]), default=0)
+            number, last = 0, max((event["id"] for event in greeting["events"]), default=0)
             while not room.ended and time.monotonic() < end:
                 number, frame = room.next(number)
-                events = room.timeline.since(told)
-                told = events[-1]["id"] if events else told
+                events = room.timeline.since(last)
+                last = events[-1]["id"] if events else last
                 yield encode("frame", {**frame, "events": events})
 
     def _report(self, path: str) -> HttpResponse:

@@ -66,34 +66,38 @@ def _judge(folder: Path, options: argparse.Namespace) -> str:
         return UNKNOWN
     try:
         evidence = gather(files)
-        told = document(_story(files, options.title), verdict, evidence, files)
+        verdict_document = document(_story(files, options.title), verdict, evidence, files)
         if options.report:
-            write(options.report, told, evidence)
+            write(options.report, verdict_document, evidence)
     except UNREADABLE as error:
         print(f"cannot be shown: {error}", file=sys.stderr)
         return UNKNOWN
     if options.json:
-        print(json.dumps(told))
+        print(json.dumps(verdict_document))
     else:
-        for line in verdict_last(told):
+        for line in verdict_last(verdict_document):
             print(line)
-    return str(told["verdict"])
+    return str(verdict_document["verdict"])
 
 
 def _story(files: RunFiles, title: str) -> Story:
     """Return what the run's first verdict said of itself, if there is one."""
     try:
-        told: dict[str, Any] = json.loads(files.verdict_file.read_text())
-        look = told["check"]["look"]
-        reason = told["reason"] if told["properties"] else ""
+        verdict_document: dict[str, Any] = json.loads(files.verdict_file.read_text())
+        look = verdict_document["check"]["look"]
+        reason = verdict_document["reason"] if verdict_document["properties"] else ""
         # Of the first section's figures, the files do not tell this one.
-        figures = {name: told["result"][name] for name in ["handovers"] if name in told["result"]}
+        figures = {
+            name: verdict_document["result"][name]
+            for name in ["handovers"]
+            if name in verdict_document["result"]
+        }
         return Story(
-            told["title"],
-            told["repeat"],
-            told["facts"],
+            verdict_document["title"],
+            verdict_document["repeat"],
+            verdict_document["facts"],
             reason,
-            told["buyers"],
+            verdict_document["buyers"],
             look=look,
             figures=figures,
         )

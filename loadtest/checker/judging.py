@@ -84,9 +84,9 @@ def write_verdict(
         evidence = gather(files)
     except UNREADABLE as error:
         story = replace(story, reason=story.reason or str(error))
-    told = document(story, judged, evidence, files) | more
-    (into or files.verdict_file).write_text(json.dumps(told, indent=2) + "\n")
+    verdict_document = document(story, judged, evidence, files) | more
+    (into or files.verdict_file).write_text(json.dumps(verdict_document, indent=2) + "\n")
     if page is not None:
         page.parent.mkdir(parents=True, exist_ok=True)
-        write(page, told, evidence)
-    return told
+        write(page, verdict_document, evidence)
+    return verdict_document

@@ -79,9 +79,9 @@ class Cluster:
 
     def _unhealthy(self) -> str:
         form = "{{.Service}} {{.State}} {{.Health}}"
-        told = self.project.compose("ps", "--all", "--format", form, seconds=ANSWER)
+        listed = self.project.compose("ps", "--all", "--format", form, seconds=ANSWER)
         healthy = Counter(
-            line.split()[0] for line in told.splitlines() if line.endswith(" running healthy")
+            line.split()[0] for line in listed.splitlines() if line.endswith(" running healthy")
         )
         return "".join(
             f"{service} is not healthy; "
@@ -162,8 +162,8 @@ def cut_off(project: Project, service: str, container: str) -> tuple[Command, Co
 
     It gets its address and its name back.
     """
-    told = json.loads(project.run("docker", "inspect", container))[0]
-    networks = told["NetworkSettings"]["Networks"]
+    found = json.loads(project.run("docker", "inspect", container))[0]
+    networks = found["NetworkSettings"]["Networks"]
     [name] = [each for each in networks if each.endswith(NETWORK)]
     run = partial(project.run, "docker", "network")
     place = ("--ip", networks[name]["IPAddress"], "--alias", service, name, container)

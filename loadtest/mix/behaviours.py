@@ -131,8 +131,8 @@ def played(
             found[behaviour] = weight
         elif weight and behaviour.__name__ in weights:
             why = f"holds units for more than {LONGEST:g} s" if level in levels else "does not"
-            told = f"the shop {why}" + ("" if level in levels else f" offer {level}")
-            raise RunImpossible(f"no buyer can {behaviour.__name__}: {told}")
+            reason = f"the shop {why}" + ("" if level in levels else f" offer {level}")
+            raise RunImpossible(f"no buyer can {behaviour.__name__}: {reason}")
     if not found:
         raise RunImpossible("every weight is zero")
     return found

@@ -134,7 +134,7 @@ class MixBuyers(Buyers):
         return late - kept.orders.keys() - self.cancelled
 
     def rows(self, bought: Books, books: Books) -> Iterator[snapshot.Row]:
-        """Yield the books; where orders expire, one that nobody was told of may have done so."""
+        """Yield the books; where orders expire, one whose answer was lost may have done so."""
         yield from super(MixBuyers, self).rows(bought, books)
         if self.holds_orders:
             for each in self._unanswered():
@@ -194,7 +194,7 @@ class PacedBuyer:
         self._client = ""
 
     def think(self, random: Random) -> None:
-        """Pause, as people do between two steps."""
+        """Pause, as buyers do between two steps."""
         self.sleep(random.random() * THINKS)
 
     def reach_last_step(self, random: Random, *, voucher: bool = False) -> bool:
@@ -298,8 +298,8 @@ class PacedBuyer:
         reason = self._try(step, lambda: every.prepare_one(number, send))
         if every.end_preparation(number):
             took = (time.monotonic_ns() - began) / 1e6
-            told = f"prepare: {reason or 'done'}"
-            every.report(Finished("prepare", OK, told, took, 0, None))
+            text = f"prepare: {reason or 'done'}"
+            every.report(Finished("prepare", OK, text, took, 0, None))
         if reason is not None:
             every.turn_away(number, reason)
         return reason is None

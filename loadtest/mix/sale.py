@@ -124,7 +124,7 @@ class MixSale(AdapterSale[MixPlan, MixBuyers]):
 
         Args:
             run: its name.
-            report: told of every call that is over.
+            report: called with every call that is over.
         """
         assert self.recorder is not None
         users = AdapterUsers(

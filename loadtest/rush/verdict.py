@@ -18,9 +18,10 @@ from loadtest.rush.result import RushResult
 
 def lines(result: RushResult, width: int = 0) -> Iterator[str]:
     """Yield the verdict for a terminal of so many columns; 0: of this one's."""
-    told = document(_story(result), _judged(result), None, _shown(result)) | _more(result)
+    verdict_document = document(_story(result), _judged(result), None, _shown(result))
+    verdict_document |= _more(result)
     width = width or shutil.get_terminal_size().columns
-    yield from (line.text for line in terminal.lines(told, width))
+    yield from (line.text for line in terminal.lines(verdict_document, width))
 
 
 def write_rush(result: RushResult, files: RunFiles) -> dict[str, Any]:
@@ -73,14 +74,14 @@ def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Return the figures of the page's first section: all rounds together."""
     if not rows:
         return {}
-    told = {
+    answers = {
         "got": sum(each["answered_sold"] for each in rows),
         "refused": sum(each["refused"] for each in rows),
         "no_answer": sum(each["unknown"] for each in rows),
     }
     return {
-        "buyers": sum(told.values()),
-        **told,
+        "buyers": sum(answers.values()),
+        **answers,
         "units": sum(each["of"] for each in rows),
         "taken": sum(each["sold"] for each in rows),
         "oversold": sum(max(0, each["sold"] - each["of"]) for each in rows),

@@ -1,4 +1,4 @@
-"""A shop that oversells: the read-check-write code that most people write first, over SQLite.
+"""A shop that oversells: the read-check-write code that most programmers write first, over SQLite.
 
 It also lets a voucher be used too often, and reads the cart once for its total and once for the
 order's lines, as the shops of ACIDRain did. `python -m loadtest.shops.unguarded PORT` serves it;
@@ -83,7 +83,7 @@ class Fault(StrEnum):
     SELLS_TOO_MANY = "sells-too-many"
     """The stock is not looked at."""
     REFUSES_SOME = "refuses-some"
-    """Every thirtieth buyer is told “sold out”, whatever is left."""
+    """Every thirtieth buyer gets the answer “sold out”, whatever is left."""
     REFUSES_AND_SELLS = "refuses-and-sells"
     """Every eighth order is written and refused."""
     KEYS_AFTER_SALE = "keys-after-sale"

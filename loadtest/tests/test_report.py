@@ -62,8 +62,8 @@ class Page(HTMLParser):
 
 def written(folder: Path, story: Story, verdict: Verdict, evidence: Evidence | None) -> str:
     """The page of a story, a verdict and the evidence for its charts."""
-    told = document(story, verdict, evidence, RunFiles(folder))
-    write(folder / "r.html", told, evidence)
+    saved = document(story, verdict, evidence, RunFiles(folder))
+    write(folder / "r.html", saved, evidence)
     return (folder / "r.html").read_text()
 
 
@@ -321,18 +321,18 @@ def test_verdict_document_names_how_to_check_it(tmp_path: Path) -> None:
     not_judged = dict.fromkeys(TOO_SMALL, "the run is too small")
     verdict = judge_run(files, not_judged, enough={"ok": 1})
     story = Story("A title", "make prove", look="psql …")
-    told = write_verdict(files, story, verdict, None)
-    assert json.loads(files.verdict_file.read_text()) == told
-    assert (told["version"], told["verdict"], told["repeat"]) == (1, "pass", "make prove")
-    assert told["not_judged"] == not_judged
-    first = told["properties"][0]
+    saved = write_verdict(files, story, verdict, None)
+    assert json.loads(files.verdict_file.read_text()) == saved
+    assert (saved["version"], saved["verdict"], saved["repeat"]) == (1, "pass", "make prove")
+    assert saved["not_judged"] == not_judged
+    first = saved["properties"][0]
     assert {"id", "name", "verdict", "detail", "evidence", "problems", "asks", "sql"} <= set(first)
     assert "FROM item" in first["sql"]["checks"][0]["query"]
-    [lost, *_] = told["not_seen"]
-    assert lost["trials"] == told["counts"]["ok"] == 4
+    [lost, *_] = saved["not_seen"]
+    assert lost["trials"] == saved["counts"]["ok"] == 4
     assert lost["text"].startswith("an answered order that is lost less often than once in 1")
-    assert told["check"]["look"] == "psql …"
-    assert {"final.snapshot"} <= set(told["check"]["files"])
+    assert saved["check"]["look"] == "psql …"
+    assert {"final.snapshot"} <= set(saved["check"]["files"])
 
 
 def test_folder_is_judged_again_with_a_database_to_look_at(
@@ -341,12 +341,12 @@ def test_folder_is_judged_again_with_a_database_to_look_at(
     files = sold_out_run(3).write(tmp_path / "run")
     not_judged = dict.fromkeys(TOO_SMALL, "the run is too small")
     verdict = judge_run(files, not_judged, enough={"ok": 1})
-    told = write_verdict(files, Story("A title", "make prove"), verdict, None)
+    saved = write_verdict(files, Story("A title", "make prove"), verdict, None)
     database = tmp_path / "run.sqlite"
     assert main([str(files.path), "--json", "--database", str(database)]) == 0
     again = json.loads(capsys.readouterr().out)
-    assert again == told
-    query = told["properties"][0]["sql"]["checks"][0]["query"]
+    assert again == saved
+    query = saved["properties"][0]["sql"]["checks"][0]["query"]
     with closing(sqlite3.connect(database)) as tables:
         assert tables.execute(query).fetchall() == []
         assert tables.execute("SELECT count(*) FROM purchase").fetchone() > (0,)

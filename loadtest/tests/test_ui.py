@@ -1,4 +1,4 @@
-"""What Locust's page knows of a run; the page itself is tested in a browser beside the shop."""
+"""What Locust's page knows of a run; the page itself is tested in a browser with the shop."""
 
 from __future__ import annotations
 
@@ -159,11 +159,11 @@ def test_verdict_without_a_page_is_printed_with_all_properties() -> None:
     counts |= {"held": 100, "confirmed": 3, "total": 100, "oversold": 3}
     run.verdict = document(Story("t"), Verdict([finding], counts), None, run.files)
     assert list(waiting_for(run)) == []
-    told = list(verdict_last(run.verdict))
-    first = next(number for number, line in enumerate(told) if "P1" in line)
-    assert told[first].split() == ["P1", "FAIL", "no", "oversell:", "3", "too", "many"]
-    assert [each.strip(" ·") for each in told[first + 1 : first + 4]] == ["a", "b", "c"]
-    assert told[-1] == "BROKEN · 103 of 100 sold · 3 oversold"
+    lines = list(verdict_last(run.verdict))
+    first = next(number for number, line in enumerate(lines) if "P1" in line)
+    assert lines[first].split() == ["P1", "FAIL", "no", "oversell:", "3", "too", "many"]
+    assert [each.strip(" ·") for each in lines[first + 1 : first + 4]] == ["a", "b", "c"]
+    assert lines[-1] == "BROKEN · 103 of 100 sold · 3 oversold"
 
 
 def test_runs_are_kept_up_to_a_number(tmp_path: Path) -> None:

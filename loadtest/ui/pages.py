@@ -334,8 +334,8 @@ def live(run: PageRun | RushRun | None, referee: Referee) -> str:
     elif run is not None:
         story = Story(title(run), reason=phase(run))
         word, evidence = verdict(run), stock_so_far(run.files)
-    told = document(story, verdict_so_far, None, run.files if run else RunFiles(Path()))
-    return render(told | {"headline": [word]}, evidence, now)
+    verdict_document = document(story, verdict_so_far, None, run.files if run else RunFiles(Path()))
+    return render(verdict_document | {"headline": [word]}, evidence, now)
 
 
 def _links(referee: Referee, shown: RunFolder | None) -> Markup:

@@ -32,7 +32,7 @@ class Requests:
 
     def finish(self) -> None:
         gevent.joinall(self.greenlets, timeout=30, raise_error=True)
-        assert all(each.dead for each in self.greenlets)
+        assert all(greenlet.dead for greenlet in self.greenlets)
 
 
 @pytest.fixture
@@ -115,4 +115,4 @@ def test_turns_leave_the_loop_alone_without_requests(turns: Turns) -> None:
     for _ in range(3):
         gevent.sleep(0.001)  # at least a round
     watchers = (turns._each_round, turns._next_round, turns._later)
-    assert [each.active for each in watchers] == [False] * 3
+    assert [watcher.active for watcher in watchers] == [False] * 3

@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 def elsewhere(work: Callable[[], R]) -> R:
-    """Return what `work` returns, computed beside the loop if this process has one.
+    """Return what `work` returns, computed outside the event loop if this process has one.
 
     Raises:
         Refusal: `busy`: too many wait. Nothing was done.

@@ -47,7 +47,7 @@ UNCOUNT = "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('DECR', KEYS[1]
 
 
 def _key(username: str) -> str:
-    # Hashed, since people type passwords into this field.
+    # Hashed, since users type passwords into this field by mistake.
     return f"login:{hashlib.sha256(normal(username).encode()).hexdigest()}"
 
 

@@ -30,20 +30,20 @@ LIFETIME = 24 * 3600
 """Seconds."""
 
 REFRESH = 10.0
-"""Seconds after which a request reads the generations again, while the others go on."""
+"""Seconds after which one request reads the generations anew, while others use the last reading."""
 
 TOO_OLD = 50.0
-"""Seconds after which what is known counts no more, and requests wait for the next reading: a token
-is refused within a minute, or every token is."""
+"""Seconds after which a reading is too old to be used, and requests wait for the next one. So a
+revoked token is refused within a minute; if nothing can be read, every token is."""
 
 WAIT = 5.0
-"""Seconds that a request waits for another one's reading."""
+"""Seconds that a request waits for the reading of another request."""
 
 PAUSE = 1.0
-"""Seconds without a reading after one that failed."""
+"""Seconds after a failed reading before the next one is tried."""
 
 MAX_TRANSACTION = timedelta(hours=1)
-"""How much later than its beginning a generation may be committed, and so be visible."""
+"""How long after its beginning a generation may be committed, and only then be visible."""
 
 
 class BadToken(Exception):
@@ -61,7 +61,8 @@ def issue_to(user: User) -> str:
         BadToken: since `user` was read, the account was deactivated or deleted or got a new
             password.
     """
-    # In one query: a generation that is read later may have begun by the user's deactivation.
+    # In one query: a second one could read a generation that the user's deactivation has begun
+    # meanwhile, and the token would be valid.
     number = TokenGeneration.objects.filter(buyer=OuterRef("pk")).values("number")
     active = User.objects.filter(pk=user.pk, is_active=True)
     found = active.values_list("password", Coalesce(Subquery(number), 0)).first()
@@ -75,7 +76,7 @@ def issue(buyer: int, *, generation: int = 0, lifetime: int = LIFETIME) -> str:
 
     Args:
         buyer: the user's id.
-        generation: of the user's tokens; 0 for a user who was just created.
+        generation: number of the user's token generation; 0 for a user who was just created.
         lifetime: seconds, at most `LIFETIME`.
     """
     ends = int(time.time()) + lifetime
@@ -98,7 +99,7 @@ def verify(token: str) -> int:
 
 
 class Generations:
-    """The generations of users' tokens, as this process knows them."""
+    """The generations of users' tokens, as this process has read them."""
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
@@ -139,7 +140,7 @@ class Generations:
 
 
 def _revocations() -> dict[int, int]:
-    # Those of tokens that are still valid.
+    # Only generations that began while a token of an earlier one may still be valid.
     since = Now() - timedelta(seconds=LIFETIME) - MAX_TRANSACTION
     recent = TokenGeneration.objects.filter(began__gt=since)
     return dict(recent.values_list("buyer", "number"))

@@ -59,7 +59,7 @@ class PaymentUnknown(Refusal):
     """No definite answer came. Repeating the call with the same key gets the result.
 
     Args:
-        reason: for the log; a buyer is not told.
+        reason: for the log; buyers do not see it.
     """
 
     def __init__(self, reason: str) -> None:
@@ -105,7 +105,7 @@ class Intent:
             (a webhook will follow), `captured`, `failed` or `cancelled`. An attempt that failed and
             may be repeated with the same intent, such as with another card, `requires_action`.
         reference: the key under which it was created, if the provider can keep it (Stripe:
-            `metadata`); by that, two shops on one account are told apart. Empty if not.
+            `metadata`), which distinguishes two shops on one account. Empty if not.
         action: what the buyer has to do, if it `requires_action`. None if the provider tells it
             only once: the shop has kept it.
     """

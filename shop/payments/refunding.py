@@ -124,7 +124,7 @@ def retry(chosen: QuerySet[Refund]) -> int:
 
 
 def _record_refund(order: Order, amount: int | None, purpose: str, *, keep: int = 0) -> None:
-    """Record the amount owed; None: everything not refunded yet.
+    """Record the amount to refund; None: everything not refunded yet.
 
     Args:
         order: what is returned.

@@ -73,8 +73,8 @@ def wait_for_buyer(payment: Payment, intent: Intent) -> None:
     Order.objects.filter(pk=payment.order_id).update(pay_before=deadline)
     action = row.action
     if intent.action is not None:
-        told = {name: value for name, value in asdict(intent.action).items() if value}
-        action = {**told, "expires": deadline.isoformat()}
+        stated = {name: value for name, value in asdict(intent.action).items() if value}
+        action = {**stated, "expires": deadline.isoformat()}
     Payment.objects.filter(pk=payment.pk).update(action=action, waits_for_buyer=True)
 
 
@@ -210,7 +210,7 @@ def accept_payment(payment: Payment) -> None:
     """Mark the order of a captured payment as paid; refund the money if that is impossible.
 
     An order that expired while the provider was processing reclaims its units if they are still
-    available. One whose buyer had something to do does not: the buyer was told until when.
+    available. One whose buyer had something to do does not: the page showed the buyer until when.
     """
     order = Order.objects.get(pk=payment.order_id)
     if confirm_reservations(order, late=True):

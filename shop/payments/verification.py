@@ -45,8 +45,8 @@ def is_of_payment(intent: Intent, payment: Payment) -> bool:
     """
     currency = payment.order.currency
     wanted = (payment.order_id, to_provider(payment.amount, currency), currency)
-    told = (intent.order, intent.amount, intent.currency)
-    if wanted == told and intent.reference in {"", payment.key}:
+    answered = (intent.order, intent.amount, intent.currency)
+    if wanted == answered and intent.reference in {"", payment.key}:
         return True
     amount = plain(from_provider(intent.amount, intent.currency), intent.currency)
     text = (
@@ -65,11 +65,11 @@ def is_of_refund(answer: ProviderRefund, refund: Refund) -> bool:
     wanted = (payment.intent, to_provider(refund.amount, currency))
     if wanted == (answer.intent, answer.amount) and answer.currency in {"", currency}:
         return True
-    told = answer.currency or currency
+    stated = answer.currency or currency
     text = (
         f"payment {payment.pk} of order {payment.order_id}: its refund {refund.pk} is over "
         f"{plain(refund.amount, currency)}; the provider answers with {answer.id} of "
-        f"{answer.intent}, {plain(from_provider(answer.amount, told), told)}"
+        f"{answer.intent}, {plain(from_provider(answer.amount, stated), stated)}"
     )
     report(payment, Kind.MISMATCH, answer.id, text)
     return False

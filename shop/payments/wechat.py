@@ -135,14 +135,14 @@ class WeChat(Provider):
         if headers.get("Wechatpay-Serial") != settings.WECHAT_PUBLIC_KEY_ID:
             raise NotFromProvider
         try:
-            told = self._client.callback(headers, body)
+            event = self._client.callback(headers, body)
             age = database_time().timestamp() - int(headers.get("Wechatpay-Timestamp", ""))
         except Exception as error:
             raise NotFromProvider from error
-        if not told or abs(age) > TOLERANCE:
+        if not event or abs(age) > TOLERANCE:
             raise NotFromProvider
         try:
-            return [_event(told)]
+            return [_event(event)]
         except (LookupError, TypeError) as error:
             raise ValueError("no event") from error
 
@@ -196,15 +196,15 @@ def _number(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
-def _event(told: Mapping[str, Any]) -> Event:
+def _event(event: Mapping[str, Any]) -> Event:
     about: Intent | ProviderRefund | None = None
-    kind, resource = str(told["event_type"]), told["resource"]
+    kind, resource = str(event["event_type"]), event["resource"]
     if kind.startswith("TRANSACTION."):
         about = _intent(resource)
     elif kind.startswith("REFUND."):
         about = _refund({**resource, "status": resource["refund_status"]})
-    created = datetime.fromisoformat(told["create_time"]).timestamp()
-    return Event(told["id"], kind, about, created)
+    created = datetime.fromisoformat(event["create_time"]).timestamp()
+    return Event(event["id"], kind, about, created)
 
 
 def _intent(found: Mapping[str, Any]) -> Intent:

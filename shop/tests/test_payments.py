@@ -1,4 +1,4 @@
-"""Orders and payments: sessions that hold a lock, crowds, crashes, news, and no answer."""
+"""Orders and payments: locks held by sessions, crowds, crashes, webhook events, and no answer."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_webhook_event_during_a_second_request_is_its_answer(sale, fake_provider
     fake_provider.slow = True
     mine = an_order(sale)
     payments.pay(mine)
-    read, news = Order.refresh_from_db, [fake_provider]
+    read, events = Order.refresh_from_db, [fake_provider]
 
-    def read_before_the_news(order: Order, fields: Sequence[str] | None = None) -> None:
+    def read_after_an_event(order: Order, fields: Sequence[str] | None = None) -> None:
         read(order, fields=fields)
-        while news:
-            deliver(news.pop())
+        while events:
+            deliver(events.pop())
 
-    monkeypatch.setattr(Order, "refresh_from_db", read_before_the_news)
+    monkeypatch.setattr(Order, "refresh_from_db", read_after_an_event)
     assert payments.pay(mine).status == Status.PAID
 
 
@@ -302,8 +302,8 @@ def test_books_balance_while_buying_cancelling_and_expiring(sale_of):
         "payload", flat=True
     )
     expired = Order.objects.filter(status=Status.EXPIRED).order_by("pk")
-    told = sorted(pk for payload in payloads for pk in payload["orders"])
-    assert told == list(expired.values_list("pk", flat=True))
+    named = sorted(pk for payload in payloads for pk in payload["orders"])
+    assert named == list(expired.values_list("pk", flat=True))
 
 
 def test_timeline_and_refunds_cannot_be_changed_or_deleted(sale):

@@ -88,7 +88,7 @@ def test_payment_called_thirty_times_is_captured_once(psp):
 def test_refunds_at_once_return_no_more_than_was_captured(psp):
     intent = captured(4)
     answers = at_once([lambda: shop.refund(intent.id, amount=400, key=key())] * 30)
-    refused = [each.code for each in answers if isinstance(each, PaymentDeclined)]
+    refused = [answer.code for answer in answers if isinstance(answer, PaymentDeclined)]
     assert refused == ["refund_exceeds_capture"] * 28
     assert psp.ledger(4) == [(4, "capture", 1000), *[(4, "refund", 400)] * 2]
 
@@ -268,9 +268,9 @@ def test_audit_finds_money_that_only_one_side_knows(psp):
 @pytest.mark.parametrize("end", [b"", b'{"lines": 2}\n'])
 def test_ledger_that_breaks_off_is_unknown(end, settings):
     line = {"id": 1, "order": 1, "intent": "pi_1", "operation": "capture"}
-    told = json.dumps({**line, "amount": 1000, "currency": "CNY"}).encode()
-    told = b"HTTP/1.1 200 OK\r\n\r\n" + told + b"\n" + end
-    with answering(settings, [told]), pytest.raises(PaymentUnknown, match="broken off after 1"):
+    text = json.dumps({**line, "amount": 1000, "currency": "CNY"}).encode()
+    answer = b"HTTP/1.1 200 OK\r\n\r\n" + text + b"\n" + end
+    with answering(settings, [answer]), pytest.raises(PaymentUnknown, match="broken off after 1"):
         list(HttpProvider().ledger())
 
 

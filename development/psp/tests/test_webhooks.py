@@ -32,7 +32,7 @@ def done(monkeypatch, transactional_db):
     """Each effect leaves a row in its transaction; return a function that counts them."""
 
     def leave_a_row(status):
-        return lambda news: outbox.emit(status, {"about": news.id})
+        return lambda event: outbox.emit(status, {"about": event.id})
 
     monkeypatch.setattr(settlement, "record_capture", leave_a_row("captured"))
     monkeypatch.setattr(settlement, "record_failure", leave_a_row("failed"))
@@ -79,10 +79,13 @@ def signed(body: bytes, *, ago: float = 0, secret: str = SECRET) -> str:
 def test_webhook_sent_twice_has_its_effect_once(psp, address, done):
     psp.behave(webhook_url=address, copies=2, shuffle=400)
     intents = [captured(order) for order in range(200, 210)]
-    refunds = [shop.refund(each, amount=1000, key=str(uuid4())).id for each in intents]
+    refunds = [shop.refund(intent, amount=1000, key=str(uuid4())).id for intent in intents]
     wait_for(psp.quiet)
     assert done() == Counter(
-        [*(("captured", each) for each in intents), *(("refunded", each) for each in refunds)]
+        [
+            *(("captured", intent) for intent in intents),
+            *(("refunded", refund) for refund in refunds),
+        ]
     )
     [(attempts,)] = psp.sql("SELECT sum(attempts) FROM event WHERE body LIKE ?", f"%{intents[0]}%")
     assert attempts >= 2
@@ -99,18 +102,18 @@ def test_webhook_without_its_row_would_have_its_effect_twice(psp, address, done,
 
 def test_webhook_of_an_unknown_payment_is_sent_again(psp, address, done, monkeypatch):
     psp.behave(webhook_url=address)
-    act, told = settlement.record_capture, []
+    record, received = settlement.record_capture, []
 
-    def unknown_at_first(news):
-        told.append(news.id)
-        act(news)
-        if len(told) < 3:
-            raise NotYet(news.id)
+    def unknown_at_first(intent):
+        received.append(intent.id)
+        record(intent)
+        if len(received) < 3:
+            raise NotYet(intent.id)
 
     monkeypatch.setattr(settlement, "record_capture", unknown_at_first)
     intent = captured(211)
     wait_for(psp.quiet)
-    assert told == [intent] * 3
+    assert received == [intent] * 3
     assert done() == {("captured", intent): 1}
 
 
@@ -120,7 +123,7 @@ def test_webhook_sender_killed_before_sending_loses_nothing(psp, address, done):
     psp.kill()
     assert [psp.ledger(order) != [] for order in range(220, 225)] == [True] * 5
     wait_for(psp.quiet)
-    assert done() == Counter(("captured", each) for each in intents)
+    assert done() == Counter(("captured", intent) for intent in intents)
 
 
 def test_webhook_reports_a_capture_that_fails_later(psp, address, done):

@@ -163,7 +163,7 @@ def test_fault_is_a_band_on_every_chart_once_it_acts(open_page, a_room_with_faul
     room.show("fault", None)
     expect(page.locator("[data-heal]")).to_be_disabled()
     expect(page.locator("[data-band]").first).to_have_text("")
-    page.reload()  # the last minute is told again, with its faults
+    page.reload()  # the last minute is sent again, with its faults
     expect(page.locator("[data-chart=rates]")).to_have_attribute("data-bands", "redis-killed")
 
 
@@ -194,14 +194,14 @@ def test_buttons_do_not_move_during_a_rush_and_a_fault(
 def a_card(word: str, folder: Path, **more: int) -> dict[str, Any]:
     """Return the card of a rush, as its verdict says it."""
     figures = ("buyers", "got", "sold_out", "refused", "no_answer", "units", "taken", "oversold")
-    told = {
+    verdict_document = {
         "verdict": word,
         "reason": "",
         "result": {**dict.fromkeys((*figures, "handovers"), 1100), **more},
         "check": {"look": "SELECT 7;", "again": "" if word == JUDGING else "judge it again"},
     }
     plan = RunPlan(buyers=1100, seed=1, stock=1100, sale="3")
-    return card_of(RunFolder(folder / "1"), plan, told, word)
+    return card_of(RunFolder(folder / "1"), plan, verdict_document, word)
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080)])
@@ -267,7 +267,7 @@ def test_duel_plays_the_shipped_recording_first(open_page, room, tmp_path):
         for nth in range(page.locator(f"{selector}:visible").count()):
             assert box(page, f"{selector}:visible", nth)["bottom"] <= 800, selector
     shipped = json.loads(SHIPPED.read_bytes())
-    sides = [{"strategy": each["strategy"]} for each in shipped["sides"]]
+    sides = [{"strategy": side["strategy"]} for side in shipped["sides"]]
     room.room.show(
         "duel", {"run": 1, "going": True, "sides": [{**sides[0], "phase": "x"}, sides[1]]}
     )

@@ -1,4 +1,4 @@
-"""The result card shows what the database has next to what the buyers were told."""
+"""The result card shows what the database has next to the answers that the buyers got."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOK = "python3 manage.py dbshell"
 
 @pytest.fixture
 def files(tmp_path):
-    """A rush of one buyer who got an order and one who was told that the sale is sold out."""
+    """A rush of one buyer who got an order and one who got the answer that the sale is sold out."""
     folder = tmp_path / "1"
     folder.mkdir()
     recorder = Recorder(folder / "w0.jsonl")
@@ -39,19 +39,19 @@ def test_card_shows_an_oversell_that_no_buyer_was_told(sale_of, ann, files):
     sale = sale_of(stock=3)
     plan = RunPlan(buyers=2, seed=1, stock=3, sale=str(sale.pk))
     buy(sale.pk, ann.user.pk, uuid4(), 2)
-    told = counted_at_once(files, plan, LOOK, handovers=4)
+    verdict_document = counted_at_once(files, plan, LOOK, handovers=4)
     ends = {"buyers": 2, "got": 1, "sold_out": 1, "refused": 0, "no_answer": 0}
     books = {"units": 3, "taken": 2, "oversold": 0, "handovers": 4}
-    assert (told["verdict"], told["result"]) == (JUDGING, ends | books)
+    assert (verdict_document["verdict"], verdict_document["result"]) == (JUDGING, ends | books)
     UnenforcedItem.add(sale.item_id)
     type(sale.item).objects.filter(pk=sale.item_id).update(total=1, available=0)
-    told = counted_at_once(files, plan, LOOK, handovers=4)
-    assert (told["verdict"], told["result"]["oversold"]) == ("fail", 1)
+    verdict_document = counted_at_once(files, plan, LOOK, handovers=4)
+    assert (verdict_document["verdict"], verdict_document["result"]["oversold"]) == ("fail", 1)
 
 
 def test_card_is_the_first_section_of_the_page(files):
     plan = RunPlan(buyers=2, seed=1, stock=3, sale="8")
-    told: dict[str, Any] = {
+    verdict_document: dict[str, Any] = {
         "title": plan.title,
         "verdict": "pass",
         "headline": ["PROVED"],
@@ -59,9 +59,9 @@ def test_card_is_the_first_section_of_the_page(files):
         "result": {"buyers": 2, "got": 1, "units": 3, "taken": 1, "handovers": 4, "faults": 1},
         "check": {"look": LOOK, "again": "python -m loadtest.checker rush-1"},
     }
-    html = card_of(files, plan, told, "pass")["html"]
+    html = card_of(files, plan, verdict_document, "pass")["html"]
     with translation.override("zh-hans"):
-        assert card_of(files, plan, told, "pass")["html"] == html
+        assert card_of(files, plan, verdict_document, "pass")["html"] == html
     assert ">已证明</h2>" in html["zh-hans"]
-    told["check"]["look"] += "\npython3 manage.py audit --sale 8"
-    assert html["en"] == result(told, level=2)
+    verdict_document["check"]["look"] += "\npython3 manage.py audit --sale 8"
+    assert html["en"] == result(verdict_document, level=2)

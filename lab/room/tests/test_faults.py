@@ -1,4 +1,4 @@
-"""Faults before people: what is held down stays away, and what is armed may never act."""
+"""Faults by a click: a server that is held down stays away, an armed fault may never strike."""
 
 from __future__ import annotations
 

@@ -123,8 +123,8 @@ def test_action_takes_its_token_only_from_a_header(room, sale):
 def room_token(*permissions: str) -> str:
     """Return the token that the page gives to somebody of staff with these permissions."""
     user = User.objects.create(username=uuid4().hex, password="!", is_staff=True)
-    for each in permissions:
-        app, codename = each.split(".")
+    for permission in permissions:
+        app, codename = permission.split(".")
         user.user_permissions.add(
             Permission.objects.get(content_type__app_label=app, codename=codename)
         )
@@ -217,8 +217,8 @@ def test_action_that_is_impossible_changes_nothing(name, values, status, room, s
     Sale.objects.update(paused=True)
     before = Sale.objects.values().get(pk=sale.pk), Item.objects.values().get(pk=sale.item_id)
     own = {"sale": sale.pk} if name in {"restock", "pause", "strategy"} else {}
-    answered, told = act(room, name, **{**own, **values})
-    assert (answered, bool(told["detail"])) == (status, True)
+    answered, body = act(room, name, **{**own, **values})
+    assert (answered, bool(body["detail"])) == (status, True)
     after = Sale.objects.values().get(pk=sale.pk), Item.objects.values().get(pk=sale.item_id)
     assert (after, chosen(sale.pk)) == (before, "combining")
 
@@ -277,9 +277,9 @@ def test_room_pages_lead_whoever_is_not_staff_to_the_stage(path, settings):
     assert client.get(path)["Location"] == f"/stage/?next={path}"
     User.objects.update(is_staff=True)
     assert client.get(path).status_code == 200
-    told = client.get("/room/token").json()
-    views.verify(told["token"])
-    assert told["lifetime"] == views.LIFETIME
+    token = client.get("/room/token").json()
+    views.verify(token["token"])
+    assert token["lifetime"] == views.LIFETIME
     assert client.post(path).status_code in {403, 405}
     settings.ROOM_URL = ""
     assert client.get(path).status_code == 404
@@ -293,7 +293,7 @@ def test_page_may_connect_only_to_the_rooms_process(staff):
         page = answer.content.decode()
         assert not re.search(r"\son\w+=|\sstyle=|javascript:", page)
         scripts = re.findall(r"<script([^>]*)>", page)
-        assert all("src=" in each or "application/json" in each for each in scripts)
+        assert all("src=" in script or "application/json" in script for script in scripts)
         assert ROOM_URL in page
     assert ROOM_URL not in staff.get("/")["Content-Security-Policy"]
 

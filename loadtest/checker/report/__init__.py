@@ -2,8 +2,8 @@
 
     files = RunFiles(folder)
     evidence = gather(files)
-    told = document(Story(title="…", repeat="…"), verdict, evidence, files)
-    write("report.html", told, evidence)
+    verdict_document = document(Story(title="…", repeat="…"), verdict, evidence, files)
+    write("report.html", verdict_document, evidence)
 
 The page loads nothing from elsewhere; without scripts it lacks its charts only. It is made from
 files only, so any run that `loadtest.checker` can judge has one.

@@ -64,70 +64,70 @@ ENGLISH = Words(
 
 
 def result(
-    told: Mapping[str, Any], words: Words = ENGLISH, *, level: int = 1, check: bool = True
+    document: Mapping[str, Any], words: Words = ENGLISH, *, level: int = 1, check: bool = True
 ) -> Markup:
     """Return the first section of the page, which is the result card of the control room too.
 
     Args:
-        told: the verdict, as `document` returns it.
+        document: the verdict, as `document` returns it.
         words: in the reader's language.
         level: of its heading.
         check: whether it says how to check the figures.
     """
-    word, *seen = told["headline"]
+    word, *seen = document["headline"]
     text = _TEMPLATES.get_template("result.html").render(
-        told=told,
+        document=document,
         words=words,
         word=word,
         # The figures say the same, and each of them what it is.
-        seen="" if told["result"] else " · ".join(seen),
-        sentence=told["reason"] or words.sentences[told["verdict"]],
+        seen="" if document["result"] else " · ".join(seen),
+        sentence=document["reason"] or words.sentences[document["verdict"]],
         level=level,
         check=check,
     )
     return Markup(text)
 
 
-def write(path: str | Path, told: Mapping[str, Any], evidence: Evidence | None) -> None:
+def write(path: str | Path, document: Mapping[str, Any], evidence: Evidence | None) -> None:
     """Write a run's page; without charts if there is no evidence.
 
     Args:
         path: the file.
-        told: the verdict, as `document` returns it.
+        document: the verdict, as `document` returns it.
         evidence: gathered from the run's files, for the charts.
     """
-    Path(path).write_text(render(told, evidence), encoding="utf-8")
+    Path(path).write_text(render(document, evidence), encoding="utf-8")
 
 
 def render(
-    told: Mapping[str, Any], evidence: Evidence | None, now: Sequence[tuple[str, ...]] = ()
+    document: Mapping[str, Any], evidence: Evidence | None, now: Sequence[tuple[str, ...]] = ()
 ) -> str:
     """Return the page as HTML.
 
     Args:
-        told: the verdict.
+        document: the verdict.
         evidence: gathered from the run's files, for the charts.
         now: of a run that goes on, its figures: what each is, its value, and what it means. The
             page is loaded again every two seconds then.
     """
     charts = Charts(evidence) if evidence else None
-    counts, speed = told["counts"], told["speed"]
+    counts, speed = document["counts"], document["speed"]
     template = _TEMPLATES.get_template("page.html")
     return template.render(
-        told=told,
+        document=document,
         now=now,
-        word=told["headline"][0],
-        first=result(told, check=not now),
+        word=document["headline"][0],
+        first=result(document, check=not now),
         counts=meanings(counts) if counts else [],
         speed=Speed(speed["answers"], speed["seconds"], speed["p99"]).meaning if speed else "",
         loop="" if now else _loop(evidence),
         charts=charts.all if charts else [],
-        rounds=[_round(number, each) for number, each in enumerate(told["rounds"], start=1)],
-        faults=[_fault(number, each) for number, each in enumerate(told["faults"], start=1)],
-        not_judged=list(why_not(told["not_judged"])),
+        rounds=[_round(number, each) for number, each in enumerate(document["rounds"], start=1)],
+        faults=[_fault(number, each) for number, each in enumerate(document["faults"], start=1)],
+        not_judged=list(why_not(document["not_judged"])),
         answers=[
             (each["call"], each["answer"], _MEANING.get(each["outcome"], ""), each["count"])
-            for each in told["answers"]
+            for each in document["answers"]
         ],
         css=Markup(_text("uplot/uPlot.min.css") + _text("page.css") + _text("result/result.css")),
         js=Markup(_text("uplot/uPlot.iife.min.js") + _text("page.js")),

@@ -32,54 +32,59 @@ class Line(NamedTuple):
     style: str = ""
 
 
-def lines(told: Mapping[str, Any], width: int = WIDE) -> Iterator[Line]:
+def lines(document: Mapping[str, Any], width: int = WIDE) -> Iterator[Line]:
     """Yield a verdict, the closing line first; only commands may be wider.
 
     Args:
-        told: the document.
+        document: the document.
         width: columns.
     """
-    parts = (_closing(told, width), _about(told, width), _rounds(told, width))
-    for part in (*parts, _properties(told, width), _faults(told, width), _counts(told, width)):
+    parts = (_closing(document, width), _about(document, width), _rounds(document, width))
+    for part in (
+        *parts,
+        _properties(document, width),
+        _faults(document, width),
+        _counts(document, width),
+    ):
         yield from part
-    for text in told["remarks"]:
+    for text in document["remarks"]:
         yield from _wrapped(text, width, 2)
-    for text in (*(each["text"] for each in told["not_seen"]), *told["left_open"]):
+    for text in (*(each["text"] for each in document["not_seen"]), *document["left_open"]):
         yield from _wrapped(f"Not seen: {text}.", width, 2, FAINT)
-    yield from _smallest(told, width)
-    if told["check"]["look"]:
-        yield Line(f"See the books: {told['check']['look']}", FAINT)
-    if told["repeat"]:
-        yield Line(f"Again: {told['repeat']}", FAINT)
+    yield from _smallest(document, width)
+    if document["check"]["look"]:
+        yield Line(f"See the books: {document['check']['look']}", FAINT)
+    if document["repeat"]:
+        yield Line(f"Again: {document['repeat']}", FAINT)
 
 
-def verdict_last(told: Mapping[str, Any]) -> Iterator[str]:
+def verdict_last(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the same lines for a program whose last line is to be the verdict."""
-    closing = list(_closing(told, WIDE))
-    yield from (line.text for line in list(lines(told))[len(closing) :])
+    closing = list(_closing(document, WIDE))
+    yield from (line.text for line in list(lines(document))[len(closing) :])
     yield from (line.text for line in closing)
 
 
-def _closing(told: Mapping[str, Any], width: int) -> Iterator[Line]:
-    yield from (Line(text, told["verdict"]) for text in wrapped(told["headline"], width))
+def _closing(document: Mapping[str, Any], width: int) -> Iterator[Line]:
+    yield from (Line(text, document["verdict"]) for text in wrapped(document["headline"], width))
 
 
-def _about(told: Mapping[str, Any], width: int) -> Iterator[Line]:
-    if told["reason"]:
-        yield from _wrapped(told["reason"], width, 2, "unknown")
-    facts = "; ".join(f"{name} {value}" for name, value in told["facts"].items())
-    yield from _wrapped(f"{told['title']}{'; ' if facts else ''}{facts}", width, 2, FAINT)
+def _about(document: Mapping[str, Any], width: int) -> Iterator[Line]:
+    if document["reason"]:
+        yield from _wrapped(document["reason"], width, 2, "unknown")
+    facts = "; ".join(f"{name} {value}" for name, value in document["facts"].items())
+    yield from _wrapped(f"{document['title']}{'; ' if facts else ''}{facts}", width, 2, FAINT)
 
 
-def _rounds(told: Mapping[str, Any], width: int) -> Iterator[Line]:
+def _rounds(document: Mapping[str, Any], width: int) -> Iterator[Line]:
     """Yield a line per round of a rush, under two lines of headings."""
-    if not told["rounds"]:
+    if not document["rounds"]:
         return
     yield Line(f"{'':15}{'the shop’s books':^25}   {'buyers were answered':^20}")
     headings = ("sold", "of", "orders", "left", "sold", "refused", "unknown")
     row = "{:>5} {:<8} {:>6} {:>5} {:>6} {:>6}   {:>5} {:>7} {:>7}  {}".format
     yield Line(row("round", "tried", *headings, "broken"))
-    for number, each in enumerate(told["rounds"], start=1):
+    for number, each in enumerate(document["rounds"], start=1):
         left = "–" if each["left"] is None else each["left"]
         units = (each["sold"], each["of"], each["orders"], left)
         answers = (each["answered_sold"], each["refused"], each["unknown"])
@@ -87,27 +92,27 @@ def _rounds(told: Mapping[str, Any], width: int) -> Iterator[Line]:
         yield from _wrapped(row(number, each["tried"], *units, *answers, broken), width, 66)
 
 
-def _properties(told: Mapping[str, Any], width: int) -> Iterator[Line]:
-    for each in told["properties"]:
+def _properties(document: Mapping[str, Any], width: int) -> Iterator[Line]:
+    for each in document["properties"]:
         verdict = each["verdict"]
         text = f"{each['id']:>4} {verdict.upper():8}{each['name']}: {each['detail']}"
         yield from _wrapped(text, width, 13, verdict if verdict != PASS else "")
         if verdict != PASS:
             for example in each["evidence"][:EXAMPLES]:
                 yield from _wrapped(f"{'':13}· {example}", width, 15, verdict)
-    for text in why_not(told["not_judged"]):
+    for text in why_not(document["not_judged"]):
         yield from _wrapped(text, width, 2, FAINT)
 
 
-def _faults(told: Mapping[str, Any], width: int) -> Iterator[Line]:
+def _faults(document: Mapping[str, Any], width: int) -> Iterator[Line]:
     """Yield which faults there were, how soon the shop sold again after each, and how well."""
-    names = dict.fromkeys(each["fault"] for each in told["faults"])
+    names = dict.fromkeys(each["fault"] for each in document["faults"])
     if not names:
         return
     row = "{:<28} {:>5} {:>14}" + "".join(f" {{:>{len(kind) + 8}}}" for kind in KINDS)
     yield Line(row.format("fault", "times", "first ok (s)", *(f"{k} settled" for k in KINDS)))
     for name in names:
-        same = [each for each in told["faults"] if each["fault"] == name]
+        same = [each for each in document["faults"] if each["fault"] == name]
         acted = [each for each in same if not each["error"]]
         waits = [each["recovery"] for each in acted if each["recovery"] is not None]
         longest = f"{max(waits):.2f}" if waits else "–"
@@ -124,21 +129,21 @@ def _worst(rates: Iterable[Mapping[str, int] | None]) -> str:
     return str(max(known, key=lambda rate: rate.bad / rate.answers)) if known else "–"
 
 
-def _counts(told: Mapping[str, Any], width: int) -> Iterator[Line]:
-    if told["rounds"] or not told["counts"]:
+def _counts(document: Mapping[str, Any], width: int) -> Iterator[Line]:
+    if document["rounds"] or not document["counts"]:
         return
-    for number, meaning in meanings(told["counts"]):
+    for number, meaning in meanings(document["counts"]):
         yield Line(f"{number:>8,}  {meaning}")
-    if (lost := told["counts"]["lost"]) > 0:
+    if (lost := document["counts"]["lost"]) > 0:
         yield Line(f"{lost:>8,}  acknowledged orders lost", FAIL)
-    if speed := told["speed"]:
+    if speed := document["speed"]:
         meaning = Speed(speed["answers"], speed["seconds"], speed["p99"]).meaning
         yield from _wrapped(meaning, width, 2, FAINT)
 
 
-def _smallest(told: Mapping[str, Any], width: int) -> Iterator[Line]:
+def _smallest(document: Mapping[str, Any], width: int) -> Iterator[Line]:
     """Yield the fewest calls that show what is broken."""
-    for identity, history in told["histories"].items():
+    for identity, history in document["histories"].items():
         before = f", after {history['before']:,} accepted purchases" if history["before"] else ""
         yield Line(f"The smallest history that shows {identity}{before}:")
         for step in history["rows"]:

@@ -1,4 +1,4 @@
-"""A shop in Flask that reads, checks and writes, as most people write it first.
+"""A shop in Flask that reads, checks and writes, as most programmers write it first.
 
 `python shop.py 5000` oversells. `CURED=1 python shop.py 5000` repeats the check in the statement
 that takes the unit, which is the whole cure.
