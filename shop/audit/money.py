@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.db import connection
 
 from shop.money import plain
-from shop.payments.keys import is_foreign
+from shop.payments.identification import is_foreign
 from shop.payments.models import Discrepancy, Payment
 from shop.payments.provider import from_provider, provider
 

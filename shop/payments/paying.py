@@ -16,10 +16,9 @@ from inventory.postgresql.base import borrowing_from, lend_connections, may_have
 from shop.orders.models import Order
 from shop.orders.transitions import ORDER_LOCK, Step, WrongState, refresh, take
 from shop.payments import settlement
-from shop.payments.keys import key_of
+from shop.payments.identification import is_of_payment, key_of
 from shop.payments.models import Payment
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown, provider, to_provider
-from shop.payments.verification import is_of_payment
 from shop.refusals import Refusal
 from shop.shares import ORDERS, SETTLEMENTS
 

@@ -9,7 +9,7 @@ relies on this:
   (`find_refund`). A key has letters, digits and hyphens, at most 120.
 - A payment may need the buyer: a redirect, a QR code, or a form of the provider's own script. The
   intent then has an `action`. What the buyer did is reported by a webhook, and found by `get`.
-- What is answered is compared with what was asked (`shop.payments.verification`), so an adapter
+- What is answered is compared with what was asked (`shop.payments.identification`), so an adapter
   returns what its provider says, not what the shop has sent.
 - Only a definite answer is definite. A timeout, a cut connection or a server error is
   `PaymentUnknown`: the request may have succeeded, and repeating it gets the result.

@@ -20,7 +20,7 @@ from shop.orders.parts import GivingBack, Part, give_back
 from shop.orders.totals import fees_given_back
 from shop.orders.transitions import ORDER_LOCK, Step, refresh, take
 from shop.payments import settlement
-from shop.payments.keys import key_of
+from shop.payments.identification import is_of_refund, key_of
 from shop.payments.models import Payment, Refund
 from shop.payments.paying import prepare_to_ask
 from shop.payments.provider import (
@@ -31,7 +31,6 @@ from shop.payments.provider import (
     to_provider,
 )
 from shop.payments.settlement import close_payment, record_refund
-from shop.payments.verification import is_of_refund
 
 Status = Order.Status
 

@@ -6,7 +6,7 @@ yet raises `NotYet`. One of another shop on the same account at the provider is 
 alone.
 
 No state of money is final: what succeeded can fail days later. A refund is then failed again and
-can be retried; for a payment, an operator must decide (`shop.payments.verification.report`).
+can be retried; for a payment, an operator must decide (`shop.payments.identification.report`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from shop.money import plain
 from shop.orders.invoices import issue_credit_note
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.orders.transitions import Step, note, take
-from shop.payments.keys import key_of
+from shop.payments.identification import is_of_payment, is_of_refund, key_of, report
 from shop.payments.models import Discrepancy, Payment, Refund
 from shop.payments.provider import Dispute, Intent, ProviderRefund, from_provider
-from shop.payments.verification import is_of_payment, is_of_refund, report
 
 log = logging.getLogger(__name__)
 

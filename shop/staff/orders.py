@@ -24,7 +24,7 @@ from shop.catalogue.sales import database_time
 from shop.mails import rendering, sending
 from shop.orders.models import Order, OrderEvent, OrderLine, Status
 from shop.orders.transitions import ORDER_LOCK, Act, Step, WrongState, acting, lock, note, take
-from shop.payments.keys import key_of
+from shop.payments.identification import key_of
 from shop.payments.models import Discrepancy, Payment, Refund
 from shop.payments.refunding import pay_out_all
 from shop.payments.settlement import close_payment, count_refund, record_refund, wanted_to_the_end

@@ -22,8 +22,8 @@ from shop.draws import tasks as draw_tasks
 from shop.draws.tests.catalogue import a_draw, buyers, end, enter_all
 from shop.orders.models import Order
 from shop.orders.transitions import Act
+from shop.payments.identification import report
 from shop.payments.models import Discrepancy, Payment, Refund
-from shop.payments.verification import report
 from shop.staff import stopping
 from shop.staff.models import SaleStop
 from shop.tests.catalogue import a_sale, an_order
