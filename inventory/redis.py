@@ -1,10 +1,10 @@
 """This process's use of Redis: the locks of items, and the circuit breaker around every call.
 
-The project makes the client and names it in the setting `INVENTORY_REDIS`. Whatever else it asks
-the same Redis, it asks through `circuit()` too, so that one failure spares everybody the wait.
+The project makes the client and names it in the setting `INVENTORY_REDIS`. It sends its own calls
+to the same Redis through `circuit()` too, so that after one failure no other call waits in vain.
 
-The circuit breaker is our own twenty lines because pybreaker holds a process-wide lock around
-every call: one item's wait would delay all other items.
+The circuit breaker is written here because pybreaker holds a process-wide lock around every call:
+the wait of one item's buyers would delay those of all other items.
 """
 
 from __future__ import annotations
@@ -38,11 +38,16 @@ REMIND_AFTER = 60.0
 """Seconds between two log lines of an outage that lasts."""
 
 NO_ANSWER = (RedisError, RedisClusterException)
-"""What a client raises when Redis does not answer; the second is not below the first."""
+"""What a client raises when Redis does not answer; the second is no subclass of the first."""
 
 
 class Circuit:
-    """A circuit breaker: skips Redis for a while after a failure.
+    """A circuit breaker: after a failure, calls skip Redis for a while.
+
+        time 0.0 s   a call gets no answer: the circuit is open, and `ask` returns `otherwise`
+        time 0.5 s   other calls return `otherwise` at once, without asking Redis
+        time 1.0 s   one call probes Redis, while the others still skip it
+        time 1.1 s   the probe is answered: the circuit is closed, and all calls ask Redis
 
     Each outage is logged when it begins, once per minute while it lasts, and when it ends.
     """
@@ -62,8 +67,11 @@ class Circuit:
         """Ask Redis, unless it has just failed.
 
         Args:
-            question: a call to Redis.
-            otherwise: the result if Redis does not answer.
+            question: makes a call to Redis and returns its answer.
+            otherwise: the result if Redis does not answer or is skipped.
+
+        Returns:
+            The answer, or `otherwise`.
         """
         if self._broken:
             if time.monotonic() < self._retry_at:
@@ -89,7 +97,9 @@ class Circuit:
         self._change(changes_seen, broken=True)
 
     def _change(self, changes_seen: int, *, broken: bool) -> None:
-        """Break or close the circuit, unless that changed since Redis was asked."""
+        """Open or close the circuit, unless it has changed since the call began: a late answer
+        says nothing of the state after that change.
+        """
         with self._changing:
             if changes_seen != self._changes:
                 return
@@ -115,7 +125,7 @@ class Circuit:
 
 @cache
 def given_client() -> Redis | RedisCluster | None:
-    """Return the client that the project gives, asked for once; None if it gives none."""
+    """Return the client that the project makes, the same each time; None if it names none."""
     path = conf.REDIS.get()
     if not path:
         return None
@@ -137,7 +147,7 @@ def _lock(name: str, lease: float) -> RedisLock | None:
 
 
 def forget_client() -> None:
-    """Ask the project for its client again, and whether Redis answers: it is another one now."""
+    """Forget the client and the state of the circuit, because the setting names another Redis."""
     for cached in (given_client, circuit, _lock):
         cached.cache_clear()
 
@@ -146,14 +156,14 @@ conf.REDIS.on_change(forget_client)
 
 
 class DegradableLock:
-    """A lock per id that only saves work: the database decides. When Redis does not answer in time,
+    """A lock per id that only saves work: the database decides. If Redis does not answer in time,
     or the project has none, the caller continues without the lock.
 
     Args:
-        kind: what is locked; part of the lock's name in Redis.
+        kind: kind of thing that is locked, such as "item"; part of the lock's name in Redis.
         lease: seconds; not renewed, so it must exceed the time that a holder works.
         timeout: seconds to wait for the lock before the caller continues without it.
-        counted: what is counted and measured of these locks.
+        counted: metrics in which these locks are counted and measured.
     """
 
     def __init__(
@@ -198,7 +208,7 @@ class DegradableLock:
             try:
                 lease.release()
             except LockUnavailable:
-                # Redis is gone: the next caller need not find out by another time-out.
+                # Redis does not answer: the next caller need not wait for a time-out of its own.
                 circuit().trip()
                 self._counted.lost.inc()
             except LockError:
@@ -209,8 +219,8 @@ class DegradableLock:
     def _acquire(self, lock: RedisLock) -> Lease | None:
         """Return a lease; None if the caller goes on without the lock."""
         if connected.get():
-            # A crowd waits for a few connections: whoever gave one back for a lock that is free
-            # would have to wait for the next one behind all others.
+            # Many requests may wait for a few database connections. A caller that gave its own back
+            # for a lock that is free would queue behind all of them for the next one.
             with suppress(LockTimeout):
                 return circuit().ask(partial(lock.acquire, 0), otherwise=None)
             # The holder may need a connection to finish: if callers that wait kept theirs, the pool

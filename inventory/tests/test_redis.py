@@ -44,7 +44,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     return take
 
 
-def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(server, warnings):
+def test_outage_is_logged_when_it_begins_and_when_it_ends(server, warnings):
     lock = DegradableLock("logged", lease=PATIENCE, timeout=PATIENCE)
 
     def use(number: int) -> None:
@@ -69,7 +69,7 @@ def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(server, w
             assert ended.startswith("Redis answers again")
 
 
-def test_what_was_asked_before_the_outage_began_or_ended_does_not_change_it(warnings):
+def test_outage_ignores_answers_to_earlier_commands(warnings):
     breaker = Circuit()
 
     def fail() -> str:
@@ -93,7 +93,7 @@ def test_what_was_asked_before_the_outage_began_or_ended_does_not_change_it(warn
     assert [each[:17] for each in warnings()] == ["Redis does not an", "Redis answers aga"]
 
 
-def test_an_outage_that_lasts_is_logged_again(warnings, monkeypatch):
+def test_outage_that_lasts_is_logged_again(warnings, monkeypatch):
     def down() -> None:
         raise redis.ConnectionError
 
@@ -109,7 +109,7 @@ def test_an_outage_that_lasts_is_logged_again(warnings, monkeypatch):
     assert [each[:22] for each in warnings()] == ["Redis has not answered"] * 2
 
 
-def test_a_redis_that_failed_is_skipped_for_a_while_and_then_probed_by_one_caller(monkeypatch):
+def test_outage_is_probed_by_one_caller_after_a_pause(monkeypatch):
     now, asked, breaker = 0.0, [], Circuit()
     monkeypatch.setattr("inventory.redis.time", SimpleNamespace(monotonic=lambda: now))
 
@@ -127,7 +127,7 @@ def test_a_redis_that_failed_is_skipped_for_a_while_and_then_probed_by_one_calle
     assert not breaker.open
 
 
-def test_a_mistake_in_the_question_is_no_outage():
+def test_outage_does_not_begin_with_an_error_of_the_command():
     breaker = Circuit()
     with pytest.raises(ZeroDivisionError):
         breaker.ask(lambda: 1 / 0, otherwise=0.0)
@@ -140,7 +140,7 @@ def test_a_mistake_in_the_question_is_no_outage():
 LOCK = DegradableLock("degradable", lease=5.0, timeout=0.1)
 
 
-def test_a_lock_that_was_lost_is_counted_and_costs_its_holder_nothing():
+def test_lost_lock_is_counted_and_costs_its_holder_nothing():
     before = counted("inventory_lock_lost_total")
     with LOCK.hold(1) as token:
         assert token is not None
@@ -148,7 +148,7 @@ def test_a_lock_that_was_lost_is_counted_and_costs_its_holder_nothing():
     assert counted("inventory_lock_lost_total") == before + 1
 
 
-def test_who_waits_too_long_goes_on_without_the_lock():
+def test_holder_that_waits_too_long_goes_on_without_the_lock():
     with LOCK.hold(2) as token, LOCK.hold(2) as second:
         assert token is not None
         assert second is None
@@ -156,7 +156,7 @@ def test_who_waits_too_long_goes_on_without_the_lock():
         assert third is not None
 
 
-def test_a_release_that_redis_does_not_answer_spares_the_next_caller_the_wait(monkeypatch):
+def test_release_without_an_answer_begins_an_outage(monkeypatch):
     release = RedisLease.release
 
     def unanswered(lease: RedisLease) -> None:
@@ -172,7 +172,7 @@ def test_a_release_that_redis_does_not_answer_spares_the_next_caller_the_wait(mo
     circuit.cache_clear()
 
 
-def test_project_without_redis_sells_without_locks_and_asks_nobody(settings):
+def test_project_without_redis_sells_without_locks(settings):
     settings.INVENTORY_REDIS = ""
     before = counted("inventory_without_lock_total")
     with LOCK.hold(5) as token:
@@ -206,7 +206,7 @@ def test_locks_are_kept_on_the_nodes_of_a_cluster(settings, cluster_url: str):
 
 
 @pytest.mark.parametrize("url", ["redis://{}/0", "redis+cluster://{},{}"])
-def test_a_process_can_start_while_no_server_answers_and_goes_on_without_locks(url, settings):
+def test_process_starts_without_redis_and_without_locks(url, settings):
     addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     settings.REDIS_URL = url.format(*addresses)
     assert has_tokens() == [False] * len(ITEMS)

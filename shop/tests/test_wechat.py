@@ -171,7 +171,7 @@ def test_notification_that_is_not_of_wechat_is_refused(books, sale):
     assert status(order) == "awaiting_payment"
 
 
-def test_other_currency_is_declined_before_the_call():
+def test_wechat_declines_another_currency_before_the_call():
     with pytest.raises(PaymentDeclined, match="currency"):
         WeChat().create_intent(order=1, amount=100, currency="EUR", key="a")
 
