@@ -204,7 +204,8 @@ class _Shop:
         log = self._folder / "install.log"
         for number, step in enumerate(steps, 1):
             command = self._command(step)
-            what = f"{doing}, step {number} of {len(steps)}: {_shown(command)}"
+            shown = _shown(command, hide=self._values["db_password"])
+            what = f"{doing}, step {number} of {len(steps)}: {shown}"
             self._tell(what)
             with (
                 log.open("ab") as file,
@@ -220,7 +221,7 @@ class _Shop:
                 self._wait_for(running, what, log)
             if running.returncode:
                 last = log.read_text(errors="replace").strip().splitlines()[-5:]
-                raise StackError(f"{' '.join(command[:4])} failed ({log}):\n" + "\n".join(last))
+                raise StackError(f"{shown} failed ({log}):\n" + "\n".join(last))
 
     def _wait_for(self, running: subprocess.Popen[bytes], what: str, log: Path) -> None:
         """Wait for a step, and say every few seconds for how long it has been going on.
@@ -240,7 +241,14 @@ class _Shop:
         raise StackError(f"{what} took more than {STEP_SECONDS} s; see {log}")
 
 
-def _shown(command: Sequence[str]) -> str:
-    """Return a command as it is shown: the program's name, and as many words as fit in a line."""
+def _shown(command: Sequence[str], *, hide: str) -> str:
+    """Return a command as it is shown: the program's name, and as many words as fit in a line.
+
+    Args:
+        command: the program and its arguments.
+        hide: a password, which must not stand in a log.
+    """
     text = " ".join([Path(command[0]).name, *command[1:]])
+    if hide:
+        text = text.replace(hide, "…")
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

@@ -68,6 +68,19 @@ def test_hosting_error_shows_its_last_lines_and_leaves_nothing(
     assert leftovers.find(folder) == []
 
 
+def test_hosting_shows_no_password(monkeypatch: pytest.MonkeyPatch, folder: Path):
+    fails = (*python("raise SystemExit(1)"), "{db_password}", "{database}")
+    shop_of(Setup(serve={}, steps=(fails,)), monkeypatch, folder)
+    shown: list[str] = []
+    with (
+        pytest.raises(StackError) as error,
+        hosting.hosted("flask_example", workers=1, tell=shown.append),
+    ):
+        raise AssertionError("it must not start")
+    for line in (shown[-1], str(error.value)):
+        assert "raise SystemExit(1) … postgresql://shop:…@" in line
+
+
 def test_hosting_refuses_a_second_shop_at_once(monkeypatch: pytest.MonkeyPatch, folder: Path):
     shop_of(Setup(serve={}), monkeypatch, folder)
     with alone(make_folder(folder / "shops" / "flask_example") / "command.lock") as free:
