@@ -191,7 +191,6 @@ def load_by_locust(
     ("guarded", "code", "word", "more"),
     [
         (False, 1, "BROKEN", []),
-        (True, 0, "HOLDS", []),
         # The master rushes, so that all requests leave at one moment.
         (True, 0, "HOLDS", ["--processes", "2"]),
     ],

@@ -282,6 +282,7 @@ def test_page_follows_a_rush_from_start_to_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ROUND_TRIP, OVERLAP)
+    monkeypatch.setattr("loadtest.adapter_sale.LOOK", 0.05)
     referee = Referee(Runs(tmp_path / "runs"), list)
     with in_thread(Server(0, tmp_path)) as server:
         run = referee.follow_rush(Rush(server.url, "loadtest.shops.unguarded:Adapter", 2, 20, 2))
