@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -152,11 +152,7 @@ class Buyers:
         Raises:
             RunImpossible: the books use other ids than the answers.
         """
-        if self._sold and not self._sold.keys() & bought.orders.keys():
-            raise RunImpossible(
-                f"none of the {len(self._sold)} orders that buyers were answered with is in the "
-                f"books, which name {len(bought.orders)}: does the adapter read the same ids?"
-            )
+        check_ids(self._sold.keys(), bought)
         yield snapshot.Sale(self.sale, self.sale, 0)
         yield self.item(books)
         unanswered = iter(self._unanswered())
@@ -415,6 +411,23 @@ class Buyers:
         if not isinstance(outcome, Outcome | Accepted):
             raise TypeError(f"{outcome!r} is none of Sold, Refused, Unknown and Accepted")
         return valid(type(outcome), outcome)
+
+
+def check_ids(answered: Collection[str], books: Books) -> None:
+    """Compare the ids of orders in answers and in the books.
+
+    Args:
+        answered: the orders that buyers were answered with, and that must be in the books.
+        books: of the shop.
+
+    Raises:
+        RunImpossible: none of them is.
+    """
+    if answered and not set(answered) & books.orders.keys():
+        raise RunImpossible(
+            f"none of the {len(answered)} orders that buyers were answered with is in the "
+            f"books, which name {len(books.orders)}: does the adapter read the same ids?"
+        )
 
 
 def remarks_on(unknown: Counter[str], problems: Counter[str]) -> Iterator[str]:

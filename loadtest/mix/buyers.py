@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from loadtest.adapter_steps import valid
 from loadtest.address import RunImpossible
-from loadtest.buyers import ATTEMPTS, PAUSE, Buyers, by_status, unanswered
+from loadtest.buyers import ATTEMPTS, PAUSE, Buyers, by_status, check_ids, unanswered
 from loadtest.calls import Finished
 from loadtest.checker import snapshot
 from loadtest.client import Connection
@@ -135,6 +135,8 @@ class MixBuyers(Buyers):
 
     def rows(self, bought: Books, books: Books) -> Iterator[snapshot.Row]:
         """Yield the books; where orders expire, one whose answer was lost may have done so."""
+        # What was given back is in `bought` by the answers, and not by the books.
+        check_ids(self._sold.keys() - self.cancelled - self.expired, books)
         yield from super(MixBuyers, self).rows(bought, books)
         if self.holds_orders:
             for each in self._unanswered():

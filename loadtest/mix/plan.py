@@ -38,6 +38,7 @@ class MixPlan:
         not_judged: the properties that the run says nothing about, as far as known, and why not.
         doubt: why a run that broke nothing says nothing; empty if it does.
         remarks: what the reader should know besides, in sentences.
+        came: buyers who came; known at the end.
         more: further members of the verdict's document.
     """
 
@@ -56,6 +57,7 @@ class MixPlan:
     not_judged: Mapping[str, str] = field(default_factory=dict)
     doubt: str = ""
     remarks: Sequence[str] = ()
+    came: int = 0
     more: Mapping[str, Any] = field(default_factory=dict)
 
     mix = BUYERS
@@ -121,7 +123,7 @@ class MixPlan:
             self.repeat,
             {"sale": self.sale, "buyers": f"{self.mix}, {self.loop}", "seed": self.seed},
             reason,
-            self.buyers,
+            self.came or self.buyers,
             passed=HOLDS,
             look=look,
             remarks=self.remarks,

@@ -195,6 +195,7 @@ class MixSale(AdapterSale[MixPlan, MixBuyers]):
             self.plan,
             not_judged=self.not_judged(),
             doubt=self._doubt(),
+            came=self.buyers.played,
             remarks=[*self._remarks()],
             more={
                 "not_seen": [each.to_json() for each in self._unseen()],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -21,6 +22,7 @@ from loadtest.mix import sale as mix_sale
 from loadtest.mix.plan import MixPlan
 from loadtest.mix.sale import MixSale
 from loadtest.run import Faults, Load, Show, run
+from loadtest.shop import Books
 from loadtest.shops.unguarded import (
     Adapter,
     AtCart,
@@ -104,6 +106,7 @@ def test_mix_at_a_right_shop_plays_all_levels_and_holds(
     calls = list(operations(*sale.files.histories()))
     assert ops <= {each.op for each in calls if each.outcome == OK}
     assert sale.problems == {}
+    assert sale.plan.came == 2 * USERS
 
 
 PLENTY = {"stock": 90}
@@ -136,6 +139,20 @@ def test_mix_finds_what_is_broken(
     with in_thread(Server(0, tmp_path, **{"guarded": True} | shop)) as server:
         verdict, _ = played(adapter(server.url), server.url, tmp_path / "run", **size)
     assert broken in found(verdict), told(verdict)
+
+
+class ReadsOtherIds(Adapter):
+    def books(self, sale: str) -> Books:
+        books = super().books(sale)
+        return replace(books, orders={f"row {order}": n for order, n in books.orders.items()})
+
+
+def test_mix_cannot_judge_books_that_name_other_orders(tmp_path: Path) -> None:
+    with (
+        in_thread(Server(0, tmp_path, guarded=True)) as server,
+        pytest.raises(RunImpossible, match="does the adapter read the same ids"),
+    ):
+        played(ReadsOtherIds(server.url), server.url, tmp_path / "run")
 
 
 class MakesTheSameBuyers(Adapter):
