@@ -193,8 +193,20 @@ class Worker(Module):
         self.node = f"{uuid4().hex[:8]}@{HOST}"
         """Its name among the workers of the broker."""
         self.words = [
-            *("celery", "-q", "-A", "shop", "worker", "-n", self.node, "-Q", ",".join(QUEUES)),
-            *("-c", "2", "--loglevel", "INFO", *options),
+            "celery",
+            "-q",
+            "-A",
+            "shop",
+            "worker",
+            "-n",
+            self.node,
+            "-Q",
+            ",".join(QUEUES),
+            "-c",
+            "2",
+            "--loglevel",
+            "INFO",
+            *options,
         ]
 
     def ping(self) -> None:

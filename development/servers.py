@@ -412,10 +412,17 @@ class Postgres(Server):
             hand_over(aside, password)
         identified = ("scram-sha-256", f"--pwfile={password}") if self.password else ("trust",)
         command = [
-            *(str(postgres_programs() / "initdb"), "-D", str(aside), f"--username={ACCOUNT}"),
-            *("--auth", *identified, "--encoding=UTF8"),
+            str(postgres_programs() / "initdb"),
+            "-D",
+            str(aside),
+            f"--username={ACCOUNT}",
+            "--auth",
+            *identified,
+            "--encoding=UTF8",
             # The built-in locale sorts the same on every system.
-            *("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
+            "--locale=C",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
             *(() if self.durable else ("--no-sync",)),
         ]
         result = subprocess.run(

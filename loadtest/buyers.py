@@ -169,7 +169,10 @@ class Buyers:
             kept = books.orders.get(order, 0)
             yield snapshot.Reservation(
                 str(number),
-                *(self.sale, asked.buyer, asked.key, units),
+                self.sale,
+                asked.buyer,
+                asked.key,
+                units,
                 state=snapshot.CONFIRMED if order in books.orders else snapshot.RELEASED,
                 returned=max(0, units - kept) if order in books.orders else 0,
                 deadline=deadline,

@@ -170,7 +170,12 @@ class Books:
         self._run(
             'INSERT INTO intent (id, "order", amount, currency, created, reference, status, '
             "return_url, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            *(pk, order, amount, currency, time.time(), reference),
+            pk,
+            order,
+            amount,
+            currency,
+            time.time(),
+            reference,
             "requires_action" if asks else "requires_capture",
             return_url,
             expires,

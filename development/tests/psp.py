@@ -38,7 +38,8 @@ class Psp:
     def call(self, path: str, body: Any = None) -> bytes:
         """Call it without the shop's client; return the answer's body."""
         answer = urllib3.request(
-            *("GET" if body is None else "POST", f"{self.url}/v1/{path}"),
+            "GET" if body is None else "POST",
+            f"{self.url}/v1/{path}",
             json=body,
             headers={"Authorization": f"Bearer {KEY}", "Connection": "close"},
             timeout=30,

@@ -108,7 +108,12 @@ class MixSale(AdapterSale[MixPlan, MixBuyers]):
             )
         self.recorder = Recorder(self.files.path / "buyers.jsonl")
         self.buyers = MixBuyers(
-            *(shop, self.plan, sale, [], self.recorder, _tell_nobody),
+            shop,
+            self.plan,
+            sale,
+            [],
+            self.recorder,
+            _tell_nobody,
             hold=hold,
             more=partial(self.make_buyers, sale),
         )
@@ -128,7 +133,10 @@ class MixSale(AdapterSale[MixPlan, MixBuyers]):
         """
         assert self.recorder is not None
         users = AdapterUsers(
-            *(self.plan, self.address, self.buyers, self.behaviours),
+            self.plan,
+            self.address,
+            self.buyers,
+            self.behaviours,
             recorder=self.recorder,
             opens_at=time.monotonic(),
             run=run,
