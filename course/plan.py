@@ -337,7 +337,7 @@ class Rush:
     """What a rush on a real database does besides sending buyers (`course/rush.py`).
 
     Attributes:
-        twice: each buyer sends the request twice.
+        twice: every second buyer sends the request twice.
         loses: some connections are lost at COMMIT, before or after it is executed.
     """
 

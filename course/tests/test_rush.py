@@ -18,6 +18,7 @@ SOLUTION = find("21").solution.read_text()
 
 
 MOST_RUSHES = 10
+"""Whether two web servers meet between reading and writing is chance."""
 
 
 @pytest.fixture
@@ -46,8 +47,7 @@ def figures(result: RushResult) -> Mapping[str, float]:
 )
 def test_rush_finds_the_flaw_that_each_step_starts_with(rushed, lesson, wrong):
     source = find(lesson).start.read_text()
-    # Whether a lost connection had committed is chance: one rush may not meet it.
-    for _rush in range(MOST_RUSHES):
+    for _rush in range(MOST_RUSHES if wrong == "oversold" else 1):
         result = rushed(lesson, source)
         if figures(result)[wrong]:
             break
@@ -60,7 +60,7 @@ def test_rush_of_the_solution_sells_all_once_and_answers_truly(rushed, postgres)
     assert result.passed, result
     counts = figures(result)
     assert counts["sold"] == 20
-    assert counts["requests"] >= 120
+    assert counts["requests"] >= 90
     assert counts["lost"] > 0
     assert "60 buyers" in rush.summary(result, says("en"))
     with psycopg.connect(postgres) as connection:
