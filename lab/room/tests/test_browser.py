@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from inventory.models import Item
 from lab.models import UnenforcedItem
@@ -57,6 +57,20 @@ def test_room_shows_a_sale_with_buttons_and_an_oversell(open_page):
     expect(page.locator("[data-verdict]")).to_have_text("Oversold by 1")
     expect(page.locator("[data-verdict]")).to_have_attribute("data-is", "bad")
     assert list(findings(page)) == []
+
+
+def test_rush_can_be_started_once_the_page_is_connected(open_page):
+    """Before, a press would reload the page, or be refused, and no rush would come."""
+    page = open_page("/room/")
+    start = page.locator(".rush-bar [data-start]")
+    expect(start).to_be_enabled()
+    asked: list[Route] = []
+    page.route("**/room/token", lambda route: asked.append(route))
+    page.reload()
+    expect(start).to_be_disabled()
+    for route in asked:
+        route.continue_()
+    expect(start).to_be_enabled()
 
 
 BREAKABLE = list(TEXTS["faults"])[:15]
