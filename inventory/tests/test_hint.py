@@ -28,6 +28,7 @@ from inventory.tests.helpers import (
     sell_by,
 )
 from inventory.tests.processes import workers
+from locking.tests.helpers import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -65,14 +66,21 @@ def test_hint_ends_before_a_unit_is_added(how, waits, stock, monkeypatch):
             if (sighting := look(item)) is not None:
                 seen.append(sighting)
 
+    def is_seen_sold_out() -> bool:
+        return any(not sighting.level.available for sighting in seen)
+
     def change() -> None:
         for _ in range(60):
-            add(sell(new_purchase(item)))
+            bought = sell(new_purchase(item))
+            if not waits:
+                eventually(is_seen_sold_out)
+            add(bought)
         done.set()
 
     for of in ("inventory.services", "inventory.release"):
         monkeypatch.setattr(f"{of}.end_hints", end)
-    monkeypatch.setattr(module, "TRUST", 0.005)
+    # The control waits for no hint, so what is seen before the first unit is added is too late.
+    monkeypatch.setattr(module, "TRUST", 0.005 if waits else FOR_EVER)
     at_once([*[watch] * 4, change])
     sold_out = [sighting for sighting in seen if not sighting.level.available]
     # A level's version counts the changes: sold, added, sold, added, …
@@ -131,12 +139,14 @@ def test_hint_of_another_process_ends_at_a_restock(stock):
         for round_ in range(1, 6):
             other.start([new_purchase(item) for _ in range(8)], threads=4)
             assert other.kinds() == {"Granted": 5, "SoldOut": 3}
-            other.start([new_purchase(item)])
-            assert other.kinds() == {"SoldOut": 1}
+            # On a busy machine it reads the item late, and asks the database meanwhile.
+            before = other.metrics()["inventory_refused_by_hint_total"]
+            while other.metrics()["inventory_refused_by_hint_total"] == before:
+                other.start([new_purchase(item)])
+                assert other.kinds() == {"SoldOut": 1}
             assert sell(new_purchase(item)) == SoldOut(0)
             assert book(item).held == 5 * round_
             services.restock(item, 5)
-        assert other.metrics()["inventory_refused_by_hint_total"] > 0
     assert book(item).available == 5
 
 

@@ -34,6 +34,19 @@ def eventually(condition: Callable[[], Any], within: float = 60.0) -> Any:
     return value
 
 
+def until_renewed(lease: LeaseState) -> None:
+    """Wait until the end of a lease has moved away; fail the test if the lease is lost."""
+    left = lease.remaining()
+
+    def has_more_left() -> bool:
+        nonlocal left
+        before, left = left, lease.remaining()
+        assert left > 0, "the lease has ended"
+        return left > before
+
+    eventually(has_more_left)
+
+
 async def until_waiting(lock: Any, count: int = 1) -> None:
     """Wait until so many clients wait for an asyncio lock."""
     async with asyncio.timeout(30):

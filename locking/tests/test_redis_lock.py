@@ -26,11 +26,11 @@ def commands(store: Redis) -> int:
     return int(store.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"])
 
 
-def die_waiting(store: Redis) -> None:
+def die_waiting(store: Redis, lease_ms: int = 10_000) -> None:
     """Leave what a waiter leaves that was killed between two of its commands."""
     lock = RedisLock(store, "phone")
-    lease_ms, is_fair, queues = "10000", "f", "1"
-    words = (TOKENS.holder_id(""), lease_ms, is_fair, queues)
+    is_fair, queues = "f", "1"
+    words = (TOKENS.holder_id(""), str(lease_ms), is_fair, queues)
     answer = ask(lock.server, ACQUIRE, lock.name, lock.key, *words)
     assert not answer[0]
 
@@ -86,7 +86,7 @@ def test_newcomers_overtake_only_where_it_is_unfair(side: Any, store: Redis, fai
             side.lock().acquire(0)  # it hands the lock to the first in line
     else:
         side.lock(fair=False).acquire(0).release()
-    waiting.result(within=10).release()
+    waiting.result().release()
     with pytest.raises(LockLost):
         holder.release()
     # A message that came too late for its reader expires.
@@ -308,11 +308,11 @@ def _drop(leases: list[Any]) -> None:
 def test_living_waiter_passes_dead_ones(side: Any, store: Redis, dead: int) -> None:
     holder = side.lock().acquire()
     for _ in range(dead):
-        die_waiting(store)
-    heir = Task(lambda: side.lock().acquire(30))
+        die_waiting(store, lease_ms=90_000)
+    heir = Task(lambda: side.lock().acquire(60))
     eventually(lambda: side.lock().waiters() == dead + 1)
     holder.release()
-    heir.result(within=8).release()  # each of the dead has a lease of ten seconds
+    heir.result(within=60).release()  # before the lease of any of the dead has ended
 
 
 def test_redisson_3004_and_6150_ghosts_stay_in_the_queue(side: Any, store: Redis) -> None:

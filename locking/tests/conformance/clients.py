@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import locking
 from locking import LockTimeout
@@ -83,6 +83,13 @@ class Client:
         self.pipe.close()
 
 
+class ReadCount(NamedTuple):
+    """What a client has read that begins to count, and whether another one was about to write."""
+
+    value: int
+    intruded: bool
+
+
 class _Worker:
     """What runs in the process."""
 
@@ -115,23 +122,33 @@ class _Worker:
         assert self.lease is not None
         return self.lease.lost.wait(timeout)
 
-    def count(self, times: int, counter: str, locked: bool = True) -> tuple[int, list[int | None]]:
+    def count(self, times: int, counter: str) -> tuple[int, list[int | None]]:
         """Count in a file that nothing protects but the lock; how often somebody else was there."""
-        inside, intruders, tokens = Path(f"{counter}.inside"), 0, []
+        intruders, tokens = 0, []
         for _ in range(times):
-            lease = self.lock.acquire(ANSWER_TIMEOUT) if locked else None
-            try:
-                inside.touch(exist_ok=False)
-            except FileExistsError:
-                intruders += 1
-            value = int(Path(counter).read_text() or 0)
+            lease = self.lock.acquire(ANSWER_TIMEOUT)
+            read = self.read_count(counter)
             time.sleep(0)
-            Path(counter).write_text(str(value + 1))
-            inside.unlink(missing_ok=True)
-            if lease is not None:
-                tokens.append(lease.token)
-                lease.release()
+            self.write_count(counter, read.value + 1)
+            intruders += read.intruded
+            tokens.append(lease.token)
+            lease.release()
         return intruders, tokens
+
+    def read_count(self, counter: str) -> ReadCount:
+        """Begin to count."""
+        try:
+            Path(f"{counter}.inside").touch(exist_ok=False)
+        except FileExistsError:
+            intruded = True
+        else:
+            intruded = False
+        return ReadCount(int(Path(counter).read_text() or 0), intruded)
+
+    def write_count(self, counter: str, value: int) -> None:
+        """End to count."""
+        Path(counter).write_text(str(value))
+        Path(f"{counter}.inside").unlink(missing_ok=True)
 
 
 def _serve(

@@ -44,18 +44,19 @@ def test_processes_with_the_lock_count_exactly(deployment, client, counter):
 
 
 def test_processes_without_a_lock_lose_counts(counter):
-    """A control."""
+    """A control: the second one comes while the first is between reading and writing."""
     with ExitStack() as running:
         # The lock's handle connects to nothing before it is used.
-        clients = [
+        first, second = (
             running.enter_context(Client(RedisOnValkey, ["redis://127.0.0.1:1"], "unused"))
-            for _ in range(4)
-        ]
-        for one in clients:
-            one.begin("count", 500, str(counter), False)
-        intruders = sum(one.answer()[0] for one in clients)
-    assert intruders > 0
-    assert int(counter.read_text()) < 4 * 500
+            for _ in range(2)
+        )
+        first_read = first.call("read_count", str(counter))
+        second_read = second.call("read_count", str(counter))
+        first.call("write_count", str(counter), first_read.value + 1)
+        second.call("write_count", str(counter), second_read.value + 1)
+    assert [first_read.intruded, second_read.intruded] == [False, True]
+    assert int(counter.read_text()) == 1
 
 
 def test_handle_shared_by_threads_lets_one_in(lock):
@@ -167,7 +168,7 @@ def test_cancelled_waiter_leaves_nothing_behind(deployment, lock, client, until_
     until_in_line(0)
     lease.release()
     lock.acquire(0).release()
-    eventually(lambda: deployment.here.traces(lock.name) == [], within=10)
+    eventually(lambda: deployment.here.traces(lock.name) == [])
     # The client itself is as good as before.
     waiter.call("acquire", 10)
     with pytest.raises(LockTimeout):
@@ -184,7 +185,7 @@ def test_killed_waiter_does_not_hold_up_those_behind_it(lock, client, until_in_l
     until_in_line(2)
     ghost.kill()
     lease.release()
-    behind.answer(within=10)
+    behind.answer()
 
 
 def test_lock_leaves_nothing_on_the_server_after_use(deployment, lock, client):
@@ -195,4 +196,4 @@ def test_lock_leaves_nothing_on_the_server_after_use(deployment, lock, client):
             assert not other.call("try_for", 0.05)[0]
         assert other.call("try_for", 5)[0]
         other.call("release")
-    eventually(lambda: deployment.here.traces(lock.name) == [], within=10)
+    eventually(lambda: deployment.here.traces(lock.name) == [])

@@ -127,7 +127,7 @@ def test_lock_of_a_killed_holder_can_be_acquired_later(deployment, lock, client)
     holder.call("acquire", 0)
     holder.kill()
     lock.acquire(deployment.kind.crash_release).release()
-    eventually(lambda: deployment.here.traces(lock.name) == [], within=10)
+    eventually(lambda: deployment.here.traces(lock.name) == [])
 
 
 def test_server_restart_never_lets_two_in_unnoticed(deployment, lock, client):
