@@ -45,13 +45,36 @@ _WHICH = {"op": "op", "status": "status", "code": "code", "start": "start", "end
 
 
 class Accepted(NamedTuple):
-    """A key's first confirmation, and the units of the item that had been promised by then."""
+    """A key's first confirmation.
+
+    Attributes:
+        row, call, start, end: of the call.
+        order: that it was answered with.
+        units: of the item that buyers had been promised by then, and could not have given back.
+    """
 
     row: int
     call: str
     start: int
     end: int
+    order: str
     units: int
+
+
+class GivenBack(NamedTuple):
+    """An order that was given back, as a whole or in part.
+
+    Attributes:
+        order: its id.
+        since: when the first request that gives it back began.
+        rows: the calls: those that were granted, or have no answer.
+        granted: how many of them were granted.
+    """
+
+    order: str
+    since: int
+    rows: tuple[int, ...]
+    granted: int
 
 
 class Evidence:
@@ -129,6 +152,18 @@ class Evidence:
     def accepted(self, item: str) -> list[Accepted]:
         """The accepted purchases of an item, by the time of their answers."""
         return [Accepted(*row) for row in self.rows(_ACCEPTED, item)]
+
+    def given_back(self, item: str) -> list[GivenBack]:
+        """The orders of an item that were given back, by the time when that began."""
+        found = self.rows(_GIVEN_BACK, item)
+        return [
+            GivenBack(order, since, tuple(map(int, rows.split(","))), granted)
+            for order, since, rows, granted in found
+        ]
+
+    def gives_back(self, order: str) -> list[int]:
+        """The calls that give an order back and were granted, or have no answer."""
+        return [row for (row,) in self.rows(f"SELECT rowid {_BACK} AND order_id = ?", order)]
 
     def beyond(self, facts: Mapping[str, Any]) -> Accepted | None:
         """The first answer that promised more of a problem's item than there are (`units`)."""
@@ -282,16 +317,40 @@ def _call(
     )
 
 
-_ACCEPTED = """
-    SELECT call.rowid, call.call, call.start, call."end",
-           sum(call.quantity) OVER (ORDER BY call."end", call.rowid)
-    FROM call JOIN (
-        SELECT min(promise.rowid) AS first FROM purchase
-        JOIN call AS promise ON promise.key = purchase.key AND promise.op = 'order'
-            AND promise.outcome = 'ok' AND promise."end" = purchase.answered
-        GROUP BY purchase.key
-    ) ON first = call.rowid
-    WHERE call.item = ? ORDER BY call."end", call.rowid
+_BACK = "FROM call WHERE op IN ('cancel', 'refund') AND outcome <> 'fail'"
+"""What gives units back, from when it begins; a part of an order says how many."""
+
+_PROMISES = """
+    promises AS (
+        SELECT call.rowid AS number, call.call, call.start, call."end", call.order_id, call.quantity
+        FROM call JOIN (
+            SELECT min(promise.rowid) AS first FROM purchase
+            JOIN call AS promise ON promise.key = purchase.key AND promise.op = 'order'
+                AND promise.outcome = 'ok' AND promise."end" = purchase.answered
+            GROUP BY purchase.key
+        ) ON first = call.rowid
+        WHERE call.item = ?)
+"""
+
+_ACCEPTED = f"""
+    WITH {_PROMISES},
+    back AS (
+        SELECT order_id, min(start) AS since, max(quantity) AS part {_BACK} GROUP BY order_id),
+    changes AS (
+        SELECT number, "end" AS moment, quantity AS units FROM promises
+        UNION ALL
+        SELECT 0, since, -iif(part, min(part, quantity), quantity)
+        FROM promises JOIN back USING (order_id)),
+    sums AS (SELECT number, sum(units) OVER (ORDER BY moment, number) AS units FROM changes)
+    SELECT number, call, start, "end", order_id, units FROM promises JOIN sums USING (number)
+    ORDER BY "end", number
+"""
+
+_GIVEN_BACK = f"""
+    SELECT order_id, min(start) AS since, group_concat(rowid), sum(outcome = 'ok') {_BACK}
+        AND order_id IN (SELECT order_id FROM call WHERE op = 'order' AND outcome = 'ok'
+                         AND item = ?)
+    GROUP BY order_id ORDER BY since
 """
 
 assert NEVER == 9223372036854775807, "derived.sql spells this number out"

@@ -10,10 +10,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from loadtest.checker.evidence import Evidence
+from loadtest.checker.evidence import Accepted, Evidence, GivenBack
 from loadtest.checker.properties import PROPERTIES
 from loadtest.checker.properties.property import SHOWN
 from loadtest.checker.properties.recovery import aftermaths
+from loadtest.checker.properties.stock import MOST_OVERSOLD
 from loadtest.checker.verdict import Finding, History, Problem, Step, Verdict
 from loadtest.files import RunFiles
 from loadtest.history import NEVER, OK
@@ -128,12 +129,13 @@ def _counts(evidence: Evidence) -> dict[str, int]:
         )
         """
     )
-    names = ("oversold", "available", "held", "confirmed", "total")
+    counts["oversold"] = evidence.value(f"SELECT coalesce(sum(beyond), 0) FROM ({MOST_OVERSOLD})")
+    names = ("available", "held", "confirmed", "total")
     sums = next(
         evidence.rows(
             """
-            SELECT sum(max(0, held + confirmed - total)), sum(available), sum(held),
-                   sum(confirmed), sum(total) FROM item WHERE snapshot = 0
+            SELECT sum(available), sum(held), sum(confirmed), sum(total) FROM item
+            WHERE snapshot = 0
             """
         )
     )
@@ -190,11 +192,16 @@ def judge_so_far(
 
 
 def _history(evidence: Evidence, problem: Problem) -> History:
-    """The calls that show a problem; without any of its own, the call that broke it."""
+    """The calls that show a problem.
+
+    Without any of its own, they are the call that broke it, and those that gave its order back.
+    """
     rows, before = _shown_by(evidence, problem)
     if not rows and problem.call:
         found = evidence.rows("SELECT rowid FROM call WHERE call = ?", problem.call)
-        rows = [row for (row,) in found]
+        order = problem.facts.get("order")
+        returns = evidence.gives_back(str(order)) if order else []
+        rows = list({*(row for (row,) in found), *returns})
     return History(before, _steps(evidence, rows) if rows else [])
 
 
@@ -203,12 +210,31 @@ def _shown_by(evidence: Evidence, problem: Problem) -> tuple[Sequence[int], int]
     accepted = evidence.accepted(problem.facts["item"]) if "units" in problem.facts else []
     if not accepted:
         return problem.calls, 0
-    last = next((n for n, each in enumerate(accepted) if each.units > problem.facts["units"]), -1)
-    last %= len(accepted)
+    beyond = next(
+        (n for n, promise in enumerate(accepted) if promise.units > problem.facts["units"]), None
+    )
+    returned = _suspect(evidence, problem, accepted[beyond] if beyond is not None else None)
+    order = returned.order if returned else ""
+    of_order = [promise.row for promise in accepted if returned and promise.order == order]
+    of_order += returned.rows if returned else ()
+    if beyond is None and returned:
+        return of_order, 0
+    last = len(accepted) - 1 if beyond is None else beyond
     # Those that were under way at the same time, or at least the one before.
-    first = next(n for n, each in enumerate(accepted) if each.end >= accepted[last].start)
+    first = next(n for n, promise in enumerate(accepted) if promise.end >= accepted[last].start)
     first = max(0, last - BEFORE, min(first, last - 1))
-    return [each.row for each in accepted[first : last + 1]], first
+    return [*{*(promise.row for promise in accepted[first : last + 1]), *of_order}], first
+
+
+def _suspect(evidence: Evidence, problem: Problem, beyond: Accepted | None) -> GivenBack | None:
+    """The order whose return may have made units that do not exist; None if none came back.
+
+    It is the one that was given back most often, and the latest of several, before a promise too
+    many was answered.
+    """
+    until = NEVER if beyond is None else beyond.end
+    before = [order for order in evidence.given_back(problem.facts["item"]) if order.since < until]
+    return max(before, key=lambda order: (order.granted, order.since), default=None)
 
 
 def _steps(evidence: Evidence, rows: Sequence[int]) -> list[Step]:

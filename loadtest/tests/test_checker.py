@@ -167,6 +167,16 @@ def test_counts_show_how_many_units_were_oversold() -> None:
     assert counts["sold_out"] == len(refused) > 0
 
 
+def test_counts_name_the_worst_moment_of_an_oversell() -> None:
+    world = sold_out_run(7)
+    for number, too_many in enumerate((1, 3, 2)):
+        over = s.Item(world.item.id, 4, 0, 4 + too_many, 0, 0)
+        world.during.append((world.end + number, [over]))
+    verdict = judged(world)
+    assert "P1" in {finding.id for finding in verdict.broken}
+    assert verdict.counts["oversold"] == 3
+
+
 def test_run_with_errors_outside_faults_proves_nothing() -> None:
     world = sold_out_run(7)
     world.call(world.end + 1, world.end + 2, "cancel", 500, "internal_error")

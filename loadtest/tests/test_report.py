@@ -302,6 +302,7 @@ def test_closing_line_names_the_outcome_first():
     sold = ["100 of 100 sold to 2,000 buyers", "0 oversold", "4,812 requests/s", "p99 95 ms"]
     assert headline("pass", 2000, COUNTS, fast, 21) == ["PROVED", *sold, "21 faults survived"]
     assert headline("fail", 2000, COUNTS, fast, 1) == ["BROKEN", *sold, "1 fault injected"]
+    assert headline("fail", 0, COUNTS | {"oversold": 2}, None, 0)[2] == "2 oversold at one moment"
     assert headline("unknown", 0, {}, None, 0) == ["COULD NOT BE JUDGED"]
     assert headline("pass", 0, COUNTS, None, 0)[1] == "100 of 100 sold"
     assert headline("pass", 1, COUNTS, None, 0)[1] == "100 of 100 sold to 1 buyer"

@@ -143,3 +143,28 @@ def test_property_without_evidence_is_not_judged_meanwhile(tmp_path: Path) -> No
     PLANTS["P20: sold out told as an error"](world)
     files = world.write(tmp_path)
     assert judge_so_far(files, not_judged=["P20"]) == []
+
+
+def test_oversell_after_a_double_return_shows_who_gave_back() -> None:
+    world = World(end=100)
+    for start, order in ((1, "kept"), (2, "returned")):
+        world.call(start, start + 3, "order", 201, order=order)
+    for start in (10, 11):
+        world.call(start, 13, "cancel", 200, order="returned")
+    # Two units: one is back, so that the second purchase of these is one too many.
+    for start, order in ((20, "right"), (30, "wrong")):
+        world.call(start, start + 1, "order", 201, order=order)
+    world.during.append((32, [s.Item(ITEM, 2, 0, 3, 0, 0)]))
+    history = so_far(world)["P1"].history
+    assert [step.asked.split(",")[0] for step in history] == [
+        "order: 1 of sale 1",
+        "cancel: order returned",
+        "cancel: order returned",
+        "order: 1 of sale 1",
+        "order: 1 of sale 1",
+    ]
+    assert [step.answered for step in history if step.answered.startswith("201")] == [
+        "201 order returned",
+        "201 order right",
+        "201 order wrong",
+    ]

@@ -22,7 +22,7 @@ Draw = Mapping[str, Any]
 class FairDraw(Property):
     """Places follow from public data, winners from places, and receipts agree with the list."""
 
-    id, name, level = "P24", "draw", Level.LIMITS
+    id, name, level = "P24", "draw", Level.STOCK
     needs = Need.DRAWS
     asks = "Winners follow the public order, and every receipt agrees with the list."
     fails = "winners out of order, entries that were lost, added or moved"

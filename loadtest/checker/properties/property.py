@@ -31,7 +31,7 @@ class Need(StrEnum):
     PEEPERS = "no buyer of this mix asks for another buyer's order"
     BILLS = "no cart changes while it is being ordered"
     MAILS = "the mails are not received here"
-    DRAWS = "no buyer of this mix enters a draw"
+    DRAWS = "no buyer of this run enters a draw"
 
 
 class Check(NamedTuple):

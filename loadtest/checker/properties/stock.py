@@ -13,6 +13,11 @@ _LIVE = """
     FROM item ORDER BY snapshot = 0 DESC, snapshot
 """
 
+MOST_OVERSOLD = f"""
+    SELECT item, max(0, max(live - units), max(-available)) AS beyond FROM ({_LIVE}) GROUP BY item
+"""
+"""By how many units each item was oversold at the worst moment that a snapshot shows."""
+
 
 class NoOversell(Property):
     """In every snapshot nothing is below zero and no more is live than there is."""

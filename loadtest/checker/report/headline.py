@@ -109,7 +109,10 @@ def headline(
     if counts:
         sold = counts["held"] + counts["confirmed"]
         to = f" to {counted(buyers, 'buyer')}" if buyers else ""
-        parts += [f"{sold:,} of {counts['total']:,} sold{to}", f"{counts['oversold']:,} oversold"]
+        oversold, total = counts["oversold"], counts["total"]
+        # Units that came back since do not undo it.
+        at_once = " at one moment" if oversold and sold <= total else ""
+        parts += [f"{sold:,} of {total:,} sold{to}", f"{oversold:,} oversold{at_once}"]
     if speed is not None:
         parts += [f"{speed.rate:,.0f} requests/s", f"p99 {speed.p99:,.0f} ms"]
     if faults:
