@@ -12,6 +12,14 @@ from course.tests.conftest import lesson_command as command
 FIRST = find("1")
 
 
+def but_long_unless(*everyday):
+    """Return all lessons; the others than these are long."""
+    return [
+        pytest.param(lesson, marks=[] if lesson in everyday else [pytest.mark.long])
+        for lesson in lessons()
+    ]
+
+
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda one: one.slug)
 def test_judge_breaks_the_start_file_but_not_the_solution(lesson):
     start = judge(lesson, lesson.start.read_text(), "start.py")
@@ -165,7 +173,7 @@ def only_run_packages(monkeypatch, tmp_path):
     monkeypatch.setattr("course.judge.PATHS", (*PATHS, str(tmp_path)))
 
 
-@pytest.mark.parametrize("lesson", lessons(), ids=lambda one: one.slug)
+@pytest.mark.parametrize("lesson", but_long_unless(FIRST, find("19")), ids=lambda one: one.slug)
 def test_judge_needs_only_what_the_demo_installs(lesson, only_run_packages):
     verdict = run(lesson, lesson.solution.read_text(), "f.py")
     assert verdict.passed, verdict
@@ -195,6 +203,7 @@ def test_judge_has_loaded_what_python_loads_late(code):
     assert run(FIRST, source, "f.py").passed
 
 
+@pytest.mark.long
 def test_judge_stops_an_endless_loop_early():
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     run(FIRST, LOCK.format(acquire="\n        while True: pass", release="pass"), "f.py")

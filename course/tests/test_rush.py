@@ -43,7 +43,12 @@ def figures(result: RushResult) -> Mapping[str, float]:
 
 
 @pytest.mark.parametrize(
-    ("lesson", "wrong"), [("19", "oversold"), ("20", "doubled"), ("21", "false")]
+    ("lesson", "wrong"),
+    [
+        pytest.param("19", "oversold", marks=pytest.mark.long),
+        ("20", "doubled"),
+        pytest.param("21", "false", marks=pytest.mark.long),
+    ],
 )
 def test_rush_finds_the_flaw_that_each_step_starts_with(rushed, lesson, wrong):
     source = find(lesson).start.read_text()
@@ -74,10 +79,15 @@ def test_rush_of_the_solution_sells_all_once_and_answers_truly(rushed, postgres)
     ("line", "error"),
     [
         ("connection.execute('SELECT usename FROM pg_user')", "UndefinedTable"),
-        ("connection.execute('DROP TABLE item')", "this database knows SELECT"),
-        ("connection.execute('SELECT pg_sleep(9)')", "this database knows SELECT"),
-        ("open('/tmp/x', 'w')", "NameError"),
-        ("1 / 0", "f.py, line "),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                ("connection.execute('DROP TABLE item')", "this database knows SELECT"),
+                ("connection.execute('SELECT pg_sleep(9)')", "this database knows SELECT"),
+                ("open('/tmp/x', 'w')", "NameError"),
+                ("1 / 0", "f.py, line "),
+            )
+        ),
     ],
 )
 def test_rush_reports_the_error_of_a_file_that_breaks_its_rules(rushed, line, error):

@@ -82,6 +82,7 @@ def test_problems_names_what_is_missing(text: str, flags: tuple[str, ...], said:
 
 
 @pytest.mark.skipif(not shutil.which("xgettext"), reason="collecting messages needs gettext")
+@pytest.mark.long
 @pytest.mark.django_db
 def test_messages_add_a_language_that_pages_then_speak(tmp_path: Path, client: Client) -> None:
     copy_of_the_shop(tmp_path)

@@ -176,9 +176,9 @@ def test_own_lock_is_answered_with_what_breaks_it():
     ("result", "noted"),
     [
         (RushResult(), True),
-        (RushResult(unheld="no database"), True),
+        pytest.param(RushResult(unheld="no database"), True, marks=pytest.mark.long),
         (RushResult(problems=("more orders than units",)), False),
-        (RushResult(error="f.py: it took too long"), False),
+        pytest.param(RushResult(error="f.py: it took too long"), False, marks=pytest.mark.long),
     ],
 )
 def test_own_stock_is_rushed_once_the_simulator_finds_nothing(monkeypatch, result, noted):

@@ -30,12 +30,15 @@ OF_THE_ADMIN = {"shop/tests/test_admin_languages.py"}  # which knows the name of
 
 WITH_THIS_ENVIRONMENT = f"export PATH={Path(sys.executable).parent}:$PATH"
 
+LEAST = "nothing that may be left out"
+"""What is made every day; the other copies take long."""
+
 OPTIONS: dict[str, tuple[dict[str, str], str]] = {
     "all": ({}, "200 200 401 en"),
     "api only": ({"SHOP_PAGES": "0"}, "404 200 401 en"),
     "without payments": ({"SHOP_PAYMENTS": "0"}, "200 200 404 en"),
     "Chinese": ({"SHOP_LANGUAGES": "zh-hans"}, "200 200 401 zh-hans"),
-    "nothing that may be left out": (
+    LEAST: (
         {"SHOP_PAGES": "0", "SHOP_PAYMENTS": "0", "SHOP_LANGUAGES": "en"},
         "404 200 404 en",
     ),
@@ -58,7 +61,12 @@ def acme() -> Iterator[Path]:
         yield folder
 
 
-@pytest.fixture(scope="module", params=OPTIONS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[] if name == LEAST else [pytest.mark.long]) for name in OPTIONS
+    ],
+)
 def any_acme(request: pytest.FixtureRequest) -> Iterator[Path]:
     with taken_home(**OPTIONS[request.param][0]) as folder:
         yield folder

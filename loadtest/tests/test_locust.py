@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import urllib3
@@ -33,6 +34,11 @@ pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).resolve().parents[2]
 # Without faults and a payment provider; the rest is what any run can be judged by.
 JUDGED = [f"P{number}" for number in range(1, 11)] + ["P13"]
+
+
+def one_a_day(first: tuple[Any, ...], *others: tuple[Any, ...]) -> list[Any]:
+    """Return parameters of which the first is tried every day, and the others are long."""
+    return [first, *(pytest.param(*other, marks=pytest.mark.long) for other in others)]
 
 
 def locust(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -103,7 +109,8 @@ def test_locust_processes_have_their_own_buyers_and_histories(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("bug", "identity", "oversold"), [("oversell", "P1", 5), ("duplicate", "P5", 0)]
+    ("bug", "identity", "oversold"),
+    [("oversell", "P1", 5), pytest.param("duplicate", "P5", 0, marks=pytest.mark.long)],
 )
 def test_locust_finds_a_bug_by_its_property(
     bug: str, identity: str, oversold: int, tmp_path: Path
@@ -131,6 +138,7 @@ def test_mixes_do_what_they_are_named_for(mix: str, tmp_path: Path) -> None:
         assert {"not_started", "limit_reached"} <= {each.code for each in calls}
 
 
+@pytest.mark.long
 def test_open_loop_buyers_come_at_their_own_times(tmp_path: Path) -> None:
     totals = tmp_path / "totals"
     arguments = ("--arrivals", "100", "--totals", str(totals))
@@ -159,14 +167,14 @@ def test_locust_seed_repeats_the_same_buyers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
-    [
+    one_a_day(
         (["--sale", "99"], "there is no sale '99'"),
         (["--host", "http://192.0.2.1:80"], "LOADTEST_ALLOW_HOST=192.0.2.1"),
         (["--weights", "nobody=1"], "'nobody=1' is not a behaviour"),
         (["--stock", "0"], "stock must be at least 1"),
         (["--users", "0"], "users must be at least 1"),
         (["--stock", "0", "--limit", "0"], "stock must be at least 1; limit must be at least 1"),
-    ],
+    ),
 )
 def test_locust_run_that_cannot_start_says_why_and_ends(
     arguments: list[str], reason: str, tmp_path: Path
@@ -192,7 +200,7 @@ def load_by_locust(
     [
         (False, 1, "BROKEN", []),
         # The master rushes, so that all requests leave at one moment.
-        (True, 0, "HOLDS", ["--processes", "2"]),
+        pytest.param(True, 0, "HOLDS", ["--processes", "2"], marks=pytest.mark.long),
     ],
 )
 def test_locust_judges_another_shop_through_its_adapter(
@@ -206,7 +214,7 @@ def test_locust_judges_another_shop_through_its_adapter(
     if not guarded:
         monkeypatch.setattr(ROUND_TRIP, OVERLAP)
     with in_thread(Server(0, tmp_path, guarded=guarded)) as server:
-        done = load_by_locust(server.url, tmp_path, "shop:Adapter", *more)
+        done = load_by_locust(server.url, tmp_path, "shop:Adapter", "--rounds", "1", *more)
     assert done.returncode == code, done.stderr
     assert "order: 201" in done.stderr
     assert done.stdout.splitlines()[-1].startswith(word)
@@ -220,11 +228,11 @@ def test_locust_judges_another_shop_through_its_adapter(
 
 @pytest.mark.parametrize(
     ("url", "shop", "said"),
-    [
+    one_a_day(
         ("http://127.0.0.1:1", "no_such:Adapter", "loading the adapter no_such:Adapter failed"),
         ("http://shop.example", "loadtest.shops.unguarded:Adapter", "--i-own-this-host"),
         ("http://127.0.0.1:1", "loadtest.shops.unguarded:Adapter", "opening a sale failed"),
-    ],
+    ),
 )
 def test_locust_gives_no_verdict_of_a_shop_it_cannot_rush(
     url: str, shop: str, said: str, tmp_path: Path
@@ -235,6 +243,7 @@ def test_locust_gives_no_verdict_of_a_shop_it_cannot_rush(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("guarded", "code", "word", "more"),
     [
@@ -266,13 +275,13 @@ def test_locust_loads_and_judges_another_shop_with_a_mix(
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [
+    one_a_day(
         (("--mix", "payers"), "take rush or buyers for loadtest.shops.unguarded:Adapter"),
         (("--mix", "buyers", "--processes", "2"), "runs in one process"),
         (("--mix", "buyers", "--weights", "repeat=1"), "the shop does not offer repeats"),
         (("--mix", "buyers", "--weights", "nobody=1"), "'nobody=1' is not a behaviour"),
         (("--mix", "buyers"), "opening a sale failed"),
-    ],
+    ),
 )
 def test_mix_that_cannot_start_says_why(more: tuple[str, ...], said: str, tmp_path: Path) -> None:
     shop = "loadtest.shops.unguarded:Adapter"
@@ -369,6 +378,7 @@ def test_locust_page_shows_a_run_while_it_is_prepared(address: str) -> None:
         wait_until("the shop's silence ends the start", lambda: state(address) == "stopped")
 
 
+@pytest.mark.long
 def test_locust_judges_a_shop_without_books_by_orders(tmp_path: Path) -> None:
     shop, tokens = FakeShop(stock=10, opens_in=4.0, bug="duplicate"), tmp_path / "tokens"
     tokens.write_text("\n".join(f"b{number}" for number in range(1, 41)))
@@ -387,12 +397,12 @@ def test_locust_judges_a_shop_without_books_by_orders(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "said"),
-    [
+    one_a_day(
         (("--users", "41"), "40 accounts are too few for 41 users"),
         (("--users", "4", "--mix", "carts"), "needs further sales: name them, --beside cart_a=ID"),
         (("--users", "4", "--sale", "new"), "name it with --sale"),
         (("--users", "4", "--tokens", "nowhere"), "cannot be read"),
-    ],
+    ),
 )
 def test_locust_refuses_a_load_that_the_shop_cannot_have(
     wanted: tuple[str, ...], said: str, tmp_path: Path

@@ -420,7 +420,13 @@ def fails_in(result: RushResult) -> dict[str, set[str]]:
 OF_KIND = {Reserve.CART: AtCart, Reserve.CHECKOUT: AtCheckout, Reserve.PAYMENT: Adapter}
 
 
-@pytest.mark.parametrize("reserve", list(Reserve))
+@pytest.mark.parametrize(
+    "reserve",
+    [
+        pytest.param(each, marks=[] if each is Reserve.CHECKOUT else [pytest.mark.long])
+        for each in Reserve
+    ],
+)
 def test_rush_holds_a_shop_that_reserves_early_or_late(reserve: Reserve, tmp_path: Path) -> None:
     adapter = OF_KIND[reserve]
     with in_thread(Server(0, tmp_path, guarded=True, reserve=reserve)) as server:
@@ -500,6 +506,7 @@ def test_rush_counts_cancelled_orders_with_those_sold(tmp_path: Path) -> None:
     assert (played.sold, played.final.orders, played.final.available) == (5, {}, 5)
 
 
+@pytest.mark.long
 def test_rush_finds_a_rare_wrong_cancellation(tmp_path: Path) -> None:
     size = {"levels": [Level.CANCEL], "shrink": False, "enough": True}
     with in_thread(Server(0, tmp_path, guarded=True, fault=Fault.CANCELS_MOST)) as server:
@@ -617,13 +624,17 @@ SUBTLE = [
 ]
 
 
+MARKS = {
+    "check-then-act": [],  # every day; the others take long
+    # On a busy machine the two releases may miss each other in all rounds.
+    "released twice": [pytest.mark.nightly],
+}
+
+
 @pytest.mark.parametrize(
     ("adapter", "shop", "broken"),
     [
-        # On a busy machine the two releases may miss each other in all rounds.
-        pytest.param(
-            *case, id=name, marks=[pytest.mark.nightly] if name == "released twice" else []
-        )
+        pytest.param(*case, id=name, marks=MARKS.get(name, [pytest.mark.long]))
         for name, *case in SUBTLE
     ],
 )

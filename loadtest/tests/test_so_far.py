@@ -120,8 +120,15 @@ def test_broken_property_stays_broken_in_the_verdict(plant: str) -> None:
     assert set(so_far(world)) <= failed(world)
 
 
+SEEN_AT_ONCE = [each for each in planted_orders.STOCK_PLANTS if each[:3] in ("P5:", "P8:")]
+
+
 @pytest.mark.parametrize(
-    "plant", [each for each in planted_orders.STOCK_PLANTS if each[:3] in ("P5:", "P8:")]
+    "plant",
+    [
+        SEEN_AT_ONCE[0],
+        *(pytest.param(each, marks=pytest.mark.long) for each in SEEN_AT_ONCE[1:]),
+    ],
 )
 def test_broken_property_at_any_record_is_broken_in_the_end(plant: str) -> None:
     world = sold_out_run(7)

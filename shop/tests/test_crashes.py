@@ -389,7 +389,14 @@ def start_again(shop: ShopMachine) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("name", ACTS)
+EVERYDAY = {"purchase", "payment", "event of a payment", "expiry"}
+"""One of each kind: a purchase, a call of the provider, an event of it, and a background task."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in EVERYDAY else [pytest.mark.long]) for name in ACTS],
+)
 def test_crash_leaves_an_act_done_or_not_done(name):
     act = ACTS[name]
     outcomes = []
@@ -431,6 +438,7 @@ def record_stop(shop: ShopMachine) -> None:
     cart.cancel(Part(1, key_of(9), shop.sales[0]))
 
 
+@pytest.mark.long
 def test_crash_while_stopping_a_sale_refunds_each_order_once():
     """Whatever the killed worker has left is done by the next one, and nothing of it again."""
     for last in count(1):

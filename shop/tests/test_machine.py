@@ -23,7 +23,8 @@ RUNS = int(os.environ.get("MACHINE_RUNS", "90"))
 STEPS = 30
 
 PARTS = 3
-"""Parts of the runs, which workers of pytest-xdist do at the same time."""
+"""Parts of the runs, which workers of pytest-xdist do at the same time. The first is for every
+day; the others are long."""
 
 SHRINKING = 45
 """Seconds in which Hypothesis makes a failing run shorter. It then reports the shortest so far."""
@@ -55,7 +56,9 @@ def run_machine(runs: int, part: int | None, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, PARTS))]
+)
 def test_machine_shop_does_what_the_model_does(part, monkeypatch):
     run_machine(max(1, RUNS // PARTS), part, monkeypatch)
 

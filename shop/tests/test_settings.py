@@ -106,7 +106,10 @@ UNSAFE = [
 ]
 
 
-@pytest.mark.parametrize("how", STARTS)
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(how, marks=[] if how == "wsgi" else [pytest.mark.long]) for how in STARTS],
+)
 def test_start_refuses_missing_or_unsafe_settings_and_names_all(how: str) -> None:
     missing = start(how, SHOP_DEMO="0", SHOP_PAYMENTS="1")
     unsafe = start(how, **{**PRODUCTION, **dict(UNSAFE)})

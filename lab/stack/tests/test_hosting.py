@@ -50,8 +50,16 @@ def python(code: str) -> tuple[str, ...]:
     ("setup", "message"),
     [
         (Setup(serve={}, steps=(python("raise SystemExit('no such table')"),)), "no such table"),
-        (Setup(serve={}, steps=(python("import time; time.sleep(600)"),)), "took more than 1 s"),
-        (Setup(serve={"web": python("raise SystemExit('port in use')")}), "port in use"),
+        pytest.param(
+            Setup(serve={}, steps=(python("import time; time.sleep(600)"),)),
+            "took more than 1 s",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            Setup(serve={"web": python("raise SystemExit('port in use')")}),
+            "port in use",
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["a step fails", "a step takes too long", "a server ends at once"],
 )
@@ -110,6 +118,7 @@ def prove(*words: str) -> CompletedProcess[str]:
     return run(sys.executable, "manage.py", "prove_shop", *words, seconds=1800)
 
 
+@pytest.mark.long
 def test_hosting_refuses_a_row_that_a_shop_does_not_have():
     said = prove("flask_example", "--row", "fast")
     assert said.returncode == 2

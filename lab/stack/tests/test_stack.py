@@ -127,6 +127,7 @@ with private_servers(disk=small_disk) as servers:
 """
 
 
+@pytest.mark.long
 def test_full_disk_refuses_what_does_not_fit_until_healed() -> None:
     with private_folder() as folder:
         env = {**os.environ, "SHOP_DATA": str(folder)}
