@@ -19,7 +19,7 @@ from loadtest.checker.snapshot import Terms, read
 from loadtest.history import FAIL, OK, operations
 from loadtest.sale_roles import roles_for
 from shop.tests.processes import wait_for
-from shop.tests.test_browser import chromium_started
+from shop.tests.test_browser import PATIENCE, chromium_started
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(400)]
 
@@ -58,8 +58,7 @@ def page() -> Iterator[Page]:
     complaints: list[str] = []
     with chromium_started() as browser:
         page = browser.new_page()
-        page.set_default_timeout(60_000)
-        expect.set_options(timeout=60_000)
+        page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         yield page
     assert complaints == []

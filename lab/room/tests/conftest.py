@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page
 
 from lab.room.__main__ import serving
 from lab.room.server import RoomServer
 from loadtest.faults.fault import free_port
 from shop.accounts.models import User
-from shop.tests.test_browser import chromium
+from shop.tests.test_browser import PATIENCE, chromium
 
 __all__ = ["chromium"]
 
@@ -59,8 +59,7 @@ def open_page(chromium, live_server, client, room) -> Iterator[Callable[..., Pag
         contexts.append(context)
         session = client.cookies["sessionid"].value
         context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
-        context.set_default_timeout(30_000)
-        expect.set_options(timeout=30_000)
+        context.set_default_timeout(PATIENCE)
         page: Page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: complaints.append(message.text))
