@@ -290,7 +290,7 @@ def _cached(sale: int, line: int | None = None) -> CachedSale:
         return sale_cache().get(sale)
     except NoSuchSale:
         raise Refusal("not_found", sale=line) from None
-    except (OperationalError, InterfaceError) as error:
+    except (Busy, OutcomeUnknown, OperationalError, InterfaceError) as error:
         raise Refusal("busy") from error
 
 

@@ -55,6 +55,9 @@ def chosen(sale: int) -> str:
 FRESH = 1.0
 """Seconds for which the names that were read are used."""
 
+IN_DEMAND = 5.0
+"""Seconds since a sale was last asked for, after which its name is forgotten."""
+
 
 class BySale:
     """Sells a purchase by the strategy of the sale that is its scope, and a cart by the default."""
@@ -69,7 +72,7 @@ class BySale:
 
 
 class StrategyNames:
-    """Names of strategies by sale; those asked for within a second are read again together.
+    """Names of strategies by sale; those in demand are read again together, each second.
 
     One thread reads at a time. While known names are read again, the other threads use the old
     ones; a sale that is not known yet is waited for, so that its first purchase is sold right.
@@ -78,7 +81,7 @@ class StrategyNames:
     def __init__(self) -> None:
         self._reading = threading.Lock()
         self._names: dict[int, str] = {}
-        self._asked_for: set[int] = set()
+        self._asked_at: dict[int, float] = {}
         self._fresh_until = 0.0
 
     def get(self, sale: int) -> str:
@@ -87,8 +90,8 @@ class StrategyNames:
         Raises:
             Busy: the database cannot be reached, and the sale is not known.
         """
-        self._asked_for.add(sale)
-        if time.monotonic() >= self._fresh_until and self._reading.acquire(blocking=False):
+        now = self._asked_at[sale] = time.monotonic()
+        if now >= self._fresh_until and self._reading.acquire(blocking=False):
             try:
                 self._read_again()
             finally:
@@ -96,10 +99,14 @@ class StrategyNames:
         return self._names.get(sale) or self._wait_for(sale)
 
     def _read_again(self) -> None:
-        asked_for, self._asked_for = self._asked_for, set()
         began = time.monotonic()
+        self._asked_at = {
+            sale: asked_at
+            for sale, asked_at in list(self._asked_at.items())
+            if began - asked_at < IN_DEMAND
+        }
         try:
-            self._names = _read(asked_for)
+            self._names = _read(list(self._asked_at))
         except Busy:
             return  # what is known is used until the database is back
         self._fresh_until = began + FRESH
@@ -109,7 +116,9 @@ class StrategyNames:
         lend_connections()
         with self._reading:
             if sale not in self._names:
-                self._names.update(_read({sale}))
+                # Together with the sales that others wait for.
+                unknown = {sale, *list(self._asked_at)} - self._names.keys()
+                self._names.update(_read(unknown))
             return self._names[sale]
 
 

@@ -18,6 +18,7 @@ from django.db import Error, connection
 from django.db.models.functions import Now
 
 from inventory import services
+from inventory.postgresql.base import lend_connections
 from inventory.selling.queue import CombiningQueue, Turn
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import held
@@ -25,6 +26,9 @@ from shop.operating.clock import clock
 
 FRESH = 1.0
 """Seconds for which a reading is repeated, counted from the moment before its query was sent."""
+
+IN_DEMAND = 5.0
+"""Seconds since a sale was last asked for, during which it is read again together with others."""
 
 MEMBERS_FRESH = 10.0
 """Seconds for which a buyer's membership of a group is repeated: buyers who come before a sale
@@ -182,30 +186,39 @@ class SaleCache:
     def __init__(self) -> None:
         self._sales: dict[int, CachedSale] = {}
         self._fresh_until: dict[int, float] = {}
-        self._asked_for: set[int] = set()
+        self._asked_at: dict[int, float] = {}
+        # A rush begins with a thousand requests for a sale that is not known yet. One query answers
+        # all that wait; requests that come while it runs wait for the next one.
+        self._readers: CombiningQueue[int, CachedSale] = CombiningQueue(
+            max_batch=MAX_AT_ONCE,
+            max_waiting=MAX_WAITING,
+            max_wait=MAX_WAIT,
+            counted=False,
+        )
 
     def get(self, sale: int) -> CachedSale:
         """Return the sale, at most two seconds old: one second, and one while it is read again.
 
         Raises:
             NoSuchSale: no such sale.
+            Busy: it was not read in time.
+            django.db.Error: it cannot be read.
         """
         cached = self._sales.get(sale)
         if cached is None:
-            return self.refresh(sale)
-        self._asked_for.add(sale)
-        now = time.monotonic()
+            # The reader needs a connection, and those who wait for it must not have them all.
+            lend_connections()
+            turn = self._readers.enter("sales", sale)
+            if turn.leads:
+                with turn:
+                    self._answer(turn)
+            return turn.result()
+        now = self._asked_at[sale] = time.monotonic()
         if now < self._fresh_until.get(sale, 0.0):
             return cached
-        # This request reads the sale again, together with the other sales that are in demand and
-        # will be due soon: where many items are sold, a query for each of them would be most of
-        # what a purchase costs. Concurrent requests use the cached sales meanwhile.
-        asked_for, self._asked_for = self._asked_for, set()
-        soon = now + FRESH / 2
-        others = [other for other in asked_for - {sale} if self._fresh_until.get(other, 0.0) < soon]
-        due = [sale, *others[: MAX_AT_ONCE - 1]]
+        due = [sale, *self._due_soon(sale, now)]
         self._fresh_until.update(dict.fromkeys(due, now + FRESH))
-        return self._read(due)
+        return self._only(sale, self._read(due))
 
     def refresh(self, sale: int) -> CachedSale:
         """Read the sale from the database and cache it.
@@ -213,10 +226,44 @@ class SaleCache:
         Raises:
             NoSuchSale: no such sale.
         """
-        return self._read([sale])
+        return self._only(sale, self._read([sale]))
 
-    def _read(self, sales: Sequence[int]) -> CachedSale:
-        """Read sales and cache them; return the first."""
+    def _answer(self, turn: Turn[int, CachedSale]) -> None:
+        """Answer all requests that wait, with one query for the sales that are not known."""
+        tickets = turn.drain()
+        found = {ticket.request: self._sales.get(ticket.request) for ticket in tickets}
+        if unknown := [sale for sale, cached in found.items() if cached is None]:
+            found.update(self._read(unknown))
+        for ticket in tickets:
+            ticket.answer = found[ticket.request] or NoSuchSale(ticket.request)
+
+    def _due_soon(self, sale: int, now: float) -> list[int]:
+        """Return the other sales in demand that are due, or will be soon, to be read with this one.
+
+        Where many items are sold, a query for each of them would be most of what a purchase costs.
+        Concurrent requests use the cached sales meanwhile.
+        """
+        in_demand = {
+            other: asked_at
+            for other, asked_at in list(self._asked_at.items())
+            if now - asked_at < IN_DEMAND
+        }
+        self._asked_at = in_demand
+        soon = now + FRESH / 2
+        due = [
+            other
+            for other in list(in_demand)
+            if other != sale and self._fresh_until.get(other, 0.0) < soon
+        ]
+        return due[: MAX_AT_ONCE - 1]
+
+    def _only(self, sale: int, read: dict[int, CachedSale]) -> CachedSale:
+        if sale not in read:
+            raise NoSuchSale(sale)
+        return read[sale]
+
+    def _read(self, sales: Sequence[int]) -> dict[int, CachedSale]:
+        """Read sales and cache them; return those that exist."""
         # The rows may be as old as this moment, also if a connection is long in coming.
         began, asked = time.monotonic(), time.time()
         with connection.cursor() as cursor:
@@ -229,13 +276,13 @@ class SaleCache:
         if len(self._sales) + len(read.keys() - self._sales.keys()) > MAX_SALES:
             self._sales.clear()
             self._fresh_until.clear()
+            self._asked_at.clear()
         for sale, cached in read.items():
             # In this order: a reader that finds a sale must also find its expiry.
             self._fresh_until[sale] = began + FRESH
+            self._asked_at.setdefault(sale, began)
             self._sales[sale] = cached
-        if sales[0] not in read:
-            raise NoSuchSale(sales[0])
-        return read[sales[0]]
+        return read
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,18 +206,44 @@ def test_cached_sale_opens_and_ends_by_the_databases_clock(
 def test_sales_that_are_asked_for_are_looked_at_again_together(sale_of, queries, seconds):
     cache = SaleCache()
     one, other, forgotten = (sale_of().pk for _ in range(3))
-    for pk in (one, other, forgotten):
+    cache.get(forgotten)
+    seconds[0] += 0.5 * sale_cache.IN_DEMAND
+    for pk in (one, other):
         cache.get(pk)
-    seconds[0] += 0.9 * sale_cache.FRESH
-    cache.get(one)
-    cache.get(other)
     Sale.objects.update(paused=True)
-    seconds[0] += 0.1 * sale_cache.FRESH + 0.01
+    seconds[0] += 0.5 * sale_cache.IN_DEMAND
     with queries(1):
         assert [cache.get(pk).paused for pk in (one, other, one)] == [True] * 3
-    # Nobody had asked for this one since it was read, so it was not read again with the others.
+    # Nobody had asked for this one for a while, so it was not read again with the others.
     with queries(1):
         assert cache.get(forgotten).paused
+
+
+@pytest.mark.django_db(transaction=True)
+def test_sale_cache_reads_new_sales_for_all_who_wait_together(
+    sale_of: Callable[..., Sale], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, counts = SaleCache(), []
+    read = cache._read
+
+    def count(sales: Any) -> Any:
+        counts.append(len(sales))
+        return read(sales)
+
+    monkeypatch.setattr(cache, "_read", count)
+    first, *others = sales = [sale_of().pk for _ in range(3)]
+    nowhere = 10**9
+    with ThreadPoolExecutor(READERS) as pool:
+        with locked("shop_sale"):
+            asking = [pool.submit(on_this_thread, partial(cache.get, first))]
+            eventually(lambda: counts == [1])
+            asked = [*sales, *others, nowhere]
+            asking += [pool.submit(on_this_thread, partial(cache.get, pk)) for pk in asked]
+            eventually(lambda: cache._readers.waiting("sales") == len(asked))
+        *found, missing = asking
+        assert [future.result(TIMEOUT).sale for future in found] == [first, *sales, *others]
+        assert isinstance(missing.exception(TIMEOUT), NoSuchSale)
+    assert counts == [1, len(others) + 1], "the first sale is known by the second query"
 
 
 def test_sale_cache_does_not_read_a_fresh_sale_with_the_others(sale_of, queries, seconds):
