@@ -15,7 +15,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
@@ -88,11 +87,11 @@ class Wanted(msgspec.Struct):
         plan: Described,
         reason: str = "",
         look: str = "",
-        figures: Mapping[str, int] = MappingProxyType({}),
+        **more: Any,
     ) -> Wanted:
         """Describe a run by its plan; the further arguments are those of `judge_apart`."""
         return cls(
-            replace(plan.story(reason, look), figures=dict(figures)),
+            replace(plan.story(reason, look), **more),
             list(map(str, folder.elsewhere)),
             bool(plan.faults),
             dict(plan.not_judged),
@@ -111,7 +110,7 @@ def judge_apart(
     plan: Described,
     reason: str,
     look: str,
-    figures: Mapping[str, int] = MappingProxyType({}),
+    **more: Any,
 ) -> Verdict:
     """Judge a run that has ended, and write the verdict and its page; never fails.
 
@@ -120,9 +119,9 @@ def judge_apart(
         plan: of the run, with the ids of its sales.
         reason: why there can be no verdict; empty if there may be one.
         look: a command that shows the books of the main sale.
-        figures: further figures of the page's first section, by their names.
+        more: further members of its `Story`, which its plan does not know.
     """
-    wanted = Wanted.of(folder, plan, reason, look, figures)
+    wanted = Wanted.of(folder, plan, reason, look, **more)
     try:
         done = _judge(folder, wanted, seconds=JUDGING)
         if done.returncode == 0:

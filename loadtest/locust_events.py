@@ -193,8 +193,8 @@ class Session:
     def prepare(self, environment: Any, **_: Any) -> None:
         """Prepare this process once: open files, the choice of users, the page."""
         environment.session = self
-        # Locust logs why a run is given up, before which gevent would print a traceback.
-        gevent.get_hub().NOT_ERROR += (StopTest,)
+        # Locust logs why a run is given up or ends, before which gevent would print the exception.
+        gevent.get_hub().NOT_ERROR += (StopTest, KeyboardInterrupt)
         self._environment: Environment = environment
         allowed = raise_file_limit()
         options = self._options
@@ -298,7 +298,8 @@ class Session:
             "Open loop: %g buyers came per second; latency counts from their arrival",
             options.arrivals,
         )
-        if total.late or total.unstarted:
+        # The verdict says it as well, where this process judges the run.
+        if self.page is None and (total.late or total.unstarted):
             logger.warning(
                 "%d buyers of the open loop began late and %d not at all. Take more users.",
                 total.late,

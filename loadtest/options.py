@@ -32,7 +32,10 @@ NUMBERS = {
         0.0, 0, "Open loop: buyers per second, however slow the shop is; 0: closed loop"
     ),
     "rounds": Number(
-        1, 0, "Buyers that each user plays in turn, 0 for no end; in a rush, rounds of each level"
+        1,
+        0,
+        "How often each user comes, every time as another buyer; a rush plays so many rounds of "
+        "each level; 0, except in a rush: without end",
     ),
     "seed": Number(0, 0, "Repeats the behaviour of a run; 0 draws a seed and logs it"),
 }

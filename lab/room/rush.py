@@ -170,7 +170,7 @@ class RushShow(Show):
         assert isinstance(shop, LocalSales)
         look = shop.shop.look(shop.plan.sale)
         figures = {} if self._handovers is None else {"handovers": self._handovers}
-        return judge_apart(self._files, shop.plan, shop.reason, look, figures)
+        return judge_apart(self._files, shop.plan, shop.reason, look, figures=figures)
 
 
 class RushLoad(LocustLoad):

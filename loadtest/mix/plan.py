@@ -39,6 +39,7 @@ class MixPlan:
         doubt: why a run that broke nothing says nothing; empty if it does.
         remarks: what the reader should know besides, in sentences.
         came: buyers who came; known at the end.
+        left_open: what the run could not have seen at all, in phrases.
         more: further members of the verdict's document.
     """
 
@@ -58,6 +59,7 @@ class MixPlan:
     doubt: str = ""
     remarks: Sequence[str] = ()
     came: int = 0
+    left_open: Sequence[str] = ()
     more: Mapping[str, Any] = field(default_factory=dict)
 
     mix = BUYERS
@@ -127,4 +129,5 @@ class MixPlan:
             passed=HOLDS,
             look=look,
             remarks=self.remarks,
+            left_open=self.left_open,
         )

@@ -205,10 +205,8 @@ class MixSale(AdapterSale[MixPlan, MixBuyers]):
             doubt=self._doubt(),
             came=self.buyers.played,
             remarks=[*self._remarks()],
-            more={
-                "not_seen": [each.to_json() for each in self._unseen()],
-                "left_open": [*self._left_open()],
-            },
+            left_open=[*self._left_open()],
+            more={"not_seen": [unseen.to_json() for unseen in self._unseen()]},
         )
 
     def how(self) -> dict[str, Any]:

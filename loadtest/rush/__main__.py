@@ -26,6 +26,7 @@ DESCRIPTION = (
     "Rush a shop through its adapter and judge it by its own books. Exit code: 0 it holds, "
     "1 a property is broken, 2 it could not be judged."
 )
+OTHERS = "Buyers at their own pace, and the page of Locust: python -m loadtest --help."
 MODULE = "python -m loadtest.rush"
 SCRIPT = "flash-sale-loadtest"
 """What `packaging/loadtest` installs this module as."""
@@ -39,7 +40,7 @@ def command(program: str) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Rush a shop and print the result on one screen."""
     prog = command(sys.argv[0])
-    parser = argparse.ArgumentParser(prog=prog, description=DESCRIPTION)
+    parser = argparse.ArgumentParser(prog=prog, description=DESCRIPTION, epilog=OTHERS)
     parser.add_argument("--shop", required=True, help="the adapter, as path.to:Adapter")
     parser.add_argument("--host", required=True, help="the shop's address")
     proposed = "default: as the adapter proposes, or"

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from loadtest.buyers import remarks_on
 from loadtest.checker import EXIT_CODES, FAIL, PASS, PROPERTIES, UNKNOWN, Verdict
 from loadtest.checker.report.document import Unseen
-from loadtest.checker.report.headline import HOLDS, SUMMARIES, counted
+from loadtest.checker.report.headline import HOLDS, STOPPED, SUMMARIES, counted
 from loadtest.checker.verdict import overall
 from loadtest.rush.plan import Observer
 from loadtest.rush.round import Round
@@ -49,6 +49,14 @@ class RushResult:
         self.stopped = True
         if not self.rounds:
             self.reason = "stopped before the first round was over"
+
+    @property
+    def stopped_early(self) -> str:
+        """What had been done when somebody ended the rounds early, in a sentence; or nothing."""
+        if not self.stopped or not self.rounds:
+            return ""
+        over = counted(len(self.rounds), "round")
+        return f"The rush was stopped early: {over} had ended. The verdict is on these."
 
     @property
     def verdict(self) -> str:
@@ -112,8 +120,6 @@ class RushResult:
     def left_open(self) -> Iterator[str]:
         """Yield what these rounds could not have seen at all, whatever their number."""
         offering = [each for each in self.rounds if each.plan.enough]
-        if self.stopped:
-            yield "what the remaining rounds would have shown: the rush was stopped early"
         if self.rounds and not offering:
             yield "an untrue “sold out”, unless units were left at the end"
         unclear = sum(each.refused_otherwise for each in offering)
@@ -145,6 +151,7 @@ class RushResult:
             "version": self.version,
             "verdict": self.verdict,
             "reason": self.reason,
+            "stopped": self.stopped_early,
             "rounds": [_document(each) for each in self.rounds],
             "broken_rounds": self.broken_rounds,
             "violations": sum(map(violations, self.rounds)),
@@ -164,7 +171,8 @@ class RushResult:
         """The closing line."""
         broken = f" in {self.broken_rounds} of {len(self.rounds)} rounds"
         word = HOLDS if self.verdict == PASS else SUMMARIES[self.verdict][0]
-        return f"{word}{broken if self.broken_rounds else ''} · {self.shop} {self.version}"
+        early = f" · {STOPPED}" if self.stopped_early else ""
+        return f"{word}{broken if self.broken_rounds else ''}{early} · {self.shop} {self.version}"
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -237,6 +245,9 @@ def _document(played: Round) -> dict[str, Any]:
         "left_though_refused": played.left,
         "repeats": played.asked_again,
         "violations": violations(played),
+        "oversold": max(
+            played.sold - played.final.total, played.verdict.counts.get("oversold", 0), 0
+        ),
     }
 
 

@@ -67,6 +67,7 @@ def _story(result: RushResult) -> Story:
         buyers=buyers,
         passed=HOLDS if result.verdict == PASS else SUMMARIES[result.verdict][0],
         look=shown.look_command if shown is not None else "",
+        stopped=result.stopped_early,
     )
 
 
@@ -84,7 +85,7 @@ def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         **answers,
         "units": sum(each["of"] for each in rows),
         "taken": sum(each["sold"] for each in rows),
-        "oversold": sum(max(0, each["sold"] - each["of"]) for each in rows),
+        "oversold": sum(row["oversold"] for row in rows),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from loadtest.checker import snapshot as s
 from loadtest.faults.fault import free_port, wait_until
 from loadtest.files import RunFiles
 from loadtest.history import INFO, OK, Operation, operations
+from loadtest.options import FOR_ANY_SHOP, SWITCHES
 from loadtest.scenarios import MIXES
 from loadtest.shops.flash_sale.lifecycle import LIFECYCLE
 from loadtest.shops.unguarded import Server
@@ -41,8 +43,8 @@ def one_a_day(first: tuple[Any, ...], *others: tuple[Any, ...]) -> list[Any]:
     return [first, *(pytest.param(*other, marks=pytest.mark.long) for other in others)]
 
 
-def locust(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Locust without a page in a folder, until its users have finished."""
+def command_of(*arguments: str) -> list[str]:
+    """Return the command that runs Locust without a page until its users have finished."""
     command = [
         *(sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py")),
         *("--headless", "--only-summary", "--until-done", "--run-time", "120s"),
@@ -52,6 +54,12 @@ def locust(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         # Another test's master may have Locust's own port.
         port = str(free_port())
         command += ["--master-port", port, "--master-bind-port", port]
+    return command
+
+
+def locust(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Locust without a page in a folder, until its users have finished."""
+    command = command_of(*arguments)
     return subprocess.run(
         command, capture_output=True, text=True, timeout=240, check=False, cwd=folder
     )
@@ -291,6 +299,56 @@ def test_mix_that_cannot_start_says_why(more: tuple[str, ...], said: str, tmp_pa
     assert done.returncode == 2, done.stderr
     assert said in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+    if "--processes" not in more:
+        reason, closing = done.stdout.splitlines()[-2:]
+        assert said in reason
+        assert closing == "COULD NOT BE JUDGED"
+
+
+# A shell that runs the tests in the background has them, and what they start, ignore Ctrl-C.
+INTERRUPTIBLE = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("locust", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_interrupted_mix_is_judged_on_what_was_done(tmp_path: Path) -> None:
+    shop, runs = "loadtest.shops.unguarded:Adapter", tmp_path / "runs"
+    # Each user needs a while between two steps, so that 4 users are too few for 500 per second.
+    load = ("--users", "4", "--stock", "5", "--rounds", "10000", "--arrivals", "500")
+    with in_thread(Server(0, tmp_path, guarded=True)) as server:
+        wanted = ("--shop", shop, "--host", server.url, "--mix", "buyers", "--runs", str(runs))
+        arguments = command_of(*wanted, *load)[3:]
+        with subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTIBLE, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+        ) as running:
+            history = runs / "0001" / "buyers.jsonl"
+            wait_until(
+                "buyers are refused",
+                lambda: history.exists() and "sold_out" in history.read_text(),
+            )
+            running.send_signal(signal.SIGINT)
+            printed, logged = running.communicate(timeout=120)
+    assert running.returncode == 0, logged
+    assert "KeyboardInterrupt" not in logged
+    assert printed.splitlines()[-1].startswith("HOLDS · stopped early · 5 of 5 sold")
+    told = json.loads((runs / "0001" / "verdict.json").read_text())
+    assert told["stopped"].startswith("The run was stopped early: 0 of 4 users")
+    assert told["stopped"] in (runs / "0001" / "report.html").read_text()
+    assert "how the shop serves 500 buyers per second" in told["left_open"][0]
+
+
+def test_help_lists_the_options_of_this_load_test() -> None:
+    command = [sys.executable, "-m", "loadtest", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for name in ("shop", *FOR_ANY_SHOP, *SWITCHES):
+        assert f"  --{name}" in done.stdout
+    assert done.stderr == ""
 
 
 WORDS = {"user_count": "1", "spawn_rate": "1", "sale": "1"}

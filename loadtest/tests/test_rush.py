@@ -808,4 +808,6 @@ def test_rush_that_is_interrupted_judges_the_finished_rounds(guarded: str) -> No
     shop = Interrupted(guarded)
     result = rush(shop, guarded, rounds=3, observer=shop.observer)
     assert (result.verdict, len(result.rounds)) == ("pass", 1)
-    assert "the rush was stopped early" in "\n".join(lines(result, 200))
+    closing, *others = lines(result, 200)
+    assert closing.startswith("HOLDS · stopped early · ")
+    assert any("1 round had ended" in line for line in others)

@@ -17,6 +17,8 @@ import gevent
 
 from loadtest.address import RunImpossible, address_of
 from loadtest.calls import Tally
+from loadtest.checker import UNKNOWN
+from loadtest.checker.report.headline import SUMMARIES
 from loadtest.checker.report.terminal import verdict_last
 from loadtest.faults.process import NONE
 from loadtest.files import Runs
@@ -82,8 +84,14 @@ class Page(Referee):
         return run.outcome
 
     def tell(self) -> None:
-        """Print the verdict, after everything that Locust prints; the closing line is the last."""
-        for line in self._last_words:
+        """Print the verdict, after everything that Locust prints; the closing line is the last.
+
+        A run that could not start has no other verdict than why.
+        """
+        words = self._last_words
+        if self.problem and self._environment.web_ui is None:
+            words = [f"  {self.problem}", SUMMARIES[UNKNOWN][0]]
+        for line in words:
             print(line, flush=True)
 
     def begin_rush(self, options: Namespace) -> RushRun:

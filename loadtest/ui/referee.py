@@ -66,7 +66,12 @@ class Referee:
         `leave` is called when the run is over.
         """
         self.problem = ""
-        started = PageRun(plan, shop, self.runs.new(), recorded=self._histories, leave=leave)
+        started = PageRun(
+            *(plan, shop, self.runs.new()),
+            recorded=self._histories,
+            leave=leave,
+            tally=lambda: self.tally,
+        )
         started.start()
         self.run = started
         return started

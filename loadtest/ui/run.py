@@ -13,8 +13,10 @@ import gevent
 from gevent.event import AsyncResult, Event
 
 from loadtest.address import RunImpossible
+from loadtest.calls import Tally
 from loadtest.checker import Broken, Verdict
 from loadtest.checker.judging import write_verdict
+from loadtest.checker.report.headline import counted
 from loadtest.faults import process
 from loadtest.files import RunFolder
 from loadtest.full_shop import FullShop
@@ -112,6 +114,7 @@ class PageRun(Show):
         files: of the run.
         recorded: names the histories of the load-generating processes, as far as known.
         leave: called when the run is over.
+        tally: counts what the buyers of all processes did.
 
     Attributes:
         sales: of the run.
@@ -127,12 +130,14 @@ class PageRun(Show):
         files: RunFolder,
         recorded: Callable[[], list[str]] = list,
         leave: Callable[[], None] = lambda: None,
+        tally: Callable[[], Tally] = Tally,
     ) -> None:
         self.files, self.phase = files, RUNNING
         self.sales = _sales_of(plan, shop, files, self)
         self.verdict: dict[str, Any] | None = None
         self.broken: list[Broken] = []
         self._recorded, self._leave = recorded, leave
+        self._tally, self._came = tally, Tally()
         self._processes = 1
         self._load = LocustUsers()
 
@@ -171,7 +176,7 @@ class PageRun(Show):
 
     def end_load(self, processes: int) -> None:
         """Record that the buyers of this many load-generating processes have left."""
-        self.phase, self._processes = SETTLING, processes
+        self.phase, self._processes, self._came = SETTLING, processes, self._tally()
         self._find_histories()
         self._load.ended.set()
 
@@ -199,7 +204,11 @@ class PageRun(Show):
                 f"the history of {missing} of {self._processes} load-generating processes did not "
                 "arrive"
             )
-        return judge_apart(self.files, self.plan, self.sales.reason, self.sales.look_command)
+        return judge_apart(
+            *(self.files, self.plan, self.sales.reason, self.sales.look_command),
+            stopped=self._stopped(),
+            left_open=[*self._left_open()],
+        )
 
     def judge_so_far(self) -> None:
         """Judge once while the run goes on; what was broken stays so."""
@@ -209,6 +218,25 @@ class PageRun(Show):
         self.broken = found or self.broken
         if problem:
             logger.warning("Not judged at this moment: %s", problem)
+
+    def _stopped(self) -> str:
+        """Say what had been done when the run was ended early; empty if it was not."""
+        finished, users = self._came.finished, self.plan.buyers
+        if self.plan.lasts or finished >= users:
+            return ""
+        return (
+            f"The run was stopped early: {finished:,} of {counted(users, 'user')} had played all "
+            "their buyers. The verdict is on what was done until then."
+        )
+
+    def _left_open(self) -> Iterator[str]:
+        """Yield what the load was too small to show."""
+        late, unstarted = self._came.late, self._came.unstarted
+        if late or unstarted:
+            yield (
+                f"how the shop serves {self.plan.arrivals:g} buyers per second: {late:,} began "
+                f"late and {unstarted:,} not at all, since every user was busy; take more users"
+            )
 
     def _run(self) -> None:
         sales: ShopUnderTest[Any] = self.sales

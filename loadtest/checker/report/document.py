@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from loadtest.checker import PASS, PROPERTIES, UNKNOWN, Rate, Verdict
 from loadtest.checker.properties.property import Check
 from loadtest.checker.report.gather import Evidence
-from loadtest.checker.report.headline import SUMMARIES, Speed, counted, headline
+from loadtest.checker.report.headline import STOPPED, SUMMARIES, Speed, counted, headline
 from loadtest.checker.verdict import Finding, Problem
 from loadtest.fault_log import Injected
 from loadtest.files import RunFiles
@@ -76,6 +76,9 @@ class Story:
         look: a command that shows the figures of the shop's own books; empty if none is known.
         remarks: what the reader should know besides, in sentences.
         figures: further figures of the page's first section, by their names.
+        stopped: where the run was ended before its buyers had finished, what had been done by
+            then, in a sentence; empty if it was not.
+        left_open: what the run could not have seen at all, in phrases.
     """
 
     title: str
@@ -87,6 +90,8 @@ class Story:
     look: str = ""
     remarks: Sequence[str] = ()
     figures: Mapping[str, int] = field(default_factory=dict)
+    stopped: str = ""
+    left_open: Sequence[str] = ()
 
 
 def document(
@@ -106,13 +111,18 @@ def document(
     speed = evidence.pace.speed() if evidence else None
     faults = evidence.faults if evidence else []
     injected = sum(not each.error for each in faults)
-    word, *seen = headline(outcome, story.buyers, verdict.counts, speed, injected)
+    word, *figures = headline(outcome, story.buyers, verdict.counts, speed, injected)
     return {
         "version": VERSION,
         "title": story.title,
         "verdict": outcome,
-        "headline": [story.passed if outcome == PASS else word, *seen],
+        "headline": [
+            story.passed if outcome == PASS else word,
+            *([STOPPED] if story.stopped else []),
+            *figures,
+        ],
         "reason": story.reason or verdict.reason,
+        "stopped": story.stopped,
         "repeat": story.repeat,
         "buyers": story.buyers,
         "result": _result(verdict, speed, injected) | dict(story.figures),
@@ -120,7 +130,7 @@ def document(
         "properties": [_property(each) for each in verdict.properties],
         "not_judged": dict(verdict.not_judged),
         "not_seen": [each.to_json() for each in unseen(verdict)],
-        "left_open": [],
+        "left_open": list(story.left_open),
         "remarks": list(story.remarks),
         "rounds": [],
         "counts": dict(verdict.counts),

@@ -27,6 +27,9 @@ CLOSED_LOOP = (
     "requests. The percentiles describe requests that were sent, not buyers who would have arrived."
 )
 
+STOPPED = "stopped early"
+"""In the closing line of a run that was ended before its buyers had finished."""
+
 RESTOCK = "restock"
 """The call of a history that no buyer makes."""
 

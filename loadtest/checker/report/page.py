@@ -13,7 +13,14 @@ from markupsafe import Markup
 from loadtest.checker.report.charts import Charts, number
 from loadtest.checker.report.document import why_not
 from loadtest.checker.report.gather import Evidence
-from loadtest.checker.report.headline import CLOSED_LOOP, OPEN_LOOP, SUMMARIES, Speed, meanings
+from loadtest.checker.report.headline import (
+    CLOSED_LOOP,
+    OPEN_LOOP,
+    STOPPED,
+    SUMMARIES,
+    Speed,
+    meanings,
+)
 
 _HERE = Path(__file__).parent
 _TEMPLATES = Environment(
@@ -75,10 +82,12 @@ def result(
         check: whether it says how to check the figures.
     """
     word, *seen = document["headline"]
+    stopped = document.get("stopped", "")  # documents of earlier versions do not say it
     text = _TEMPLATES.get_template("result.html").render(
         document=document,
         words=words,
-        word=word,
+        word=f"{word} · {STOPPED}" if stopped else word,
+        stopped=stopped,
         # The figures say the same, and each of them what it is.
         seen="" if document["result"] else " · ".join(seen),
         sentence=document["reason"] or words.sentences[document["verdict"]],

@@ -72,6 +72,8 @@ def _closing(document: Mapping[str, Any], width: int) -> Iterator[Line]:
 def _about(document: Mapping[str, Any], width: int) -> Iterator[Line]:
     if document["reason"]:
         yield from _wrapped(document["reason"], width, 2, "unknown")
+    if document["stopped"]:
+        yield from _wrapped(document["stopped"], width, 2)
     facts = "; ".join(f"{name} {value}" for name, value in document["facts"].items())
     yield from _wrapped(f"{document['title']}{'; ' if facts else ''}{facts}", width, 2, FAINT)
 
