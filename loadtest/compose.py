@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[1]
 """Where docker-compose.yml is."""
 
 KEPT = ("PATH", "HOME", "LANG", "TZ")
-"""Variables that the commands get from this process, beside Docker's own. Compose prefers variables
-to its file of settings, and this process may have settings of another shop."""
+"""Variables that the commands get from this process, next to Docker's own. Compose prefers
+variables to its file of settings, and this process may have settings of another shop."""
 
 BUILD = 1200.0
 """Seconds that a command may take: an image is built."""

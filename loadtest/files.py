@@ -1,4 +1,4 @@
-"""The files of a run, the buyers' tokens beside them, and the folders of a page's last runs."""
+"""The files of a run, the buyers' tokens next to them, and the folders of a page's last runs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _SUFFIX = ".tokens"
 
 
 def leave_tokens(history: Path, tokens: Mapping[str, str]) -> None:
-    """Write tokens by buyer beside a history, for this user only."""
+    """Write tokens by buyer next to a history, for this user only."""
     path = history.with_suffix(_SUFFIX)
     path.touch(mode=0o600)
     path.write_text(json.dumps(tokens))

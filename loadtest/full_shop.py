@@ -207,14 +207,14 @@ class FullShop(Protocol):
     Attributes:
         address: its host and port.
         levels: that it offers to the buyers of mixes.
-        beside: sales from which carts were filled as well: they belong to what is asked of a sale.
+        further_sales: from which carts were filled as well: they belong to what is asked of a sale.
         requests, invalid: what its buyers ask.
         makes_buyers: what to ask where the shop makes no buyers.
     """
 
     address: tuple[str, int]
     full_levels: frozenset[Level]
-    beside: Sequence[str]
+    further_sales: Sequence[str]
     makes_buyers: str
 
     @property

@@ -21,7 +21,7 @@ import msgspec
 
 from loadtest.checker import FAIL, Broken, Verdict, judge_so_far
 from loadtest.checker.judging import UNREADABLE, judge_run, write_verdict
-from loadtest.checker.report import Story
+from loadtest.checker.report import Description
 from loadtest.files import RunFolder
 
 SO_FAR = "so-far"
@@ -53,7 +53,7 @@ class Described(Protocol):
     def more(self) -> Mapping[str, Any]:
         """Further members of the verdict's document."""
 
-    def story(self, reason: str, look: str) -> Story:
+    def describe(self, reason: str, look: str) -> Description:
         """Return what its files do not say.
 
         Args:
@@ -66,13 +66,13 @@ class Wanted(msgspec.Struct):
     """What is to be judged, as a run describes it.
 
     Attributes:
-        story: what its files do not say.
+        description: what its files do not say.
         elsewhere: histories of its buyers that are in another folder.
         faults: whether faults are injected.
         not_judged, how, doubt, more: see `Described`.
     """
 
-    story: Story
+    description: Description
     elsewhere: list[str]
     faults: bool
     not_judged: dict[str, str]
@@ -91,7 +91,7 @@ class Wanted(msgspec.Struct):
     ) -> Wanted:
         """Describe a run by its plan; the further arguments are those of `judge_apart`."""
         return cls(
-            replace(plan.story(reason, look), **more),
+            replace(plan.describe(reason, look), **more),
             list(map(str, folder.elsewhere)),
             bool(plan.faults),
             dict(plan.not_judged),
@@ -119,7 +119,7 @@ def judge_apart(
         plan: of the run, with the ids of its sales.
         reason: why there can be no verdict; empty if there may be one.
         look: a command that shows the books of the main sale.
-        more: further members of its `Story`, which its plan does not know.
+        more: further members of its `Description`, which its plan does not know.
     """
     wanted = Wanted.of(folder, plan, reason, look, **more)
     try:
@@ -130,7 +130,7 @@ def judge_apart(
     except subprocess.TimeoutExpired:
         problem = f"judging took more than {JUDGING:.0f} s"
     verdict = Verdict(reason=f"the judge did not finish: {problem}")
-    write_verdict(folder, replace(wanted.story, reason=verdict.reason), verdict, None)
+    write_verdict(folder, replace(wanted.description, reason=verdict.reason), verdict, None)
     return verdict
 
 
@@ -169,13 +169,13 @@ def main(path: str, *more: str) -> int:
 
 def _conclude(folder: RunFolder, run: Wanted) -> int:
     """Write the verdict, which is *unknown*, with a reason, if the run cannot be judged."""
-    verdict = Verdict(reason=run.story.reason)
+    verdict = Verdict(reason=run.description.reason)
     if not verdict.reason:
         verdict = judge_run(folder, run.not_judged, **run.how)
     if run.doubt and verdict.verdict != FAIL:
         verdict = replace(verdict, reason=run.doubt)
-    story = replace(run.story, reason=verdict.reason)
-    write_verdict(folder, story, verdict, folder.report, **run.more)
+    description = replace(run.description, reason=verdict.reason)
+    write_verdict(folder, description, verdict, folder.report, **run.more)
     print(msgspec.json.encode(verdict, enc_hook=str).decode())
     return 0
 

@@ -102,10 +102,12 @@ def check_deployed(plan: RunPlan, accounts: int, rounds: int) -> None:
     """Raise `RunImpossible` for what the load test would have to change in a deployed shop."""
     if not plan.sale:
         raise RunImpossible("a deployed shop's sale is made by its operators: name it with --sale")
-    missing = [role for role in plan.wanted if role != MAIN and role not in plan.beside]
+    missing = [role for role in plan.wanted if role != MAIN and role not in plan.further_sales]
     if missing:
         named = ",".join(f"{role}=ID" for role in missing)
-        raise RunImpossible(f"the mix {plan.mix} needs further sales: name them, --beside {named}")
+        raise RunImpossible(
+            f"the mix {plan.mix} needs further sales: name them, --further-sales {named}"
+        )
     if plan.restocks or TIMED in plan.sales or DRAWN in plan.sales:
         raise RunImpossible(
             f"the mix {plan.mix} changes or restocks sales, which no load test does in a deployed "
@@ -350,7 +352,7 @@ class Session:
         parse_weights(options.weights)
         shop = self._shop()
         options.endless = getattr(options, "fault", NONE) != NONE
-        plan = replace(plan_of(options), beside=parse_sales(options.beside))
+        plan = replace(plan_of(options), further_sales=parse_sales(options.further_sales))
         plan = replace(plan, gathers=GATHERING + plan.buyers / (options.spawn_rate or 1))
         if options.sale != FRESH:
             limit = find_sale(shop, options.sale).limit
@@ -368,7 +370,7 @@ class Session:
                 self._collector.begin(options.run_name, begun.files.path)
         elif not plan.sale:
             plan = open_sales(shop, plan, plan.gathers_in)
-        options.opened, options.others = plan.sale, format_sales(plan.beside)
+        options.opened, options.others = plan.sale, format_sales(plan.further_sales)
 
     def _choose_rush(self, options: Namespace) -> None:
         if self.page is None:
@@ -407,7 +409,9 @@ class Session:
             return self._rush
         if isinstance(runner, MasterRunner):
             return None
-        plan = replace(plan_of(options), sale=options.opened, beside=parse_sales(options.others))
+        plan = replace(
+            plan_of(options), sale=options.opened, further_sales=parse_sales(options.others)
+        )
         sender = self._sender if self._collects else None
         users = Shoppers(
             self._shop(),

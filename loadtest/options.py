@@ -52,7 +52,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 FOR_ANY_SHOP = ("mix", "stock", "weights", "arrivals", "rounds", "seed")
 """What of the form applies to a shop that is named by its adapter."""
 HIDDEN = {
-    "beside": "Further sales by role, such as cart_a=7,brief=8",
+    "further-sales": "Further sales by role, such as cart_a=7,brief=8",
     "history": "Folder for the history of every call; empty for none",
     "totals": "File for the counts of all buyers together; empty for none",
     "runs": "Folder in which the page keeps the last runs and their reports",

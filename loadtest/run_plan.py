@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loadtest.checker import ENOUGH, Need, not_judged
-from loadtest.checker.report import Story
+from loadtest.checker.report import Description
 from loadtest.checker.report.headline import counted
 from loadtest.faults import FAULTS
 from loadtest.full_shop import FullShop
@@ -61,7 +61,7 @@ class RunPlan:
         mails: whether the mails that the shop sends are received.
         levels: that the shop offers.
         sale: id of the main sale; empty where it is not open yet.
-        beside: ids of the further sales, by their roles.
+        further_sales: ids of the further sales, by their roles.
         target: file that says what faults act on; empty: none.
         endless: whether each user plays buyers without end.
         gathers: seconds until all users have started; 0: as long as those of `prove` take.
@@ -87,7 +87,7 @@ class RunPlan:
     mails: bool = True
     levels: frozenset[Level] = frozenset(Level)
     sale: str = ""
-    beside: Mapping[str, str] = field(default_factory=dict)
+    further_sales: Mapping[str, str] = field(default_factory=dict)
     target: str = ""
     endless: bool = False
     gathers: float = 0.0
@@ -113,7 +113,7 @@ class RunPlan:
     @property
     def sales(self) -> dict[str, str]:
         """The ids of all sales, by their roles; the main one comes first."""
-        return {MAIN: self.sale, **self.beside}
+        return {MAIN: self.sale, **self.further_sales}
 
     @property
     def wanted(self) -> dict[str, SaleTerms]:
@@ -202,7 +202,7 @@ class RunPlan:
             arguments += "".join(f" --fault {name}" for name in self.faults)
         return f'make prove ARGS="{arguments}"'
 
-    def story(self, reason: str, look: str) -> Story:
+    def describe(self, reason: str, look: str) -> Description:
         """Return what the files of the run do not say.
 
         Args:
@@ -210,7 +210,7 @@ class RunPlan:
             look: a command that shows the books of the main sale; empty if none is known.
         """
         facts = self.facts(self.sale)
-        return Story(self.title, self.repeat, facts, reason, self.buyers, look=look)
+        return Description(self.title, self.repeat, facts, reason, self.buyers, look=look)
 
     def facts(self, sale: str) -> dict[str, Any]:
         """What the head of the report says."""
@@ -229,12 +229,12 @@ def open_sales(shop: FullShop, plan: RunPlan, starts_in: float) -> RunPlan:
     the main one opens. The window of a draw ends so long after that. Raises `ShopRefused`.
     """
     sale = plan.sale or shop.open_sale(plan.wanted[MAIN], starts_in)
-    beside = plan.beside or {
+    further_sales = plan.further_sales or {
         role: shop.open_sale(_lasting(terms, starts_in), 0.0)
         for role, terms in plan.wanted.items()
         if role != MAIN
     }
-    return replace(plan, sale=sale, beside=beside)
+    return replace(plan, sale=sale, further_sales=further_sales)
 
 
 def _lasting(terms: SaleTerms, starts_in: float) -> SaleTerms:

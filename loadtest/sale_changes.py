@@ -24,7 +24,7 @@ PLENTY_LOOK = 0.1
 """Seconds between two looks while the sale must not run out."""
 
 
-class Beside(ABC):
+class InBackground(ABC):
     """Acts from a thread of its own during a block, and is waited for at its end.
 
     Not after an error: the shop is being removed.
@@ -48,7 +48,7 @@ class Beside(ABC):
         """Act until the end, and finish."""
 
 
-class Restocks(Beside):
+class Restocks(InBackground):
     """Restocks a sale that has been empty for a while, from a thread; each time is an operation.
 
     Args:
@@ -165,7 +165,7 @@ LAST = Step(2.5, PRICE, ends_in=0.0)
 Change = Callable[..., Terms]
 
 
-class Schedule(Beside):
+class Schedule(InBackground):
     """Takes a sale through its changes, from a thread of its own, and closes it for good.
 
     Attributes:

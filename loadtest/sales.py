@@ -80,7 +80,7 @@ class Sales(ShopUnderTest[RunPlan]):
         self.plan = open_sales(self.shop, plan, plan.gathers_in)
         self.sale = self.plan.sale
         self.plan = replace(self.plan, levels=self.shop.full_levels)
-        self.shop.beside = [*self.plan.beside.values()]
+        self.shop.further_sales = [*self.plan.further_sales.values()]
         try:
             self.figures = self.shop.figures(self.plan.sale)
             opened = self.plan.sales.items()

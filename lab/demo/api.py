@@ -54,7 +54,7 @@ LoadTest = partial(Operation, tag=TAG, share=OPERATORS)
 Rows = partial(
     LoadTest,
     method="GET",
-    query=schemas.Beside,
+    query=schemas.FurtherSales,
     answers={200: Answer(str, "One line per row; the last says how many there were.")},
 )
 """One that answers with JSON lines, for the checker of the load test."""
@@ -183,10 +183,10 @@ def change_terms(request: HttpRequest, sale: int, *, body: schemas.TermsWanted) 
 
 @LoadTest(
     method="GET",
-    query=schemas.Beside,
+    query=schemas.FurtherSales,
     answers={200: Answer(schemas.Figures, "The figures.")},
 )
-def show_figures(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
+def show_figures(request: HttpRequest, sale: int, *, query: schemas.FurtherSales) -> Result:
     """Show what a sale has come to.
 
     Stock, orders, follow-ups that are pending, and how many web processes sell.
@@ -222,7 +222,7 @@ def _figures(sale: int, sales: list[int]) -> schemas.Figures:
 
 
 @Rows()
-def show_snapshot(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
+def show_snapshot(request: HttpRequest, sale: int, *, query: schemas.FurtherSales) -> Result:
     """Show all tables of a sale, from one moment.
 
     As JSON lines, for the checker of the load test.
@@ -234,7 +234,7 @@ def show_snapshot(request: HttpRequest, sale: int, *, query: schemas.Beside) -> 
 
 
 @Rows()
-def show_ledger(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
+def show_ledger(request: HttpRequest, sale: int, *, query: schemas.FurtherSales) -> Result:
     """Show what the payment provider moved for a sale's orders.
 
     As JSON lines, for the checker of the load test; also money of orders that the shop does not
@@ -251,10 +251,10 @@ def show_ledger(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Re
 
 @LoadTest(
     method="GET",
-    query=schemas.Beside,
+    query=schemas.FurtherSales,
     answers={200: Answer(str, "One line per mail; the last says how many there were.")},
 )
-def show_deliveries(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
+def show_deliveries(request: HttpRequest, sale: int, *, query: schemas.FurtherSales) -> Result:
     """Show the mails about a sale's orders, as the mail server took them.
 
     As JSON lines, for the checker of the load test, including unexpected mails. Not found where
@@ -274,6 +274,6 @@ def _sale(pk: int) -> Sale:
     return found
 
 
-def _sales(sale: int, query: schemas.Beside) -> list[int]:
+def _sales(sale: int, query: schemas.FurtherSales) -> list[int]:
     """The sale, and those from which carts were filled as well."""
-    return [_sale(pk).pk for pk in (sale, *query.beside)]
+    return [_sale(pk).pk for pk in (sale, *query.further_sales)]

@@ -121,10 +121,10 @@ class Strategies(Document):
     strategies: list[Strategy]
 
 
-class Beside(Struct):
+class FurtherSales(Struct):
     """Which other sales a question is about."""
 
-    beside: Annotated[
+    further_sales: Annotated[
         list[Id],
         Meta(description="Sales from which carts were filled as well; they are included."),
     ] = []

@@ -55,7 +55,14 @@ class LocustProcess:
         self._port = next_free(MASTER_PORT) if plan.processes > 1 else 0
         words = [
             *("locust", "-f", "loadtest/locustfile.py", "--headless"),
-            *("--host", url, "--sale", plan.sale, "--beside", format_sales(plan.beside)),
+            *(
+                "--host",
+                url,
+                "--sale",
+                plan.sale,
+                "--further-sales",
+                format_sales(plan.further_sales),
+            ),
             *("--mix", plan.mix, "--seed", str(plan.seed)),
             *("--users", str(plan.buyers), "--spawn-rate", str(plan.spawn_rate)),
             *("--history", str(folder) if records else "", "--arrivals", str(plan.arrivals)),

@@ -1,4 +1,4 @@
-"""What a proof has found, and figures beside its verdict."""
+"""What a proof has found, and figures next to its verdict."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from lab.proof.result import Result
 from lab.proof.testbed import Testbed, behaviour_for, misbehave
 from loadtest.checker import Verdict
 from loadtest.checker.judging import write_verdict
-from loadtest.checker.report import Story
+from loadtest.checker.report import Description
 from loadtest.checker.snapshot import Item
 from loadtest.faults import Chaos, Target, find
 from loadtest.faults.fault import SETTLED
@@ -325,7 +325,7 @@ def _write(sales: LocalSales, result: Result, report_to: Path | None) -> dict[st
     remarks = [f"{name} was left out: it needs {what}." for name, what in plan.left_out.items()]
     if result.late or result.unstarted:
         remarks.append("Buyers began late or not at all, for want of users: take more --buyers.")
-    story = Story(
+    description = Description(
         title=plan.title,
         repeat=plan.repeat,
         facts=facts,
@@ -336,5 +336,5 @@ def _write(sales: LocalSales, result: Result, report_to: Path | None) -> dict[st
     )
     outcome, headline = result.outcome, result.headline(plan.buyers)
     return write_verdict(
-        sales.files, story, result.verdict, report_to, verdict=outcome, headline=headline
+        sales.files, description, result.verdict, report_to, verdict=outcome, headline=headline
     )

@@ -16,7 +16,7 @@ from rich.text import Text
 from lab.proof.control_run import Outcome
 from lab.proof.progress import Progress
 from lab.proof.result import Result
-from loadtest.checker.report import Story, document
+from loadtest.checker.report import Description, document
 from loadtest.checker.report.terminal import FAINT, lines
 from loadtest.files import RunFiles
 from loadtest.run_plan import RunPlan
@@ -33,7 +33,7 @@ STYLES = {
 def result(console: Console, plan: RunPlan, came_out: Result) -> None:
     """Print the verdict, and where the shop's log is if it is no pass."""
     shown = came_out.document or document(
-        Story(plan.title, plan.repeat, reason=came_out.reason, buyers=plan.buyers),
+        Description(plan.title, plan.repeat, reason=came_out.reason, buyers=plan.buyers),
         came_out.verdict,
         None,
         RunFiles(Path()),

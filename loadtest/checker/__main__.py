@@ -15,7 +15,7 @@ from typing import Any
 
 from loadtest.checker import EXIT_CODES, PROPERTIES, UNKNOWN
 from loadtest.checker.judging import UNREADABLE, judge_again
-from loadtest.checker.report import Story, document, gather, write
+from loadtest.checker.report import Description, document, gather, write
 from loadtest.checker.report.terminal import verdict_last
 from loadtest.checker.verdict import overall
 from loadtest.files import RunFiles, new_file
@@ -66,7 +66,7 @@ def _judge(folder: Path, options: argparse.Namespace) -> str:
         return UNKNOWN
     try:
         evidence = gather(files)
-        verdict_document = document(_story(files, options.title), verdict, evidence, files)
+        verdict_document = document(_description(files, options.title), verdict, evidence, files)
         if options.report:
             write(options.report, verdict_document, evidence)
     except UNREADABLE as error:
@@ -80,7 +80,7 @@ def _judge(folder: Path, options: argparse.Namespace) -> str:
     return str(verdict_document["verdict"])
 
 
-def _story(files: RunFiles, title: str) -> Story:
+def _description(files: RunFiles, title: str) -> Description:
     """Return what the run's first verdict said of itself, if there is one."""
     try:
         verdict_document: dict[str, Any] = json.loads(files.verdict_file.read_text())
@@ -92,7 +92,7 @@ def _story(files: RunFiles, title: str) -> Story:
             for name in ["handovers"]
             if name in verdict_document["result"]
         }
-        return Story(
+        return Description(
             verdict_document["title"],
             verdict_document["repeat"],
             verdict_document["facts"],
@@ -102,7 +102,7 @@ def _story(files: RunFiles, title: str) -> Story:
             figures=figures,
         )
     except (OSError, ValueError, KeyError):
-        return Story(title)
+        return Description(title)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker import FaultLogError, HistoryError, SnapshotError, Verdict, judge
-from loadtest.checker.report import Evidence, Story, document, gather, write
+from loadtest.checker.report import Description, Evidence, document, gather, write
 from loadtest.files import RunFiles
 
 # Evidence that cannot be read leaves the verdict unknown.
@@ -60,7 +60,7 @@ def judge_again(files: RunFiles, **more: Any) -> Verdict:
 
 def write_verdict(
     files: RunFiles,
-    story: Story,
+    description: Description,
     judged: Verdict,
     page: Path | None,
     *,
@@ -73,7 +73,7 @@ def write_verdict(
 
     Args:
         files: of the run.
-        story: what they do not say.
+        description: what they do not say.
         judged: by the checker.
         page: its file.
         into: another file than the run's own `verdict.json`.
@@ -83,8 +83,8 @@ def write_verdict(
     try:
         evidence = gather(files)
     except UNREADABLE as error:
-        story = replace(story, reason=story.reason or str(error))
-    verdict_document = document(story, judged, evidence, files) | more
+        description = replace(description, reason=description.reason or str(error))
+    verdict_document = document(description, judged, evidence, files) | more
     (into or files.verdict_file).write_text(json.dumps(verdict_document, indent=2) + "\n")
     if page is not None:
         page.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loadtest.checker.report import Story
+from loadtest.checker.report import Description
 from loadtest.checker.report.headline import HOLDS, counted
 from loadtest.shop import Level
 
@@ -113,14 +113,14 @@ class MixPlan:
             words += f" --weights {named}"
         return words + (" --i-own-this-host" if self.owned else "")
 
-    def story(self, reason: str, look: str) -> Story:
+    def describe(self, reason: str, look: str) -> Description:
         """Return what the files of the run do not say.
 
         Args:
             reason: why there can be no verdict; empty if there may be one.
             look: a command that shows the books of the sale; empty if none is known.
         """
-        return Story(
+        return Description(
             self.title,
             self.repeat,
             {"sale": self.sale, "buyers": f"{self.mix}, {self.loop}", "seed": self.seed},

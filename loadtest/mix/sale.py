@@ -29,7 +29,7 @@ from loadtest.mix.plan import MixPlan
 from loadtest.mix.users import AdapterUsers
 from loadtest.release import Address, together
 from loadtest.run import Show
-from loadtest.sale_changes import Beside
+from loadtest.sale_changes import InBackground
 from loadtest.sales import (
     ASKING_AGAIN,
     FOLLOWING_UP,
@@ -305,7 +305,7 @@ def _tell_nobody(_: object) -> None:
     """Ignore a call that is over."""
 
 
-class _Expiry(Beside):
+class _Expiry(InBackground):
     """Lets a shop end what is out of time, again and again until the end of the block."""
 
     def __init__(self, expire: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from loadtest.checker import PASS, Verdict
 from loadtest.checker.judging import write_verdict
-from loadtest.checker.report import Story, document, terminal
+from loadtest.checker.report import Description, document, terminal
 from loadtest.checker.report.headline import HOLDS, SUMMARIES, counted
 from loadtest.files import RunFiles
 from loadtest.rush.result import RushResult
@@ -18,7 +18,7 @@ from loadtest.rush.result import RushResult
 
 def lines(result: RushResult, width: int = 0) -> Iterator[str]:
     """Yield the verdict for a terminal of so many columns; 0: of this one's."""
-    verdict_document = document(_story(result), _judged(result), None, _shown(result))
+    verdict_document = document(_description(result), _judged(result), None, _shown(result))
     verdict_document |= _more(result)
     width = width or shutil.get_terminal_size().columns
     yield from (line.text for line in terminal.lines(verdict_document, width))
@@ -36,7 +36,7 @@ def write_rush(result: RushResult, files: RunFiles) -> dict[str, Any]:
     """
     shown = _shown(result) if result.rounds else files
     page, into, more = files.report, files.verdict_file, _more(result)
-    return write_verdict(shown, _story(result), _judged(result), page, into=into, **more)
+    return write_verdict(shown, _description(result), _judged(result), page, into=into, **more)
 
 
 def _shown(result: RushResult) -> RunFiles:
@@ -53,14 +53,14 @@ def _judged(result: RushResult) -> Verdict:
     return replace(result.judged, counts=of_round.counts, histories=of_round.histories)
 
 
-def _story(result: RushResult) -> Story:
+def _description(result: RushResult) -> Description:
     shown = result.smallest or (result.rounds[-1] if result.rounds else None)
     title, buyers = f"{result.shop} {result.version}".strip(), 0
     if result.rounds:
         plan = result.rounds[0].plan
         size = f"{counted(plan.buyers, 'buyer')}, {counted(plan.units, 'unit')}"
         title, buyers = f"{size} in each of {counted(len(result.rounds), 'round')}", plan.buyers
-    return Story(
+    return Description(
         title,
         result.repeat,
         reason=result.reason,

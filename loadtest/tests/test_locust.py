@@ -457,7 +457,10 @@ def test_locust_judges_a_shop_without_books_by_orders(tmp_path: Path) -> None:
     ("wanted", "said"),
     one_a_day(
         (("--users", "41"), "40 accounts are too few for 41 users"),
-        (("--users", "4", "--mix", "carts"), "needs further sales: name them, --beside cart_a=ID"),
+        (
+            ("--users", "4", "--mix", "carts"),
+            "needs further sales: name them, --further-sales cart_a=ID",
+        ),
         (("--users", "4", "--sale", "new"), "name it with --sale"),
         (("--users", "4", "--tokens", "nowhere"), "cannot be read"),
     ),

@@ -17,7 +17,7 @@ from loadtest.checker import FAIL, PASS, PROPERTIES, Verdict, buyers_by_end, jud
 from loadtest.checker import snapshot as s
 from loadtest.checker.__main__ import main
 from loadtest.checker.judging import judge_run, write_verdict
-from loadtest.checker.report import Evidence, Story, document, gather, write
+from loadtest.checker.report import Description, Evidence, document, gather, write
 from loadtest.checker.report.gather import BINS, Latencies, Purchases
 from loadtest.checker.report.headline import Pace, Speed, headline, wrapped
 from loadtest.files import RunFiles
@@ -26,7 +26,7 @@ from loadtest.tests.busy_run import sold_out_run
 from loadtest.tests.simulated_world import World
 
 SECOND = 1_000_000_000
-STORY = Story("t")
+DESCRIPTION = Description("t")
 JUDGED = [name for name in PROPERTIES if name not in ("P12", "P13")]
 # What would make a browser send a request; a comment names the library of the charts.
 OUTSIDE = re.compile(
@@ -60,25 +60,31 @@ class Page(HTMLParser):
             self.scripts.append(data)
 
 
-def written(folder: Path, story: Story, verdict: Verdict, evidence: Evidence | None) -> str:
-    """The page of a story, a verdict and the evidence for its charts."""
-    saved = document(story, verdict, evidence, RunFiles(folder))
+def written(
+    folder: Path, description: Description, verdict: Verdict, evidence: Evidence | None
+) -> str:
+    """The page of a description, a verdict and the evidence for its charts."""
+    saved = document(description, verdict, evidence, RunFiles(folder))
     write(folder / "r.html", saved, evidence)
     return (folder / "r.html").read_text()
 
 
 def reported(
-    folder: Path, story: Story, world: World, properties: Sequence[str] = JUDGED, faults: str = ""
+    folder: Path,
+    description: Description,
+    world: World,
+    properties: Sequence[str] = JUDGED,
+    faults: str = "",
 ) -> tuple[Verdict, str, RunFiles]:
     """A run's verdict, its report with a log of faults, and its files."""
     files = world.write(folder / "run")
     verdict = judge(files, properties=properties)
     files.faults.write_text(faults)
-    return verdict, written(folder, story, verdict, gather(files)), files
+    return verdict, written(folder, description, verdict, gather(files)), files
 
 
 def test_report_shows_all_properties_and_loads_nothing(tmp_path: Path) -> None:
-    verdict, text, files = reported(tmp_path, Story("A title", "make prove"), sold_out_run(3))
+    verdict, text, files = reported(tmp_path, Description("A title", "make prove"), sold_out_run(3))
     page = Page(text)
     assert not OUTSIDE.search(text)
     assert "A title" in text
@@ -117,8 +123,8 @@ def test_buyers_are_counted_once_by_the_last_answer(tmp_path: Path) -> None:
 
 
 def test_first_section_shows_the_figures_and_how_to_check_them(tmp_path: Path) -> None:
-    story = Story("A title", look="psql …", figures={"handovers": 7})
-    text = written(tmp_path, story, judge(sold_out_run(3).write(tmp_path)), None)
+    description = Description("A title", look="psql …", figures={"handovers": 7})
+    text = written(tmp_path, description, judge(sold_out_run(3).write(tmp_path)), None)
     section = text[text.index('<section class="result"') :].partition("</section>")[0]
     for name, figure in (("taken", 4), ("units", 4), ("oversold", 0), ("handovers", 7)):
         assert f'data-result="{name}"' in section
@@ -130,7 +136,7 @@ def test_first_section_shows_the_figures_and_how_to_check_them(tmp_path: Path) -
 def test_report_lists_what_was_not_judged_with_the_reason(tmp_path: Path) -> None:
     why = {"P9": "no fencing token is used"}
     verdict = judge(sold_out_run(3).write(tmp_path), not_judged=why)
-    text = written(tmp_path, STORY, verdict, None)
+    text = written(tmp_path, DESCRIPTION, verdict, None)
     assert "Not judged, since no fencing token is used: P9 fencing." in text
     assert 'id="P9"' not in text
     assert verdict.to_json()["not_judged"] == why
@@ -141,8 +147,8 @@ def test_report_escapes_the_shops_answers(tmp_path: Path) -> None:
     world.call(1, 2, "order", 500, evil, key=evil)
     files = world.write(tmp_path)
     files.faults.write_text(json.dumps({"fault": evil, "start": 1, "end": 2}) + "\n")
-    story = Story(evil, evil, {evil: evil}, evil)
-    text = written(tmp_path, story, Verdict(), gather(files))
+    description = Description(evil, evil, {evil: evil}, evil)
+    text = written(tmp_path, description, Verdict(), gather(files))
     assert len(Page(text).scripts) == 2
     assert "<script>alert" not in text
 
@@ -153,7 +159,7 @@ def test_report_shows_the_evidence_of_a_broken_property(
     world = sold_out_run(3)
     item = world.of(s.Item)[0]
     world.change(item, held=item.total + 3)
-    verdict, text, _ = reported(tmp_path, STORY, world)
+    verdict, text, _ = reported(tmp_path, DESCRIPTION, world)
     assert verdict.verdict == FAIL
     for said in ("BROKEN", "units that were sold but did not exist", "<details open>"):
         assert said in text
@@ -164,7 +170,7 @@ def test_report_of_a_broken_property_shows_its_smallest_history(tmp_path: Path) 
     world.rows.remove(world.order)
     verdict = judge(world.write(tmp_path / "run"), properties=JUDGED)
     assert verdict["P3"].verdict == FAIL
-    text = written(tmp_path, STORY, verdict, None)
+    text = written(tmp_path, DESCRIPTION, verdict, None)
     assert not OUTSIDE.search(text)
     section = text[text.index('id="P3"') :].partition("</section>")[0]
     assert "The smallest history that shows it" in section
@@ -176,7 +182,7 @@ def test_report_of_a_broken_property_shows_its_smallest_history(tmp_path: Path) 
 
 
 def test_report_shows_a_run_without_a_verdict_as_unknown(tmp_path: Path) -> None:
-    text = written(tmp_path, Story("t", reason="no final read"), Verdict(), None)
+    text = written(tmp_path, Description("t", reason="no final read"), Verdict(), None)
     assert "COULD NOT BE JUDGED" in text
     assert "no final read" in text
     assert "PROVED" not in text
@@ -193,9 +199,9 @@ def test_report_counts_open_loop_latency_from_the_due_time(tmp_path: Path) -> No
 
 def test_report_of_a_fault_that_failed_is_not_a_pass(tmp_path: Path) -> None:
     fault = {"fault": "redis-killed", "start": 1, "end": 2, "error": "no such process"}
-    story = Story("t", reason="redis-killed: not there")
+    description = Description("t", reason="redis-killed: not there")
     verdict, text, _ = reported(
-        tmp_path, story, sold_out_run(3), ["P1"], faults=json.dumps(fault) + "\n"
+        tmp_path, description, sold_out_run(3), ["P1"], faults=json.dumps(fault) + "\n"
     )
     assert verdict.verdict == PASS
     assert "PROVED" not in text
@@ -321,8 +327,8 @@ def test_verdict_document_names_how_to_check_it(tmp_path: Path) -> None:
     files = sold_out_run(3).write(tmp_path / "run")
     not_judged = dict.fromkeys(TOO_SMALL, "the run is too small")
     verdict = judge_run(files, not_judged, enough={"ok": 1})
-    story = Story("A title", "make prove", look="psql …")
-    saved = write_verdict(files, story, verdict, None)
+    description = Description("A title", "make prove", look="psql …")
+    saved = write_verdict(files, description, verdict, None)
     assert json.loads(files.verdict_file.read_text()) == saved
     assert (saved["version"], saved["verdict"], saved["repeat"]) == (1, "pass", "make prove")
     assert saved["not_judged"] == not_judged
@@ -342,7 +348,7 @@ def test_folder_is_judged_again_with_a_database_to_look_at(
     files = sold_out_run(3).write(tmp_path / "run")
     not_judged = dict.fromkeys(TOO_SMALL, "the run is too small")
     verdict = judge_run(files, not_judged, enough={"ok": 1})
-    saved = write_verdict(files, Story("A title", "make prove"), verdict, None)
+    saved = write_verdict(files, Description("A title", "make prove"), verdict, None)
     database = tmp_path / "run.sqlite"
     assert main([str(files.path), "--json", "--database", str(database)]) == 0
     again = json.loads(capsys.readouterr().out)

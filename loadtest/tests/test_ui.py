@@ -17,7 +17,7 @@ import pytest
 from loadtest.address import RunImpossible
 from loadtest.calls import Finished, Tally
 from loadtest.checker import Broken, snapshot
-from loadtest.checker.report import Story, document
+from loadtest.checker.report import Description, document
 from loadtest.checker.report.terminal import verdict_last
 from loadtest.checker.verdict import Finding, Problem, Step, Verdict
 from loadtest.faults import FAULTS, Target
@@ -157,7 +157,7 @@ def test_verdict_without_a_page_is_printed_with_all_properties() -> None:
     run.phase = JUDGED
     counts = dict.fromkeys(("ok", "fail", "info", "sold_out", "orders", "available", "lost"), 0)
     counts |= {"held": 100, "confirmed": 3, "total": 100, "oversold": 3}
-    run.verdict = document(Story("t"), Verdict([finding], counts), None, run.files)
+    run.verdict = document(Description("t"), Verdict([finding], counts), None, run.files)
     assert list(waiting_for(run)) == []
     lines = list(verdict_last(run.verdict))
     first = next(number for number, line in enumerate(lines) if "P1" in line)
@@ -244,8 +244,8 @@ def test_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> None
 
 def test_processes_next_to_the_page_are_free_of_gevent() -> None:
     """Under which one that waits for its input would do nothing else."""
-    beside = "loadtest.faults.process, loadtest.judge_process"
-    code = f"import {beside}, sys; sys.exit('gevent' in sys.modules)"
+    judging = "loadtest.faults.process, loadtest.judge_process"
+    code = f"import {judging}, sys; sys.exit('gevent' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

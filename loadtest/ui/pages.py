@@ -15,7 +15,7 @@ from msgspec import to_builtins
 
 from loadtest.calls import Tally
 from loadtest.checker import FAIL, Broken, Finding, Verdict
-from loadtest.checker.report import Story, document, render, stock_so_far
+from loadtest.checker.report import Description, document, render, stock_so_far
 from loadtest.checker.report.headline import counted
 from loadtest.checker.verdict import History
 from loadtest.files import RunFiles, RunFolder
@@ -327,14 +327,18 @@ def live(run: PageRun | RushRun | None, referee: Referee) -> str:
         [Finding(each.id, each.name, FAIL, each.reason) for each in found],
         histories={each.id: History(each.before, each.history) for each in found},
     )
-    story = Story("No run yet", reason=referee.problem or "Start a run on Locust's page.")
+    description = Description(
+        "No run yet", reason=referee.problem or "Start a run on Locust's page."
+    )
     word, evidence = "–", None
     if referee.problem:
         word = "The run could not start"
     elif run is not None:
-        story = Story(title(run), reason=phase(run))
+        description = Description(title(run), reason=phase(run))
         word, evidence = verdict(run), stock_so_far(run.files)
-    verdict_document = document(story, verdict_so_far, None, run.files if run else RunFiles(Path()))
+    verdict_document = document(
+        description, verdict_so_far, None, run.files if run else RunFiles(Path())
+    )
     return render(verdict_document | {"headline": [word]}, evidence, now)
 
 

@@ -251,8 +251,8 @@ class PageRun(Show):
             if not isinstance(error, RunImpossible):
                 logger.exception("The run cannot be judged")
                 reason = f"{type(error).__name__}: {error}"
-            verdict, story = Verdict(reason=reason), self.plan.story(reason, "")
-            write_verdict(self.files, story, verdict, self.files.report)
+            verdict, description = Verdict(reason=reason), self.plan.describe(reason, "")
+            write_verdict(self.files, description, verdict, self.files.report)
         finally:
             self._leave()
         self.verdict = self.files.verdict()

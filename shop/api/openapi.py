@@ -222,7 +222,7 @@ def _parameters(route: Route, schemas: Schemas) -> Iterator[Json]:
     if operation.query:
         (query,) = msgspec.json.schema_components([operation.query])[1].values()
         for name, schema in query["properties"].items():
-            # Separated by commas: `?beside=8,9`.
+            # Separated by commas: `?further_sales=8,9`.
             yield {"name": name, "in": "query", "explode": False, "schema": schema}
     yield {"$ref": "#/components/parameters/Language"}
 

@@ -61,14 +61,14 @@ def test_demo_api_makes_and_watches_a_sale_as_documented(ann, settings, tmp_path
         *("snapshot", "item", "sale", "movement", "end")
     ]
     other = ann.call("POST", "demo/sales", terms).json()["sale"]
-    both = streamed(ann.get(f"{path}/snapshot?beside={other}")).splitlines()
+    both = streamed(ann.get(f"{path}/snapshot?further_sales={other}")).splitlines()
     sales = [row["id"] for row in map(json.loads, both) if row["kind"] == "sale"]
     assert sorted(map(int, sales)) == sorted([made["sale"], other])
-    again = ann.get(f"{path}/figures?beside={other}").json()
+    again = ann.get(f"{path}/figures?further_sales={other}").json()
     assert again == figures
-    for beside, problem in (("999999999", (404, "not_found")), ("x", (422, "invalid_request"))):
+    for others, problem in (("999999999", (404, "not_found")), ("x", (422, "invalid_request"))):
         for name in ("figures", "snapshot", "ledger", "deliveries"):
-            refused(ann.get(f"{path}/{name}?beside={beside}"), *problem)
+            refused(ann.get(f"{path}/{name}?further_sales={others}"), *problem)
     assert ann.call("POST", f"{path}/restock", {"units": 3}).json() == {"available": 10}
     refused(ann.call("POST", f"{path}/restock", {"units": 0}), 422, "invalid_request")
     refused(ann.call("POST", "demo/sales/999999999/restock", {"units": 1}), 404, "not_found")

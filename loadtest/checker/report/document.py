@@ -63,7 +63,7 @@ class Unseen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class Description:
     """Facts that the files of a run do not contain.
 
     Attributes:
@@ -95,43 +95,43 @@ class Story:
 
 
 def document(
-    story: Story, verdict: Verdict, evidence: Evidence | None, files: RunFiles
+    description: Description, verdict: Verdict, evidence: Evidence | None, files: RunFiles
 ) -> dict[str, Any]:
     """Return the verdict of a run as data.
 
     Args:
-        story: what its files do not say.
+        description: what its files do not say.
         verdict: of the checker.
         evidence: gathered from its files; None if they cannot be read.
         files: of the run.
     """
     outcome = verdict.verdict
-    if outcome == PASS and story.reason:
+    if outcome == PASS and description.reason:
         outcome = UNKNOWN
     speed = evidence.pace.speed() if evidence else None
     faults = evidence.faults if evidence else []
     injected = sum(not each.error for each in faults)
-    word, *figures = headline(outcome, story.buyers, verdict.counts, speed, injected)
+    word, *figures = headline(outcome, description.buyers, verdict.counts, speed, injected)
     return {
         "version": VERSION,
-        "title": story.title,
+        "title": description.title,
         "verdict": outcome,
         "headline": [
-            story.passed if outcome == PASS else word,
-            *([STOPPED] if story.stopped else []),
+            description.passed if outcome == PASS else word,
+            *([STOPPED] if description.stopped else []),
             *figures,
         ],
-        "reason": story.reason or verdict.reason,
-        "stopped": story.stopped,
-        "repeat": story.repeat,
-        "buyers": story.buyers,
-        "result": _result(verdict, speed, injected) | dict(story.figures),
-        "facts": {name: str(value) for name, value in story.facts.items()},
+        "reason": description.reason or verdict.reason,
+        "stopped": description.stopped,
+        "repeat": description.repeat,
+        "buyers": description.buyers,
+        "result": _result(verdict, speed, injected) | dict(description.figures),
+        "facts": {name: str(value) for name, value in description.facts.items()},
         "properties": [_property(each) for each in verdict.properties],
         "not_judged": dict(verdict.not_judged),
         "not_seen": [each.to_json() for each in unseen(verdict)],
-        "left_open": list(story.left_open),
-        "remarks": list(story.remarks),
+        "left_open": list(description.left_open),
+        "remarks": list(description.remarks),
         "rounds": [],
         "counts": dict(verdict.counts),
         "speed": None if speed is None else speed._asdict() | {"rate": speed.rate},
@@ -142,7 +142,7 @@ def document(
             for identity, each in verdict.histories.items()
         },
         "check": {
-            "look": story.look,
+            "look": description.look,
             "again": f"python -m loadtest.checker {files.path.name}",
             "database": f"python -m loadtest.checker {files.path.name} --database run.sqlite",
             "files": [path.name for path in _raw(files)],

@@ -25,18 +25,18 @@ class DemoShop:
 
     Attributes:
         address: its host and port.
-        beside: sales from which carts were filled as well: they belong to what is asked of a sale.
+        further_sales: from which carts were filled as well: they belong to what is asked of a sale.
     """
 
     def __init__(self, address: tuple[str, int]) -> None:
         # Nothing is tried again: units that were added once must not be added twice.
         self._shop = HTTPConnectionPool(*address, timeout=_TIMEOUT, retries=False, maxsize=_AT_ONCE)
         self.address = address
-        self.beside: Sequence[str] = ()
+        self.further_sales: Sequence[str] = ()
 
     @property
     def _query(self) -> str:
-        return f"?beside={','.join(self.beside)}" if self.beside else ""
+        return f"?further_sales={','.join(self.further_sales)}" if self.further_sales else ""
 
     def strategies(self) -> list[dict[str, Any]]:
         """Its ways of selling, the default first. Raises `ShopRefused`."""
