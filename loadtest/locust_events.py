@@ -124,6 +124,8 @@ logger = logging.getLogger(__name__)
 
 # Seconds between two writes of the history to disk, and two checks for the end of the run.
 TICK = 0.5
+# Workers of this machine are connected within so many seconds.
+CONNECTS = 30.0
 # A fresh sale opens when every user has started, about: seconds beyond the spawning itself.
 GATHERING = 2.0
 
@@ -206,7 +208,11 @@ class Session:
                 logger.error(problem)
         is_one_of_many = isinstance(environment.runner, MasterRunner | WorkerRunner)
         if is_one_of_many and options.headless and options.shop != OURS and options.mix == BUYERS:
-            # Locust's master would go on after a run that could not start.
+            # Locust's master would go on after a run that could not start. Its workers end by
+            # themselves once they are connected; one that still looks for a master that has gone
+            # does so for minutes, and Locust does not end it.
+            if isinstance(environment.runner, MasterRunner) and options.processes:
+                self._wait_for_workers(environment.runner)
             logger.error(ONE_PROCESS)
             sys.exit(EXIT_CODES[UNKNOWN])
         environment.dispatcher_class = functools.partial(Dispatcher, options)
@@ -316,6 +322,12 @@ class Session:
         options, runner = self._options, self._environment.runner
         alone = (options.sale == FRESH or options.tokens) and not options.history
         return bool(options.headless and alone and not isinstance(runner, WorkerRunner))
+
+    def _wait_for_workers(self, master: MasterRunner) -> None:
+        """Wait until the processes of this machine are connected, or for `CONNECTS` seconds."""
+        give_up = time.monotonic() + CONNECTS
+        while master.worker_count < self._options.expect_workers and time.monotonic() < give_up:
+            gevent.sleep(CONNECTS / 300)
 
     @property
     def _collects(self) -> bool:
