@@ -56,7 +56,9 @@ def small_run(seed: int) -> World:
     return Simulation(Random(seed), stock=6, limit=2, clients=8, trouble=0.2).run()
 
 
-@pytest.mark.parametrize("seed", [2, 3, 11])
+@pytest.mark.parametrize(
+    "seed", [3, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 11))]
+)
 def test_correct_run_is_not_broken_at_any_record(seed: int) -> None:
     world = small_run(seed)
     outcomes = Counter(end.values["event"] for _, end in world.calls("order"))
