@@ -39,7 +39,13 @@ FOR_EVER = 3600.0
 
 
 @pytest.mark.parametrize("waits", [True, False], ids=["waits", "negative control"])
-@pytest.mark.parametrize("how", ["restock", "release", "release inside"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "restock",
+        *(pytest.param(how, marks=pytest.mark.long) for how in ("release", "release inside")),
+    ],
+)
 def test_hint_ends_before_a_unit_is_added(how, waits, stock, monkeypatch):
     """Processes look all the time, while an item sells out and gets a unit again and again."""
     item, seen, added = stock(1), [], []

@@ -119,6 +119,7 @@ def test_moves_that_a_position_offers_can_be_made(scenario, fixed):
 
 
 @pytest.mark.django_db
+@pytest.mark.long
 def test_lesson_pages_and_positions_need_no_account(client):
     assert client.get("/locks/").status_code == 200
     for scenario in scenarios():

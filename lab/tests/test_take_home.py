@@ -151,6 +151,7 @@ def test_copy_made_later_merges_with_the_teams_changes(acme):
         assert (acme / same).read_text() == (PROJECT / same).read_text()
 
 
+@pytest.mark.long
 def test_its_code_is_tidy_and_imports_only_what_it_may(acme):
     run(acme, f"{WITH_THIS_ENVIRONMENT}; ruff check . && ruff format --check . && lint-imports")
 

@@ -26,6 +26,7 @@ def test_walk_lists_the_products_files_in_order():
     assert walk.moves == 3
 
 
+@pytest.mark.long
 def test_walk_uses_the_demos_payment_provider(psp):
     walks = {walk.request: set(walk.calls) for walk in Caller().all()}
     assert list(walks) == ["purchase", "payment", "refund", "cancellation", "expiry", "webhook"]

@@ -263,7 +263,7 @@ def verdict_or_refusal(files: RunFiles) -> str:
         return str(error)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     data=st.data(),
     file=st.sampled_from(["a.jsonl", "final.snapshot", "during-000.snapshot", "ledger.snapshot"]),

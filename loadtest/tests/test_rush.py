@@ -547,6 +547,7 @@ class RefusesInItsOwnWords(Adapter):
         return replace(super().books(sale), available=None)
 
 
+@pytest.mark.long
 def test_rush_says_what_no_figure_and_no_reason_leave_open(tmp_path: Path) -> None:
     with in_thread(Server(0, tmp_path, guarded=True, fault=Fault.REFUSES_SOME)) as server:
         result = rush(RefusesInItsOwnWords(server.url), server.url, enough=True)

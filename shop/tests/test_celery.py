@@ -89,6 +89,7 @@ def somebody_is_stuck() -> bool:
         return bool(cursor.fetchone()[0])
 
 
+@pytest.mark.long
 def test_task_whose_process_is_killed_is_run_again(broker):
     order = an_order(a_sale())
     with Worker(broker, on_test_database()) as one:

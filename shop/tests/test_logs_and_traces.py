@@ -291,6 +291,7 @@ print("imported:", "opentelemetry.sdk.trace" in sys.modules, "sentry_sdk" in sys
     return run_python(code, **{**os.environ, **variables})
 
 
+@pytest.mark.long
 def test_tracing_exporter_writes_spans_and_off_imports_nothing():
     off = started()
     assert off.stdout == "imported: False False\n", off.stderr

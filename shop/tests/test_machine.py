@@ -22,7 +22,7 @@ RUNS = int(os.environ.get("MACHINE_RUNS", "90"))
 
 STEPS = 30
 
-PARTS = 3
+PARTS = 9
 """Parts of the runs, which workers of pytest-xdist do at the same time. The first is for every
 day; the others are long."""
 

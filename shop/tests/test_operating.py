@@ -159,6 +159,7 @@ print(*(name for name in sys.modules.keys() - loaded if name.startswith(("shop."
 """
 
 
+@pytest.mark.long
 def test_web_process_imports_nothing_once_it_serves() -> None:
     variables = {**os.environ, "DJANGO_SETTINGS_MODULE": "shop.tests.settings"}
     done = run_python(FIRST_REQUEST, **variables)
@@ -176,6 +177,7 @@ print(page.status_code, client.get(icon, secure=True).status_code)
 """
 
 
+@pytest.mark.long
 def test_production_serves_pages_and_files_from_a_checkout() -> None:
     variables = {**PRODUCTION, "DJANGO_SETTINGS_MODULE": "shop.settings"}
     done = run_python(ASK, **variables)
@@ -251,6 +253,7 @@ def sentry() -> Iterator[Any]:
         server.shutdown()
 
 
+@pytest.mark.long
 def test_error_is_reported_without_personal_data(sentry):
     given = {
         "DJANGO_SETTINGS_MODULE": "shop.tests.settings",

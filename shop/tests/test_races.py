@@ -35,7 +35,7 @@ from shop.tests.provider import FakeProvider
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(0)]
 
-PAIRS = int(os.environ.get("RACE_PAIRS", "16"))
+PAIRS = int(os.environ.get("RACE_PAIRS", "8"))
 TOGETHER = 8
 """Concurrent pairs; each request is a thread."""
 

@@ -148,6 +148,7 @@ def load_rows(text: str) -> None:
             cursor.execute(statement)
 
 
+@pytest.mark.long
 def test_payments_of_an_earlier_version_settle(
     orders: dict[str, Order], provider_of_then: Provider
 ) -> None:

@@ -163,6 +163,7 @@ def test_load_sends_each_request_once_and_counts_by_status() -> None:
     assert 0 < result.percentile_ms(0.5) <= result.percentile_ms(0.99)
 
 
+@pytest.mark.long
 def test_load_uses_two_thousand_connections() -> None:
     raise_file_limit()
     used: list[int] = []

@@ -57,6 +57,7 @@ def counted(history: Path, sale: int, *faults: Injected) -> Result:
     return result
 
 
+@pytest.mark.long
 def test_history_shows_when_a_sale_was_sold_out_and_sold_again(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "a.jsonl")
     recorder.invoke(

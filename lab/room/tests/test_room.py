@@ -253,6 +253,7 @@ def test_rush_begins_without_what_the_last_one_left(sale):
     assert frame.keys().isdisjoint({"card", "fault_over"})
 
 
+@pytest.mark.long
 def test_duel_shows_that_naive_oversells_and_combining_does_not(tmp_path):
     words = ("--buyers", "80", "--stock", "20", "--seed", "7", "--folder", str(tmp_path))
     # Not among the mails of other databases' shops, whose orders have the same numbers.

@@ -48,9 +48,9 @@ def sell(purchase: Purchase, by: str = DEFAULT) -> Any:
     [
         ("combining", 2000, 5000, 250),
         ("guard", 100, 250, 16),
-        ("row_lock", 100, 250, 16),
-        ("preload", 1000, 2500, 250),
-        ("version", 60, 150, 8),
+        pytest.param("row_lock", 100, 250, 16, marks=pytest.mark.long),
+        pytest.param("preload", 1000, 2500, 250, marks=pytest.mark.long),
+        pytest.param("version", 60, 150, 8, marks=pytest.mark.long),
         ("redis_lock", 20, 40, 8),
     ],
     indirect=["by"],
