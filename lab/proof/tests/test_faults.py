@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from random import Random
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -117,10 +118,21 @@ def test_redis_faults_of_the_network_affect_only_the_shop(target: Target) -> Non
         assert max(number for number in fault.did.values()) > 0
 
 
-def test_failover_of_redis_loses_the_last_writes(target: Target) -> None:
+def test_failover_of_redis_loses_the_last_writes(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with by_proxy(target) as client:
         client.set("early", 1)
-    writes = threading.Event()
+    writes, written = threading.Event(), threading.Semaphore(0)
+
+    def wait_for_writes(_seconds: float) -> None:
+        while written.acquire(blocking=False):
+            pass
+        # The next one may have begun before the replica was promoted; the second one has not.
+        for _write in range(2):
+            assert written.acquire(timeout=60)
+
+    monkeypatch.setattr("loadtest.faults.redis.time", SimpleNamespace(sleep=wait_for_writes))
 
     def write() -> None:
         with connect(target.redis) as client:
@@ -131,6 +143,7 @@ def test_failover_of_redis_loses_the_last_writes(target: Target) -> None:
                     client.set("late", number)
                 except redis.RedisError:
                     return
+                written.release()
                 time.sleep(0.005)
 
     writer = threading.Thread(target=write)
