@@ -270,7 +270,8 @@ def test_duel_plays_the_shipped_recording_first(open_page, room, tmp_path):
     expect(verdicts.nth(1)).to_have_text("Proved: nothing oversold, lost or doubled")
     oversold = [page.locator(f"[data-side='{side}'] [data-figure=oversold]") for side in (0, 1)]
     expect(oversold[0]).not_to_have_attribute("data-bad", "")
-    page.get_by_role("button", name="Play", exact=True).focus()
+    page.keyboard.press("Space")  # wherever the page has its focus
+    expect(page.locator("[data-replay=play]")).to_contain_text("Pause")
     page.keyboard.press("v")  # to the moment at which the first unit too many was sold
     expect(page.locator(".replay-said")).to_contain_text("P1, no oversell, is broken")
     expect(oversold[0].locator("b")).to_have_text("1")

@@ -23,7 +23,7 @@ class ReplayPlayer {
     root.classList.add("replay");
     root.hidden = true;
     this.build(places);
-    for (const each of [root, ...places]) each.addEventListener("keydown", (event) => this.key(event));
+    document.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.resize()).observe(root);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.resize());
   }
@@ -181,6 +181,8 @@ class ReplayPlayer {
 
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || !this.replay) return;
+    const field = event.target.closest("input, select, textarea");
+    if (field && !this.root.contains(field)) return; // somebody fills in a form
     const within = event.target.tagName;
     const arrows = { ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), Home: () => this.go(0), End: () => this.go(this.end) };
     const letters = { v: () => this.showMark(), "+": () => this.faster(1), "-": () => this.faster(-1), "−": () => this.faster(-1) };
