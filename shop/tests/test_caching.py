@@ -11,7 +11,8 @@ from django.urls.resolvers import URLPattern
 
 from shop.tests.catalogue import a_buyer, a_sale
 
-pytestmark = pytest.mark.django_db
+# Without a transaction around all requests, which PostgreSQL would end if one of them takes long.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def paths() -> list[str]:
