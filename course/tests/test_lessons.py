@@ -174,6 +174,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("toy")
+@pytest.mark.long
 def test_lesson_folder_appears_in_list_command_and_documents(capsys):
     assert command() == 0
     assert "99  toy-lock" in capsys.readouterr().out

@@ -128,6 +128,7 @@ def test_second_rush_on_a_database_is_refused(postgres):
     assert "the judge itself failed" in rush.hold(find("19"), SOLUTION, "f.py", nowhere).unheld
 
 
+@pytest.mark.long
 def test_lesson_command_rushes_what_the_simulator_cannot_break(capsys, tmp_path, monkeypatch):
     mine = tmp_path / "stock.py"
     mine.write_text(SOLUTION)

@@ -73,6 +73,7 @@ def test_confined_process_opens_nothing_and_starts_nothing(tmp_path: Path):
     assert confined("return [os.fork() for _ in range(3)]")[0] == "BlockingIOError"
 
 
+@pytest.mark.long
 def test_confined_process_that_does_not_end_is_ended():
     answer, code, _ = confined("while True: pass")
     assert answer is None

@@ -75,6 +75,7 @@ def test_environment_counts_packages_and_replaces_a_broken_one(tmp_path, require
     assert "Making a virtual environment" in again.stdout
 
 
+@pytest.mark.long
 def test_environment_names_a_package_that_cannot_be_installed(tmp_path):
     path = tmp_path / "requirements.txt"
     path.write_text("no-such-package==1\n")

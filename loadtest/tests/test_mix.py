@@ -121,10 +121,16 @@ WRONG: list[tuple[str, type[Adapter], dict[str, Any], dict[str, Any], str]] = [
     ("forgets keys", Keyed, {"fault": Fault.KEYS_AFTER_SALE}, PLENTY, "P5"),
     ("never expires", Expiring, {"fault": Fault.NEVER_EXPIRES, "hold": 0.5}, {}, "P16"),
 ]
+EVERYDAY = {"check-then-act", "gives back twice", "forgets keys"}
+"""The others are long."""
 
 
 @pytest.mark.parametrize(
-    ("adapter", "shop", "size", "broken"), [pytest.param(*case, id=name) for name, *case in WRONG]
+    ("adapter", "shop", "size", "broken"),
+    [
+        pytest.param(*case, id=name, marks=[] if name in EVERYDAY else [pytest.mark.long])
+        for name, *case in WRONG
+    ],
 )
 def test_mix_finds_what_is_broken(
     adapter: type[Adapter],

@@ -61,6 +61,7 @@ def test_shop_without_pages_has_api_admin_and_documentation(
     assert admin_client.get("/admin/nothing/").status_code == 404
 
 
+@pytest.mark.long
 def test_shop_without_payments_needs_no_provider(
     urls_with: Callable[..., None],
 ) -> None:
