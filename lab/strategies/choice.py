@@ -55,7 +55,7 @@ def chosen(sale: int) -> str:
 FRESH = 1.0
 """Seconds for which the names that were read are used."""
 
-IN_DEMAND = 5.0
+IN_DEMAND = 10.0
 """Seconds since a sale was last asked for, after which its name is forgotten."""
 
 
