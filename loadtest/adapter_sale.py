@@ -90,7 +90,7 @@ class AdapterSale(ShopUnderTest[P], Generic[P, B]):
 
     def count(self, kind: type[Outcome]) -> int:
         """Return how many buyers were left with this outcome."""
-        return sum(isinstance(each, kind) for each in self.last)
+        return sum(isinstance(outcome, kind) for outcome in self.last)
 
     def open_sale(self, units: int) -> str:
         """Put so many units on sale; return the sale's id."""

@@ -65,7 +65,9 @@ def ask_again(files: RunFiles, shop: FullShop, seed: int, tokens: Mapping[str, s
         seed: repeats the choice.
         tokens: of the run's buyers, as far as they were kept.
     """
-    chosen = [(key, each) for key, each in sample(files.histories(), seed) if each.buyer in tokens]
+    chosen = [
+        (key, asked) for key, asked in sample(files.histories(), seed) if asked.buyer in tokens
+    ]
     recorder = Recorder(files.again)
     ask = partial(_ask, tokens=tokens, shop=shop, recorder=recorder)
     try:
@@ -83,9 +85,9 @@ def sample(histories: Sequence[Path], seed: int) -> list[tuple[str, Asked]]:
         kinds[asked.kind].append((key, asked))
     random = Random(f"{seed}/again")
     return [
-        each
+        pair
         for kind in sorted(kinds)
-        for each in random.sample(sorted(kinds[kind], key=_first), min(EACH, len(kinds[kind])))
+        for pair in random.sample(sorted(kinds[kind], key=_first), min(EACH, len(kinds[kind])))
     ]
 
 

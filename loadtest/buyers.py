@@ -202,7 +202,7 @@ class Buyers:
         """
         sold = sum(books.orders.values())
         back = self.cancelled | self.expired
-        promised = sum(each.units for order, each in self._sold.items() if order not in back)
+        promised = sum(asked.units for order, asked in self._sold.items() if order not in back)
         # A total that has grown is no excuse for more promises than there were units on sale.
         total = books.total if promised <= self.plan.stock else min(books.total, self.plan.stock)
         unaccounted = max(0, total - sold - (books.available or 0))
@@ -222,9 +222,9 @@ class Buyers:
 
     def _unanswered(self) -> list[Asked]:
         """Return who asked for an order and was neither sold one nor refused each time."""
-        sold = {each.key for each in self._sold.values()}
+        sold = {asked.key for asked in self._sold.values()}
         doubts = self._doubts
-        return [each for key, each in self._asked.items() if doubts[key] > 0 and key not in sold]
+        return [asked for key, asked in self._asked.items() if doubts[key] > 0 and key not in sold]
 
     def _deadline(self) -> int:
         """When the last order had to be paid, in µs of this machine's clock; 0 if at no time."""
@@ -332,7 +332,7 @@ class Buyers:
         build = partial(cast(Expires, self.shop).expire, self.sale)
         step = "the request to expire"
         both = within(STEP, step, lambda: valid(list[Request | None], [build(), build()]))
-        return [each for each in both if each is not None]
+        return [request for request in both if request is not None]
 
     def turn_away(self, number: int, reason: str) -> None:
         """Record that the shop lets this buyer not come to the last step."""

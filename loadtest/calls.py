@@ -74,7 +74,7 @@ class Tally:
     def sum(cls, tallies: Iterable[Tally]) -> Tally:
         """All of them together."""
         total = cls()
-        for each in tallies:
+        for tally in tallies:
             for name in ("ok", "fail", "info", "finished", "late", "unstarted"):
-                setattr(total, name, getattr(total, name) + getattr(each, name))
+                setattr(total, name, getattr(total, name) + getattr(tally, name))
         return total

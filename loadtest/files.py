@@ -126,9 +126,9 @@ class Runs:
 
     def find(self, number: int) -> RunFolder | None:
         """Return the run of that number, if it still exists."""
-        return next((each for each in self if each.number == number), None)
+        return next((folder for folder in self if folder.number == number), None)
 
     def __iter__(self) -> Iterator[RunFolder]:
         paths = self._folder.glob("*") if self._folder.exists() else ()
         found = [RunFolder(path) for path in paths if path.is_dir() and path.name.isdecimal()]
-        return iter(sorted(found, key=lambda each: each.number))
+        return iter(sorted(found, key=lambda folder: folder.number))

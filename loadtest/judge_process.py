@@ -163,7 +163,7 @@ def main(path: str, *more: str) -> int:
     """Judge one run, which has ended or goes on."""
     folder = RunFolder(Path(path))
     run = msgspec.convert(folder.description(), Wanted)
-    folder.elsewhere = [Path(each) for each in run.elsewhere]
+    folder.elsewhere = [Path(path) for path in run.elsewhere]
     return _so_far(folder, run) if SO_FAR in more else _conclude(folder, run)
 
 

@@ -64,7 +64,7 @@ class Dispatcher(UsersDispatcher):
     ) -> None:
         super().__init__(worker_nodes, user_classes)
         self._options = options
-        self._by_name = {each.__name__: each for each in user_classes}
+        self._by_name = {user_class.__name__: user_class for user_class in user_classes}
         self._processes = max(1, len(worker_nodes))
 
     def new_dispatch(

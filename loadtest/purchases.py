@@ -86,7 +86,9 @@ class Cart(NamedTuple):
         ordered = sorted(wanted, key=lambda sale: int(sale.id))
         keys = [key, *(uuid.uuid5(key, str(place)) for place in range(1, len(ordered)))]
         lines = zip(ordered, keys, strict=True)
-        return cls(str(key), tuple(Line(sale, wanted[sale], str(each)) for sale, each in lines))
+        return cls(
+            str(key), tuple(Line(sale, wanted[sale], str(line_key)) for sale, line_key in lines)
+        )
 
     def reordered(self) -> Cart:
         """The same cart with its lines in another order; it is still the same purchase."""

@@ -69,24 +69,24 @@ def together(
         timeout: seconds for all answers, and as many for getting ready.
         ended: called as soon as a request has come to its end, with its number and its reply.
     """
-    replies = [_Exchange(data=_bytes(address, each), socket=_socket()) for each in requests]
+    replies = [_Exchange(data=_bytes(address, request), socket=_socket()) for request in requests]
     try:
         if release is Release.LAST_BYTE:
             _connect(address, replies, timeout)
-            held = [each for each in replies if _send(each, each.data[:-1], timeout)]
+            held = [reply for reply in replies if _send(reply, reply.data[:-1], timeout)]
             time.sleep(SETTLE)
-            for each in held:
-                each.start = time.monotonic_ns()
-                _send(each, each.data[-1:], timeout)
+            for reply in held:
+                reply.start = time.monotonic_ns()
+                _send(reply, reply.data[-1:], timeout)
         else:
-            for each in replies:
-                each.start = time.monotonic_ns()
-                _connect(address, [each], timeout)
-                _send(each, each.data, timeout)
+            for reply in replies:
+                reply.start = time.monotonic_ns()
+                _connect(address, [reply], timeout)
+                _send(reply, reply.data, timeout)
         _gather(replies, time.monotonic() + timeout, ended)
     finally:
-        for each in replies:
-            each.socket.close()
+        for reply in replies:
+            reply.socket.close()
     return replies
 
 
@@ -117,9 +117,9 @@ def _connect(address: Address, replies: Sequence[_Exchange], timeout: float) -> 
     """Open all connections; one that cannot be opened is the end of its reply."""
     give_up = time.monotonic() + timeout
     with selectors.DefaultSelector() as waiting:
-        for each in replies:
-            each.socket.connect_ex(address)
-            waiting.register(each.socket, selectors.EVENT_WRITE, each)
+        for reply in replies:
+            reply.socket.connect_ex(address)
+            waiting.register(reply.socket, selectors.EVENT_WRITE, reply)
         while waiting.get_map() and time.monotonic() < give_up:
             for key, _ in waiting.select(0.1):
                 waiting.unregister(key.fileobj)
@@ -147,23 +147,23 @@ def _gather(
     replies: Sequence[_Exchange], give_up: float, ended: Callable[[int, Reply], None]
 ) -> None:
     with selectors.DefaultSelector() as waiting:
-        for number, each in enumerate(replies):
-            if each.end:
-                ended(number, each)
+        for number, reply in enumerate(replies):
+            if reply.end:
+                ended(number, reply)
             else:
-                waiting.register(each.socket, selectors.EVENT_READ, (number, each))
+                waiting.register(reply.socket, selectors.EVENT_READ, (number, reply))
         while waiting.get_map() and time.monotonic() < give_up:
             for key, _ in waiting.select(0.1):
-                number, each = key.data
-                if _read(each):
+                number, reply = key.data
+                if _read(reply):
                     waiting.unregister(key.fileobj)
                     # Some servers do nothing else until the client has closed, too.
-                    each.socket.close()
-                    ended(number, each)
+                    reply.socket.close()
+                    ended(number, reply)
         for key in list(waiting.get_map().values()):
-            number, each = key.data
-            _end(each, each.problem)
-            ended(number, each)
+            number, reply = key.data
+            _end(reply, reply.problem)
+            ended(number, reply)
 
 
 def _read(reply: _Exchange) -> bool:

@@ -191,7 +191,7 @@ class Sales(ShopUnderTest[RunPlan]):
         """Return the plan with what the shop says of the main sale."""
         strategy = self.figures["strategy"]
         known = self.shop.strategies()
-        fenced = any(each["fenced"] for each in known if each["name"] == strategy)
+        fenced = any(described["fenced"] for described in known if described["name"] == strategy)
         return replace(self.plan, strategy=strategy, fenced=fenced, stock=self.figures["total"])
 
     def _books(self, since: float) -> Figures | None:
@@ -274,8 +274,8 @@ class During:
 
 def _wrong(items: Sequence[Item]) -> tuple[bool, bool]:
     """Whether more was sold than there is (P1), and whether the sums do not fit (P2)."""
-    oversold = any(each.available < 0 or each.held + each.confirmed > each.total for each in items)
-    unequal = any(_sum(each) != each.total or each.ledger_sum != each.available for each in items)
+    oversold = any(item.available < 0 or item.held + item.confirmed > item.total for item in items)
+    unequal = any(_sum(item) != item.total or item.ledger_sum != item.available for item in items)
     return oversold, unequal
 
 

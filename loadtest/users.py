@@ -276,7 +276,7 @@ class Shoppers(Users):
         `tokens` are those of all accounts of the run; None: the shop makes its buyers.
         """
         self.sale = find_sale(shop, plan.sale)
-        others = {role: find_sale(shop, each) for role, each in plan.further_sales.items()}
+        others = {role: find_sale(shop, sale) for role, sale in plan.further_sales.items()}
         own = tokens and share_of(tokens, more["worker"], more["workers"])
         self._name = f"{os.getpid()}.{next(_runs)}"
         recorder = Recorder(Path(history) / f"{self._name}.jsonl") if history else None

@@ -170,7 +170,7 @@ class Evidence:
         if "units" not in facts:
             return None
         promises = self.accepted(facts["item"])
-        return next((each for each in promises if each.units > facts["units"]), None)
+        return next((promise for promise in promises if promise.units > facts["units"]), None)
 
     def locate(self, problem: Problem) -> Problem:
         """Say when and by which call a problem came about, as far as its facts tell.
@@ -233,7 +233,7 @@ class Evidence:
         linked: list[tuple[str, str, str]] = []
         receipts: list[tuple[Any, ...]] = []
         try:
-            calls = (_call(each, linked, receipts) for each in operations(*paths))
+            calls = (_call(operation, linked, receipts) for operation in operations(*paths))
             self._insert("call", 22, calls)
             self._insert("link", 3, linked)
             self._insert("receipt", 8, receipts)
@@ -253,10 +253,10 @@ class Evidence:
 
         A run that should have left buyers in doubt, and did not, was not hit by its faults.
         """
-        for each in read_faults(path):
-            row = (each.fault, each.start, each.end)
+        for fault in read_faults(path):
+            row = (fault.fault, fault.start, fault.end)
             self._database.execute("INSERT INTO fault VALUES (?, ?, ?)", row)
-            if each.leaves_doubt:
+            if fault.leaves_doubt:
                 self.enough["info"] = max(1, self.enough.get("info", 0))
         self.has_faults = True
 

@@ -49,14 +49,17 @@ def judge(
     """
     if strange := {*properties, *not_judged} - set(PROPERTIES):
         raise ValueError(f"no such property: {', '.join(sorted(strange))}")
-    wanted = [each for each in PROPERTIES if each in properties and each not in not_judged]
+    wanted = [
+        identity for identity in PROPERTIES if identity in properties and identity not in not_judged
+    ]
     with Evidence(enough=enough, allows_errors=allows_errors) as evidence:
         evidence.load(files)
         if database is not None:
             evidence.save(database)
         known = [PROPERTIES[identity] for identity in wanted]
         findings = [
-            each.judge(evidence) if books else each.judge_answers(evidence) for each in known
+            known_property.judge(evidence) if books else known_property.judge_answers(evidence)
+            for known_property in known
         ]
         return Verdict(
             findings,
@@ -181,13 +184,13 @@ def judge_so_far(
         # A fault is logged when it is over.
         evidence.has_faults = faults
         found = []
-        for each in PROPERTIES.values():
-            if each.id in not_judged:
+        for judged in PROPERTIES.values():
+            if judged.id in not_judged:
                 continue
-            problems = islice(each.so_far(evidence), SHOWN)
+            problems = islice(judged.so_far(evidence), SHOWN)
             if (least := min(problems, key=lambda p: len(p.calls), default=None)) is not None:
                 before, history = _history(evidence, least)
-                found.append(Broken(each.id, each.name, least.text, before, history))
+                found.append(Broken(judged.id, judged.name, least.text, before, history))
         return found
 
 
@@ -260,5 +263,5 @@ def _step(call: Mapping[str, Any]) -> Step:
     told = f"order {order}" if call["outcome"] == OK and op == "order" else call["code"]
     left = "" if call["available"] is None else f"{call['available']} available"
     words = (str(call["status"] or ""), told, call["shown_status"], left)
-    answered = " ".join(each for each in words if each)
+    answered = " ".join(word for word in words if word)
     return Step(f"{at} {call['until'] / 1e6:,.1f} ms", call["buyer"], asked, answered)

@@ -46,7 +46,7 @@ def judge_again(files: RunFiles, **more: Any) -> Verdict:
     how: dict[str, Any] = {"not_judged": {}}
     if files.how.exists():
         how = json.loads(files.how.read_text())
-        files.elsewhere = [Path(each) for each in how.pop("elsewhere") if Path(each).exists()]
+        files.elsewhere = [Path(path) for path in how.pop("elsewhere") if Path(path).exists()]
     try:
         verdict = judge(files, **how, **more)
     except UNREADABLE as error:

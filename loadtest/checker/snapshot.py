@@ -329,7 +329,7 @@ class Payment(Row, frozen=True):
     currency: str = ""
 
 
-KINDS: dict[str, type[Row]] = {each.__name__.lower(): each for each in Row.__subclasses__()}
+KINDS: dict[str, type[Row]] = {row.__name__.lower(): row for row in Row.__subclasses__()}
 
 
 VERSION: Literal[1] = 1

@@ -14,8 +14,8 @@ BEGIN, END = "<!-- properties -->\n", "<!-- /properties -->\n"
 def markdown() -> str:
     """Return the table of all properties."""
     rows = [
-        (each.id, each.name, each.asks, each.fails, each.level.value)
-        for each in PROPERTIES.values()
+        (judged.id, judged.name, judged.asks, judged.fails, judged.level.value)
+        for judged in PROPERTIES.values()
     ]
     head = ("", "name", "what it asks", "what it catches", "level")
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows))

@@ -169,10 +169,10 @@ class Verdict:
     @property
     def broken(self) -> list[Finding]:
         """The properties that do not hold."""
-        return [each for each in self.properties if each.verdict == FAIL]
+        return [finding for finding in self.properties if finding.verdict == FAIL]
 
     def __getitem__(self, identity: str) -> Finding:
-        return next(each for each in self.properties if each.id == identity)
+        return next(finding for finding in self.properties if finding.id == identity)
 
     def to_json(self) -> dict[str, Any]:
         """Verdict, properties and counts, as in the result of `prove --json`."""

@@ -18,13 +18,13 @@ from loadtest.faults.fault import Fault, NotRecovered, Target, require_linux
 def _named(*families: ModuleType) -> dict[str, type[Fault]]:
     """Return the faults of these files by name, in their order."""
     return {
-        each.name: each
+        kind.name: kind
         for family in families
-        for each in vars(family).values()
-        if isinstance(each, type)
-        and issubclass(each, Fault)
-        and each.__module__ == family.__name__
-        and "name" in vars(each)
+        for kind in vars(family).values()
+        if isinstance(kind, type)
+        and issubclass(kind, Fault)
+        and kind.__module__ == family.__name__
+        and "name" in vars(kind)
     }
 
 

@@ -66,9 +66,9 @@ class Cluster:
 
     def member(self, role: str) -> str:
         """Return the service of PostgreSQL's server with a role. Raises `EngineFailed`."""
-        for each in self._members():
-            if each["Role"] == role:
-                return str(each["Member"])
+        for member in self._members():
+            if member["Role"] == role:
+                return str(member["Member"])
         raise EngineFailed(f"Patroni has no {role}")
 
     def redis_primary(self) -> str:
@@ -103,7 +103,7 @@ class Cluster:
         raise EngineFailed("no agent of Patroni answers")
 
     def _of_postgres(self) -> str:
-        roles = sorted(each["Role"] for each in self._members())
+        roles = sorted(member["Role"] for member in self._members())
         whole = ["Leader", "Replica", "Sync Standby"]
         return "" if roles == whole else f"PostgreSQL's servers are {', '.join(roles)}"
 
@@ -164,7 +164,7 @@ def cut_off(project: Project, service: str, container: str) -> tuple[Command, Co
     """
     found = json.loads(project.run("docker", "inspect", container))[0]
     networks = found["NetworkSettings"]["Networks"]
-    [name] = [each for each in networks if each.endswith(NETWORK)]
+    [name] = [network for network in networks if network.endswith(NETWORK)]
     run = partial(project.run, "docker", "network")
     place = ("--ip", networks[name]["IPAddress"], "--alias", service, name, container)
     return partial(run, "disconnect", name, container), partial(run, "connect", *place)

@@ -202,7 +202,7 @@ def program(supervisor: int, *words: str) -> psutil.Process:
 def children(process: psutil.Process) -> list[psutil.Process]:
     """Return its live children, oldest first."""
     try:
-        return [each for each in process.children() if lives(each)]
+        return [child for child in process.children() if lives(child)]
     except psutil.NoSuchProcess:
         return []
 
@@ -218,7 +218,7 @@ def lives(process: psutil.Process) -> bool:
 def kill(processes: Iterable[psutil.Process]) -> list[int]:
     """Kill processes and wait for their end; return the pids of those that existed."""
     all_of_them = list(processes)
-    pids = [each.pid for each in all_of_them if send(each.pid, signal.SIGKILL)]
+    pids = [process.pid for process in all_of_them if send(process.pid, signal.SIGKILL)]
     wait_until(f"{pids} end", lambda: not any(map(lives, all_of_them)), 10)
     return pids
 
@@ -241,9 +241,9 @@ def command(target: Target, point: str, order: str, seconds: float) -> list[int]
     file.unlink(missing_ok=True)
     # A process that takes an order renames the file to its pid.
     taken = list(file.parent.glob(f"{point}.*"))
-    for each in taken:
-        each.unlink()
-    return [int(each.suffix[1:]) for each in taken]
+    for path in taken:
+        path.unlink()
+    return [int(path.suffix[1:]) for path in taken]
 
 
 def is_stopped(pid: int) -> bool:

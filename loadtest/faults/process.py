@@ -38,7 +38,7 @@ def chosen(fault: str, target: str) -> tuple[str, ...]:
         return ()
     if fault != ALL:
         return (fault,)
-    return tuple(each for each in offered(target) if each not in (NONE, ALL))
+    return tuple(name for name in offered(target) if name not in (NONE, ALL))
 
 
 def start(

@@ -217,7 +217,7 @@ async def _serve(proxy: Proxy) -> None:
     control = await asyncio.start_server(
         lambda reader, writer: _control(proxy, reader, writer), "127.0.0.1", 0
     )
-    ports = [each.sockets[0].getsockname()[1] for each in (listening, control)]
+    ports = [server.sockets[0].getsockname()[1] for server in (listening, control)]
     print(json.dumps({"port": ports[0], "control": ports[1]}), flush=True)
     # In a thread, because selectors do not accept a standard input that is a file.
     await asyncio.to_thread(sys.stdin.buffer.read)

@@ -106,7 +106,7 @@ MIX: dict[Behaviour, Weighted] = {
     let_expire: Weighted(10, Level.EXPIRY),
 }
 
-NAMES = frozenset(each.__name__ for each in MIX)
+NAMES = frozenset(behaviour.__name__ for behaviour in MIX)
 
 
 def played(
@@ -140,4 +140,6 @@ def played(
 
 def tried(behaviours: Collection[Behaviour]) -> frozenset[Level]:
     """Return the levels that these put to the test; repeats follow from asking again."""
-    return frozenset({Level.STOCK, Level.REPEATS, *(MIX[each].level for each in behaviours)})
+    return frozenset(
+        {Level.STOCK, Level.REPEATS, *(MIX[behaviour].level for behaviour in behaviours)}
+    )

@@ -83,7 +83,7 @@ class MixBuyers(Buyers):
         with self._making:
             while self._next >= len(self.buyers):
                 made = self.more(portion)
-                if {repr(each) for each in self.buyers} & {repr(each) for each in made}:
+                if {repr(buyer) for buyer in self.buyers} & {repr(buyer) for buyer in made}:
                     raise RunImpossible(
                         "`buyers` of the adapter makes the same buyers again: it must make others "
                         "each time that it is called"
@@ -116,12 +116,14 @@ class MixBuyers(Buyers):
     @property
     def sold(self) -> dict[str, int]:
         """The units of each order that a buyer was answered with."""
-        return {order: each.units for order, each in self._sold.items()}
+        return {order: asked.units for order, asked in self._sold.items()}
 
     @property
     def to_repeat(self) -> list[int]:
         """The buyers who have an order that is not given back, by their numbers."""
-        orders = {each.order: n for n, each in enumerate(self.last) if isinstance(each, Sold)}
+        orders = {
+            outcome.order: n for n, outcome in enumerate(self.last) if isinstance(outcome, Sold)
+        }
         back = self.cancelled | self.refused_back | self.expired
         return [number for order, number in orders.items() if order not in back]
 
@@ -130,7 +132,7 @@ class MixBuyers(Buyers):
         if self.hold is None or not self.holds_orders:
             return set()
         seconds, now = self.hold.seconds - ROUNDED, time.monotonic()
-        late = {order for order, each in self._sold.items() if each.since + seconds < now}
+        late = {order for order, asked in self._sold.items() if asked.since + seconds < now}
         return late - kept.orders.keys() - self.cancelled
 
     def rows(self, bought: Books, books: Books) -> Iterator[snapshot.Row]:
@@ -139,9 +141,9 @@ class MixBuyers(Buyers):
         check_ids(self._sold.keys() - self.cancelled - self.expired, books)
         yield from super(MixBuyers, self).rows(bought, books)
         if self.holds_orders:
-            for each in self._unanswered():
-                name = f"perhaps {each.key}"
-                about = name, self.sale, each.buyer, name, each.units
+            for asked in self._unanswered():
+                name = f"perhaps {asked.key}"
+                about = name, self.sale, asked.buyer, name, asked.units
                 yield snapshot.Reservation(*about, state=snapshot.RELEASED)
 
     def take(self, number: int, key: str, call: str, reply: Reply, outcome: Outcome) -> None:
@@ -249,7 +251,7 @@ class PacedBuyer:
         every.cancelled.add(order)
         step = partial(self._step, "cancel", request, order=order)
         outcomes = self._at_once([step] * times)
-        if all(isinstance(each, Refused) for each in outcomes):
+        if all(isinstance(outcome, Refused) for outcome in outcomes):
             every.cancelled.discard(order)
             every.refused_back.add(order)
 
@@ -320,7 +322,7 @@ class PacedBuyer:
             works.append(partial(self._add_more, more))
         outcomes = self._at_once(works)[:times]
         for kind in (Sold, Unknown):
-            if found := [each for each in outcomes if isinstance(each, kind)]:
+            if found := [outcome for outcome in outcomes if isinstance(outcome, kind)]:
                 return found[0]
         return outcomes[0]
 
@@ -373,7 +375,7 @@ class PacedBuyer:
             given = [pool.submit(work, window) for work, window in zip(works, windows, strict=True)]
         for window in windows[1:]:
             window.close()
-        return [each.result() for each in given]
+        return [future.result() for future in given]
 
     def _answered(self, request: Request) -> Response:
         """Send a request of the adapter's. Raises `OSError` if there is no answer."""

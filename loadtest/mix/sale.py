@@ -283,7 +283,7 @@ class MixSale(AdapterSale[MixPlan, MixBuyers]):
         buyers = self.buyers
         if served := len(buyers.sold):
             yield Unseen("an answered order that is lost", served)
-        if refused := sum(each == Refused(SOLD_OUT) for each in self.last):
+        if refused := sum(outcome == Refused(SOLD_OUT) for outcome in self.last):
             yield Unseen("an untrue “sold out”", refused, f"{counted(refused, 'buyer')} heard it")
         if cancelled := len(buyers.cancelled):
             yield Unseen("a cancellation that goes wrong", cancelled)

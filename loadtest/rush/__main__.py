@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
         release=Release(options.release),
         folder=options.folder,
         owned=owned,
-        levels=[Level(each) for each in options.level or SCENES],
+        levels=[Level(level) for level in options.level or SCENES],
         repeat=f"{prog} {shlex.join(arguments if arguments is not None else sys.argv[1:])}",
         observer=terminal.observer,
     )

@@ -100,8 +100,8 @@ class RushBuyers(Buyers):
         for attempt in range(1, ATTEMPTS + 1):
             asking = [
                 number
-                for number, each in enumerate(self.last)
-                if isinstance(each, Unknown) and number not in self.left_out
+                for number, outcome in enumerate(self.last)
+                if isinstance(outcome, Unknown) and number not in self.left_out
             ]
             if not asking:
                 break
@@ -172,7 +172,7 @@ class RushBuyers(Buyers):
             going,
             lambda n: request(self.sale, self.buyers[n]),
         )
-        calls = [(n, each) for n, each in built.items() if each is not None]
+        calls = [(n, request) for n, request in built.items() if request is not None]
         if not calls:
             return
         self.observer.step(f"{step}: {len(calls):,} requests at one moment")
@@ -216,13 +216,13 @@ class RushBuyers(Buyers):
         keys = [f"b{n}" if knows else f"b{n}.{attempt}" for n in clicks]
         names = [self.ask(n, key, attempt) for n, key in zip(clicks, keys, strict=True)]
         requests = [built[n] for n in clicks]
-        each = 1
+        per_click = 1
         if more:
             requests = [one for n in clicks for one in (built[n], more.get(n, built[n]))]
-            each = 2
+            per_click = 2
 
         def ended(index: int, reply: Reply) -> None:
-            number, companion = divmod(index, each)
+            number, companion = divmod(index, per_click)
             if not companion:
                 self._hear(clicks[number], keys[number], names[number], reply)
             elif not isinstance(by_status(reply), Refused):
@@ -253,7 +253,9 @@ class RushBuyers(Buyers):
 
     def cancel(self) -> None:
         """Cancel every order twice at one moment; what it held must come back once."""
-        sold = {n: each.order for n, each in enumerate(self.last) if isinstance(each, Sold)}
+        sold = {
+            n: outcome.order for n, outcome in enumerate(self.last) if isinstance(outcome, Sold)
+        }
         self.observer.step(f"cancelling {len(sold):,} orders, each twice at one moment")
         self._give_back(sold, times=2)
         if sold and not self.cancelled:
@@ -285,7 +287,9 @@ class RushBuyers(Buyers):
         the cancellations are spread over the seconds after the first deadline.
         """
         assert self.hold is not None
-        sold = {n: each.order for n, each in enumerate(self.last) if isinstance(each, Sold)}
+        sold = {
+            n: outcome.order for n, outcome in enumerate(self.last) if isinstance(outcome, Sold)
+        }
         self.expired = set(sold.values()) | self.expired
         half = dict(list(sold.items())[::2]) if Level.CANCEL in self.shop.levels else {}
         last = self.last_answer + self.hold.seconds

@@ -26,8 +26,8 @@ def size_of(
     """Return units, buyers and rounds of a rush: as asked for, else as the adapter proposes."""
     proposed = shop.sizes if isinstance(shop, Sized) else Sizes()
     asked = (stock, proposed.stock), (buyers, proposed.buyers), (rounds, proposed.rounds)
-    units, each, times = (size if wanted is None else wanted for wanted, size in asked)
-    return units, each, times
+    units, per_round, times = (size if wanted is None else wanted for wanted, size in asked)
+    return units, per_round, times
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class RushResult:
     @property
     def verdict(self) -> str:
         """fail if a round broke a property, else unknown if anything was not judged, else pass."""
-        outcome = overall(each.outcome for each in self.rounds)
+        outcome = overall(played.outcome for played in self.rounds)
         return UNKNOWN if outcome == PASS and self.reason else outcome
 
     @property
@@ -72,67 +72,69 @@ class RushResult:
     @property
     def broken_rounds(self) -> int:
         """How many rounds broke a property."""
-        return sum(each.outcome == FAIL for each in self.rounds)
+        return sum(played.outcome == FAIL for played in self.rounds)
 
     @property
     def judged(self) -> Verdict:
         """What the rounds came to together: of each property the worst that one of them found."""
         findings, reasons = [], {}
         for identity in PROPERTIES:
-            found = [f for each in self.rounds for f in each.verdict.properties if f.id == identity]
-            why = [each.verdict.not_judged.get(identity) for each in self.rounds]
+            found = [
+                f for played in self.rounds for f in played.verdict.properties if f.id == identity
+            ]
+            why = [played.verdict.not_judged.get(identity) for played in self.rounds]
             if found:
-                worst = min(found, key=lambda each: [FAIL, UNKNOWN, PASS].index(each.verdict))
-                times = sum(each.verdict == worst.verdict for each in found)
+                worst = min(found, key=lambda finding: [FAIL, UNKNOWN, PASS].index(finding.verdict))
+                times = sum(finding.verdict == worst.verdict for finding in found)
                 detail = f"{times} of {len(found)} rounds: {worst.detail}"
                 findings.append(replace(worst, detail=detail, problems=[]))
             elif any(why):
-                reasons[identity] = [each for each in why if each][-1]
+                reasons[identity] = [reason for reason in why if reason][-1]
         return Verdict(findings, not_judged=reasons)
 
     @property
     def unknown(self) -> Counter[str]:
         """The answers to last steps that say neither sold nor refused, with how many there were."""
-        return sum((each.unknown for each in self.rounds), Counter[str]())
+        return sum((played.unknown for played in self.rounds), Counter[str]())
 
     @property
     def problems(self) -> Counter[str]:
         """The steps of single buyers that failed, with how many did."""
-        return sum((each.problems for each in self.rounds), Counter[str]())
+        return sum((played.problems for played in self.rounds), Counter[str]())
 
     @property
     def unseen(self) -> Iterator[Unseen]:
         """Yield what these rounds could have missed, although they judged it."""
-        served = sum(each.count(Sold) for each in self.rounds)
+        served = sum(played.count(Sold) for played in self.rounds)
         if served:
             yield Unseen("an answered order that is lost", served)
-        offering = [each for each in self.rounds if each.plan.enough]
-        offers = sum(each.count(Sold) + each.count(Refused) for each in offering)
+        offering = [played for played in self.rounds if played.plan.enough]
+        offers = sum(played.count(Sold) + played.count(Refused) for played in offering)
         if offers:
             there_was = f"there was enough for {counted(offers, 'buyer')}"
             yield Unseen("an untrue “sold out”", offers, there_was)
-        if cancelled := sum(each.cancelled for each in self.rounds):
+        if cancelled := sum(played.cancelled for played in self.rounds):
             yield Unseen("a cancellation that goes wrong", cancelled)
-        if expired := sum(each.expired for each in self.rounds):
+        if expired := sum(played.expired for played in self.rounds):
             yield Unseen("an expiry that goes wrong", expired)
 
     @property
     def left_open(self) -> Iterator[str]:
         """Yield what these rounds could not have seen at all, whatever their number."""
-        offering = [each for each in self.rounds if each.plan.enough]
+        offering = [played for played in self.rounds if played.plan.enough]
         if self.rounds and not offering:
             yield "an untrue “sold out”, unless units were left at the end"
-        unclear = sum(each.refused_otherwise for each in offering)
+        unclear = sum(played.refused_otherwise for played in offering)
         if unclear:
             yield (
                 f"whether {counted(unclear, 'refusal')} were true, although there was enough: they "
                 "do not say “sold out” and nothing else"
             )
-        if refused := sum(each.not_cancelled for each in self.rounds):
+        if refused := sum(played.not_cancelled for played in self.rounds):
             yield f"what cancelling does to {counted(refused, 'order')}: the shop refused it"
-        if any(each.gives_back and each.final.available is None for each in self.rounds):
+        if any(played.gives_back and played.final.available is None for played in self.rounds):
             yield "whether cancelled units came back: the shop keeps no figure of what is left"
-        if any(each.waited_for_carts for each in self.rounds):
+        if any(played.waited_for_carts for played in self.rounds):
             yield (
                 "a “sold out” that came too early while few units were left: a cart or a checkout "
                 "may have held them"
@@ -141,7 +143,7 @@ class RushResult:
     @property
     def not_seen(self) -> list[str]:
         """What these rounds could not have seen, although they judged it, for people."""
-        return [*(each.text for each in self.unseen), *self.left_open]
+        return [*(rare.text for rare in self.unseen), *self.left_open]
 
     def to_json(self) -> dict[str, Any]:
         """Return the result for programs."""
@@ -152,13 +154,13 @@ class RushResult:
             "verdict": self.verdict,
             "reason": self.reason,
             "stopped": self.stopped_early,
-            "rounds": [_document(each) for each in self.rounds],
+            "rounds": [_document(played) for played in self.rounds],
             "broken_rounds": self.broken_rounds,
             "violations": sum(map(violations, self.rounds)),
             "properties": judged["properties"],
             "not_judged": judged["not_judged"],
             "levels_not_tried": dict.fromkeys(self.untried, NOT_TRIED),
-            "not_seen": [each.to_json() for each in self.unseen],
+            "not_seen": [rare.to_json() for rare in self.unseen],
             "left_open": list(self.left_open),
             "unknown_answers": dict(self.unknown),
             "left_out": dict(self.problems),
@@ -179,12 +181,12 @@ class RushResult:
         """Each round as data: what it tried, the books when all was bought, and the answers."""
         return [
             {
-                **_document(each),
-                "tried": each.plan.tried,
-                "of": each.bought.total,
-                "left": each.bought.available,
+                **_document(played),
+                "tried": played.plan.tried,
+                "of": played.bought.total,
+                "left": played.bought.available,
             }
-            for each in self.rounds
+            for played in self.rounds
         ]
 
     @property
@@ -210,7 +212,7 @@ def violations(played: Round) -> int:
     """Return how many units, uses or orders were one too many, or are missing from the books."""
     broken = played.verdict.broken
     if played.plan.scene is Level.STOCK:
-        lost = sum(int(each.detail.split()[0]) for each in broken if each.id == "P3")
+        lost = sum(int(finding.detail.split()[0]) for finding in broken if finding.id == "P3")
         return max(0, played.sold - played.final.total) + lost
     return len(broken)
 

@@ -61,7 +61,7 @@ class Round(AdapterSale[Plan, RushBuyers]):
     @property
     def broken(self) -> list[str]:
         """The ids of the broken properties."""
-        return [each.id for each in self.verdict.broken]
+        return [finding.id for finding in self.verdict.broken]
 
     @property
     def sold(self) -> int:
@@ -81,7 +81,9 @@ class Round(AdapterSale[Plan, RushBuyers]):
     @property
     def refused_otherwise(self) -> int:
         """How many buyers were refused in other words than “sold out”."""
-        return sum(isinstance(each, Refused) and each.reason != SOLD_OUT for each in self.last)
+        return sum(
+            isinstance(outcome, Refused) and outcome.reason != SOLD_OUT for outcome in self.last
+        )
 
     @property
     def cancelled(self) -> int:
@@ -106,7 +108,7 @@ class Round(AdapterSale[Plan, RushBuyers]):
     @property
     def waited_for_carts(self) -> bool:
         """Whether units may have been held before the last step, so that no moment is known."""
-        return any(each.op in ("cart", "prepare") for each in self.calls)
+        return any(call.op in ("cart", "prepare") for call in self.calls)
 
     def open(self, plan: Plan) -> None:
         """Open a sale, and make its buyers."""

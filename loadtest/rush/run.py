@@ -89,9 +89,9 @@ def rush_shop(
             scenes = [scene for scene in SCENES if scene in shop.levels & set(levels)]
             planned = _in_turn(plan, scenes, rounds, offers if enough else 0)
             began = time.monotonic()
-            for number, each in enumerate(planned, start=1):
+            for number, next_plan in enumerate(planned, start=1):
                 where = partial(_where, number, planned, began, time.monotonic())
-                result.rounds.append(_play(shop, each, folders, observer.within(where)))
+                result.rounds.append(_play(shop, next_plan, folders, observer.within(where)))
                 observer.round(result)
             if shrink:
                 result.smallest = _smallest(shop, result.rounds, folders, observer)
@@ -121,8 +121,8 @@ def measure(
     yield "| released | broken rounds | violations per round: median (least to most) |"
     yield "| --- | --- | --- |"
     for release, results in ways.items():
-        found = [violations(each) for one in results for each in one.rounds]
-        broken = sum(each.broken_rounds for each in results)
+        found = [violations(played) for result in results for played in result.rounds]
+        broken = sum(result.broken_rounds for result in results)
         spread = f"{median(found):g} ({min(found)} to {max(found)})"
         yield f"| {release} | {broken} of {len(found)} | {spread} |"
 
@@ -192,10 +192,10 @@ def _smallest(
     shop: Shop, rounds: list[Round], folders: Iterator[Path], observer: Observer
 ) -> Round | None:
     """The smallest broken round: one of the given, or a still smaller one that breaks as well."""
-    broken = [each for each in rounds if each.outcome == FAIL]
+    broken = [played for played in rounds if played.outcome == FAIL]
     if not broken:
         return None
-    first = next((each for each in broken if not each.plan.enough), broken[0])
+    first = next((played for played in broken if not played.plan.enough), broken[0])
     if first.plan.enough:  # fewer buyers show what is rare only more rarely
         return first
     for units, buyers in SMALLER:

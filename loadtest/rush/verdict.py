@@ -76,15 +76,15 @@ def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     if not rows:
         return {}
     answers = {
-        "got": sum(each["answered_sold"] for each in rows),
-        "refused": sum(each["refused"] for each in rows),
-        "no_answer": sum(each["unknown"] for each in rows),
+        "got": sum(row["answered_sold"] for row in rows),
+        "refused": sum(row["refused"] for row in rows),
+        "no_answer": sum(row["unknown"] for row in rows),
     }
     return {
         "buyers": sum(answers.values()),
         **answers,
-        "units": sum(each["of"] for each in rows),
-        "taken": sum(each["sold"] for each in rows),
+        "units": sum(row["of"] for row in rows),
+        "taken": sum(row["sold"] for row in rows),
         "oversold": sum(row["oversold"] for row in rows),
     }
 
@@ -96,6 +96,6 @@ def _more(result: RushResult) -> dict[str, Any]:
         "result": _figures(result.rows),
         "rounds": result.rows,
         "remarks": list(result.remarks),
-        "not_seen": [each.to_json() for each in result.unseen],
+        "not_seen": [rare.to_json() for rare in result.unseen],
         "left_open": list(result.left_open),
     }

@@ -98,7 +98,7 @@ def choose(mix: Mapping[B, int], weights: Mapping[str, int], at: float) -> B:
 
     `weights` replace those of the mix. Raises `ValueError` if every weight is zero.
     """
-    widths = [weights.get(each.__name__, weight) for each, weight in mix.items()]
+    widths = [weights.get(behaviour.__name__, weight) for behaviour, weight in mix.items()]
     *ends, total = accumulate(widths)
     if not total:
         raise ValueError("every weight is zero")

@@ -81,4 +81,4 @@ def at_once(
         ]
     for window in windows[1:]:
         window.leave()
-    return [each.result() for each in answers]
+    return [answer.result() for answer in answers]

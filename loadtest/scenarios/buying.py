@@ -49,7 +49,7 @@ def come_again(shopper: Shopper, random: Random) -> None:
     wanted = {shopper.sale, shopper.sale_of(BRIEF)}
     end = time.monotonic() + GIVE_UP_AFTER
     while wanted and time.monotonic() < end:
-        for sale in sorted(wanted, key=lambda each: each.id):
+        for sale in sorted(wanted, key=lambda sale: sale.id):
             answer = shopper.order(shopper.wants(1, sale))
             if answer.order is not None or answer.limit_reached:
                 wanted.remove(sale)

@@ -36,7 +36,7 @@ def race_limit(shopper: Shopper, random: Random) -> None:
         if random.random() < 0.3:
             one = random.choice(wanted)
             wanted.append(replace(one, quantity=one.quantity % sale.limit + 1))
-        answers = at_once(shopper, [(Shopper.order, each) for each in wanted])
+        answers = at_once(shopper, [(Shopper.order, purchase) for purchase in wanted])
         orders = {answer.order for answer in answers if answer.order is not None}
         for order in sorted(orders):
             if random.random() < GIVEN_UP:
@@ -72,7 +72,7 @@ def outlast(shopper: Shopper, random: Random) -> None:
             else:
                 shopper.cancel(order)
         shopper.sleep(0.2 + 0.3 * random.random())
-    for purchase in [*(each for each, _ in kept), *refused[-ASKED_AGAIN:]]:
+    for purchase in [*(bought for bought, _ in kept), *refused[-ASKED_AGAIN:]]:
         shopper.order(purchase)
     if kept:
         # Another buyer's key, for more than anyone may have: the sale is over, the key not known.

@@ -74,7 +74,7 @@ def load(name: str, host: str) -> Shop:
 
     made = within(STEP, f"loading the adapter {name}", make)
     asked = [kind for level, kind in _ASKED.items() if level in made.levels]
-    members = {each for kind in asked for each in (*kind.__annotations__, *vars(kind))}
+    members = {member for kind in asked for member in (*kind.__annotations__, *vars(kind))}
     if missing := sorted(n for n in members if not n.startswith("_") and not hasattr(made, n)):
         raise RunImpossible(f"the adapter {name} lacks {', '.join(missing)}")
     return made

@@ -163,7 +163,7 @@ class Page(Referee):
         while not self.strategies:
             try:
                 found = self._shop().strategies()
-                self.strategies.extend(each["name"] for each in found)
+                self.strategies.extend(strategy["name"] for strategy in found)
             except (ShopRefused, RunImpossible):
                 gevent.sleep(RETRY)
 

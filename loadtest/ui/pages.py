@@ -179,13 +179,13 @@ def _of_users(run: PageRun, tally: Tally) -> Iterator[dict[str, str]]:
 def _broken(run: PageRun | RushRun) -> list[dict[str, str]]:
     """What is broken, the first with its history."""
     rows = []
-    for number, each in enumerate(broken(run)):
-        rows.append(_row("Broken", f"{each.id} {each.name}", each.reason))
-        if not number and each.before:
-            rows.append(_row("", "before", f"{each.before:,} purchases were accepted"))
+    for number, finding in enumerate(broken(run)):
+        rows.append(_row("Broken", f"{finding.id} {finding.name}", finding.reason))
+        if not number and finding.before:
+            rows.append(_row("", "before", f"{finding.before:,} purchases were accepted"))
         rows += [
             _row(step.at, step.buyer, f"{step.asked} → {step.answered}")
-            for step in each.history
+            for step in finding.history
             if not number
         ]
     return rows
@@ -229,7 +229,7 @@ def install(web_ui: WebUI, referee: Referee, base: str = "") -> None:
 def state(referee: Referee) -> dict[str, Any]:
     """Return what the bar and the verdict's page show."""
     run = referee.run
-    found = [(each.number, each.verdict()) for each in referee.runs]
+    found = [(kept.number, kept.verdict()) for kept in referee.runs]
     runs = [
         {"number": number, "verdict": verdict["verdict"], "title": verdict["title"]}
         for number, verdict in reversed(found)
@@ -250,7 +250,7 @@ def state(referee: Referee) -> dict[str, Any]:
         "title": title(run),
         "verdict": verdict(run),
         "outcome": outcome(run),
-        "broken": [to_builtins(each) for each in broken(run)],
+        "broken": [to_builtins(finding) for finding in broken(run)],
         "done": run.phase == RUNNING and all_finished(run, referee.tally),
         "reason": run.reason or (phase(run) if run.phase == SETTLING else ""),
         "age": age(run),
@@ -324,8 +324,8 @@ def live(run: PageRun | RushRun | None, referee: Referee) -> str:
     now = [tuple(row[key] for key in COLUMNS) for row in shown]
     found = broken(run) if run is not None else []
     verdict_so_far = Verdict(
-        [Finding(each.id, each.name, FAIL, each.reason) for each in found],
-        histories={each.id: History(each.before, each.history) for each in found},
+        [Finding(finding.id, finding.name, FAIL, finding.reason) for finding in found],
+        histories={finding.id: History(finding.before, finding.history) for finding in found},
     )
     description = Description(
         "No run yet", reason=referee.problem or "Start a run on Locust's page."
@@ -345,10 +345,10 @@ def live(run: PageRun | RushRun | None, referee: Referee) -> str:
 def _links(referee: Referee, shown: RunFolder | None) -> Markup:
     """Return the links to Locust's page, to the runs that are kept, and to the file of this one."""
     links = [Markup('<a href="./">← Locust</a>')]
-    for each in reversed(list(referee.runs)):
-        if found := each.verdict():
+    for kept in reversed(list(referee.runs)):
+        if found := kept.verdict():
             link = Markup('<a href="./correctness?run={}">{}: {}</a>')
-            links.append(link.format(each.number, each.number, found["verdict"].upper()))
+            links.append(link.format(kept.number, kept.number, found["verdict"].upper()))
     if shown is not None:
         link = Markup('<a href="./correctness/report?run={}&download" download>{}</a>')
         links.append(link.format(shown.number, "Download the report"))

@@ -88,4 +88,4 @@ class Referee:
             self.run.end_load(processes)
 
     def _histories(self) -> list[str]:
-        return [*(each.history for each in self._tallies() if each.history), *self.collected()]
+        return [*(tally.history for tally in self._tallies() if tally.history), *self.collected()]

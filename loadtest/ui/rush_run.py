@@ -101,7 +101,7 @@ class RushRun:
         """The books of the worst round."""
         if not self.result.rounds or self.result.verdict == UNKNOWN:
             return {}
-        worst = max(self.result.rounds, key=lambda each: each.sold - each.final.total)
+        worst = max(self.result.rounds, key=lambda played: played.sold - played.final.total)
         return {
             "total": worst.final.total,
             "available": worst.final.available or 0,
@@ -168,11 +168,11 @@ class RushRun:
 
 def _broken(played: Round) -> list[Broken]:
     """What a round has broken, as far as can be with the calls that show it."""
-    why = {each.id: each.detail for each in played.verdict.broken}
+    why = {finding.id: finding.detail for finding in played.verdict.broken}
     shown = judge_so_far(played.files, not_judged=PROPERTIES.keys() - why.keys())
-    known = {each.id for each in shown}
+    known = {finding.id for finding in shown}
     return shown + [
-        Broken(each, PROPERTIES[each].name, text, 0, [])
-        for each, text in why.items()
-        if each not in known
+        Broken(identity, PROPERTIES[identity].name, text, 0, [])
+        for identity, text in why.items()
+        if identity not in known
     ]

@@ -27,8 +27,8 @@ from loadtest.shop import Level
 __all__ = ["BY_ANSWERS", "PROPERTIES", "Need", "Property", "not_judged"]
 
 PROPERTIES: dict[str, Property] = {
-    each.id: each
-    for each in (
+    judged.id: judged
+    for judged in (
         NoOversell(),
         Conservation(),
         NoLostOrder(),
@@ -63,5 +63,5 @@ be read."""
 
 def not_judged(levels: Collection[Level], has: Collection[Need]) -> dict[str, str]:
     """Return the properties that a run says nothing about, and why not."""
-    reasons = {identity: each.why_not(levels, has) for identity, each in PROPERTIES.items()}
+    reasons = {identity: judged.why_not(levels, has) for identity, judged in PROPERTIES.items()}
     return {identity: why for identity, why in reasons.items() if why}

@@ -176,7 +176,7 @@ def _wrong(mail: Mapping[str, Any]) -> Iterator[str]:
         yield "mail {message} ({name}) about order {order} says something else: {subject}"
     # The buyer's part of a payment may have moved it after the mail.
     named = _MINUTE.findall(mail["text"])
-    if mail["deadline"] and not any(mail["first"] <= each <= mail["until"] for each in named):
+    if mail["deadline"] and not any(mail["first"] <= minute <= mail["until"] for minute in named):
         yield "mail {message} does not say that order {order} is to be paid by {until}"
 
 
@@ -186,7 +186,7 @@ def _names(text: str, order: str) -> bool:
     at = text.find(order)
     while at >= 0:
         around = text[:at][-1:] + text[at + len(order) :][:1]
-        if not any(each.isascii() and each.isalnum() for each in around):
+        if not any(character.isascii() and character.isalnum() for character in around):
             return True
         at = text.find(order, at + 1)
     return False

@@ -225,7 +225,11 @@ def _in_time(
                 {**facts, "place": place},
             )
         latest = max(latest, win["at"])
-        live = [each for each in ranked if each["at"] <= win["at"] and not _gone(each, win["at"])]
+        live = [
+            winner
+            for winner in ranked
+            if winner["at"] <= win["at"] and not _gone(winner, win["at"])
+        ]
         if len(live) > draw["total"]:
             yield Problem(
                 "draw {draw} had {live} winners for {total} units when place {place} won",

@@ -101,8 +101,8 @@ class Property(ABC):
         figures = next(evidence.facts(self.counts))
         if self.nothing and not next(iter(figures.values())):
             return self.unknown(self.nothing)
-        checks = [each for each in self.checks if each.certain or each.by_answers]
-        problems = chain.from_iterable(each.problems(evidence) for each in checks)
+        checks = [check for check in self.checks if check.certain or check.by_answers]
+        problems = chain.from_iterable(check.problems(evidence) for check in checks)
         return self.judged(evidence, problems, f"{self.good.format(**figures)}, by answers alone")
 
     def missing(self, evidence: Evidence) -> str:

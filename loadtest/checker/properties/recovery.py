@@ -102,7 +102,7 @@ class Recovery(Property):
             return self.unknown(f"too few {found}")
         longest = _seconds(max(waits, default=0))
         good = f"{len(waits)} faults, the first ok after {longest}; {found}"
-        return self.judged(evidence, (Problem("{text}", {"text": each}) for each in problems), good)
+        return self.judged(evidence, (Problem("{text}", {"text": text}) for text in problems), good)
 
 
 def aftermaths(evidence: Evidence) -> list[Aftermath]:
@@ -187,16 +187,16 @@ def _rates(evidence: Evidence, since: int, until: int) -> dict[str, Rate]:
 def _total(after: list[Aftermath]) -> dict[str, Rate]:
     return {
         kind: Rate(
-            sum(each.rates[kind].answers for each in after),
-            sum(each.rates[kind].bad for each in after),
-            sum(each.rates[kind].slow for each in after),
+            sum(aftermath.rates[kind].answers for aftermath in after),
+            sum(aftermath.rates[kind].bad for aftermath in after),
+            sum(aftermath.rates[kind].slow for aftermath in after),
         )
         for kind in KINDS
     }
 
 
 def _too_many_bad(after: list[Aftermath], total: dict[str, Rate]) -> Iterator[str]:
-    found = [(each.fault, each.rates) for each in after]
+    found = [(aftermath.fault, aftermath.rates) for aftermath in after]
     if len(after) > 1:
         found.append(("all faults", total))
     for fault, rates in found:

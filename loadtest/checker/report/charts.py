@@ -107,26 +107,32 @@ class Charts:
             return None
         last = self._evidence.end
         # The final read lasts until the end of the chart.
-        at = [self._seconds(min(each.at, last)) for each in stock] + [self._seconds(self._end)]
+        at = [self._seconds(min(reading.at, last)) for reading in stock] + [
+            self._seconds(self._end)
+        ]
         stock = [*stock, stock[-1]]
         note = "The last step is the final read, when all was at rest."
-        if any(_oversold(each) for each in stock):
+        if any(_oversold(reading) for reading in stock):
             note += " Red: units that were sold but did not exist."
         curves = (
-            Curve("paid for", "blue", [each.confirmed for each in stock]),
-            Curve("held", "sky", [each.held for each in stock]),
-            Curve("available", "pale", [max(each.available, 0) for each in stock]),
+            Curve("paid for", "blue", [reading.confirmed for reading in stock]),
+            Curve("held", "sky", [reading.held for reading in stock]),
+            Curve("available", "pale", [max(reading.available, 0) for reading in stock]),
         )
-        limit = [each.total for each in stock]
+        limit = [reading.total for reading in stock]
         return Chart("stock", "Stock, in units", at, curves, limit=limit, note=note)
 
     def _rate(self, timeline: Timeline) -> Chart | None:
-        if not any(sum(each.counts) for each in timeline.bins):
+        if not any(sum(interval.counts) for interval in timeline.bins):
             return None
         seconds = timeline.width / 1e9
         names = (("accepted", "blue"), ("refused", "orange"), ("unknown", "red"))
         curves = [
-            Curve(name, colour, [round(each.counts[layer] / seconds, 1) for each in timeline.bins])
+            Curve(
+                name,
+                colour,
+                [round(interval.counts[layer] / seconds, 1) for interval in timeline.bins],
+            )
             for layer, (name, colour) in enumerate(names)
         ]
         at = [
@@ -136,12 +142,14 @@ class Charts:
         return Chart("rate", "Answers to purchases, per second", at, curves)
 
     def _latency(self, timeline: Timeline) -> Chart | None:
-        if not any(each.latencies.count for each in timeline.bins):
+        if not any(interval.latencies.count for interval in timeline.bins):
             return None
         meant = ", from the intended time of the request" if self._evidence.open_loop else ""
         names = (("half below", "blue", 0.5), ("99 of 100 below", "violet", 0.99))
         curves = [
-            Curve(name, colour, [each.latencies.percentile(share) for each in timeline.bins])
+            Curve(
+                name, colour, [interval.latencies.percentile(share) for interval in timeline.bins]
+            )
             for name, colour, share in names
         ]
         at = [

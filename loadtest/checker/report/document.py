@@ -110,7 +110,7 @@ def document(
         outcome = UNKNOWN
     speed = evidence.pace.speed() if evidence else None
     faults = evidence.faults if evidence else []
-    injected = sum(not each.error for each in faults)
+    injected = sum(not fault.error for fault in faults)
     word, *figures = headline(outcome, description.buyers, verdict.counts, speed, injected)
     return {
         "version": VERSION,
@@ -127,9 +127,9 @@ def document(
         "buyers": description.buyers,
         "result": _result(verdict, speed, injected) | dict(description.figures),
         "facts": {name: str(value) for name, value in description.facts.items()},
-        "properties": [_property(each) for each in verdict.properties],
+        "properties": [_property(finding) for finding in verdict.properties],
         "not_judged": dict(verdict.not_judged),
-        "not_seen": [each.to_json() for each in unseen(verdict)],
+        "not_seen": [rare.to_json() for rare in unseen(verdict)],
         "left_open": list(description.left_open),
         "remarks": list(description.remarks),
         "rounds": [],
@@ -138,8 +138,8 @@ def document(
         "answers": _answers(evidence),
         "faults": list(_faults(evidence, verdict)) if evidence else [],
         "histories": {
-            identity: {"before": each.before, "rows": [row._asdict() for row in each.rows]}
-            for identity, each in verdict.histories.items()
+            identity: {"before": history.before, "rows": [row._asdict() for row in history.rows]}
+            for identity, history in verdict.histories.items()
         },
         "check": {
             "look": description.look,
@@ -187,10 +187,10 @@ def _property(finding: Finding) -> dict[str, Any]:
     return {
         **finding.to_json(),
         "asks": known.asks,
-        "problems": [_problem(each) for each in finding.problems],
+        "problems": [_problem(problem) for problem in finding.problems],
         "sql": {
             "counts": _statement(known.counts) if hasattr(known, "counts") else "",
-            "checks": [_check(each) for each in known.checks],
+            "checks": [_check(check) for check in known.checks],
             "code": type(known).__module__,
         },
     }
@@ -231,7 +231,7 @@ def _answers(evidence: Evidence | None) -> list[dict[str, Any]]:
 
 
 def _faults(evidence: Evidence, verdict: Verdict) -> Iterator[dict[str, Any]]:
-    followed = {each.start: each for each in verdict.aftermaths}
+    followed = {aftermath.start: aftermath for aftermath in verdict.aftermaths}
     for fault in evidence.faults:
         after = followed.get(fault.start)
         yield {
@@ -262,6 +262,8 @@ def why_not(not_judged: Mapping[str, str]) -> Iterable[str]:
     """Yield a line per reason for which properties were not judged."""
     for reason in dict.fromkeys(not_judged.values()):
         names = ", ".join(
-            f"{each} {PROPERTIES[each].name}" for each, why in not_judged.items() if why == reason
+            f"{identity} {PROPERTIES[identity].name}"
+            for identity, why in not_judged.items()
+            if why == reason
         )
         yield f"Not judged, since {reason}: {names}."

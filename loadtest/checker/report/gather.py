@@ -83,7 +83,7 @@ class Purchases:
     @property
     def latencies(self) -> Latencies:
         """The durations of all answers; in an open loop, of those that were due at some time."""
-        return Latencies(self.delays or (each for each in self._waited if not isnan(each)))
+        return Latencies(self.delays or (delay for delay in self._waited if not isnan(delay)))
 
     def timeline(self, origin: int) -> Timeline:
         """Return them by time from a moment on, which is the first or an earlier one."""

@@ -131,12 +131,14 @@ def render(
         speed=Speed(speed["answers"], speed["seconds"], speed["p99"]).meaning if speed else "",
         loop="" if now else _loop(evidence),
         charts=charts.all if charts else [],
-        rounds=[_round(number, each) for number, each in enumerate(document["rounds"], start=1)],
-        faults=[_fault(number, each) for number, each in enumerate(document["faults"], start=1)],
+        rounds=[
+            _round(number, played) for number, played in enumerate(document["rounds"], start=1)
+        ],
+        faults=[_fault(number, fault) for number, fault in enumerate(document["faults"], start=1)],
         not_judged=list(why_not(document["not_judged"])),
         answers=[
-            (each["call"], each["answer"], _MEANING.get(each["outcome"], ""), each["count"])
-            for each in document["answers"]
+            (answer["call"], answer["answer"], _MEANING.get(answer["outcome"], ""), answer["count"])
+            for answer in document["answers"]
         ],
         css=Markup(_text("uplot/uPlot.min.css") + _text("page.css") + _text("result/result.css")),
         js=Markup(_text("uplot/uPlot.iife.min.js") + _text("page.js")),

@@ -49,7 +49,7 @@ def lines(document: Mapping[str, Any], width: int = WIDE) -> Iterator[Line]:
         yield from part
     for text in document["remarks"]:
         yield from _wrapped(text, width, 2)
-    for text in (*(each["text"] for each in document["not_seen"]), *document["left_open"]):
+    for text in (*(rare["text"] for rare in document["not_seen"]), *document["left_open"]):
         yield from _wrapped(f"Not seen: {text}.", width, 2, FAINT)
     yield from _smallest(document, width)
     if document["check"]["look"]:
@@ -86,21 +86,21 @@ def _rounds(document: Mapping[str, Any], width: int) -> Iterator[Line]:
     headings = ("sold", "of", "orders", "left", "sold", "refused", "unknown")
     row = "{:>5} {:<8} {:>6} {:>5} {:>6} {:>6}   {:>5} {:>7} {:>7}  {}".format
     yield Line(row("round", "tried", *headings, "broken"))
-    for number, each in enumerate(document["rounds"], start=1):
-        left = "–" if each["left"] is None else each["left"]
-        units = (each["sold"], each["of"], each["orders"], left)
-        answers = (each["answered_sold"], each["refused"], each["unknown"])
-        broken = " ".join(each["broken"]) or each["verdict"]
-        yield from _wrapped(row(number, each["tried"], *units, *answers, broken), width, 66)
+    for number, played in enumerate(document["rounds"], start=1):
+        left = "–" if played["left"] is None else played["left"]
+        units = (played["sold"], played["of"], played["orders"], left)
+        answers = (played["answered_sold"], played["refused"], played["unknown"])
+        broken = " ".join(played["broken"]) or played["verdict"]
+        yield from _wrapped(row(number, played["tried"], *units, *answers, broken), width, 66)
 
 
 def _properties(document: Mapping[str, Any], width: int) -> Iterator[Line]:
-    for each in document["properties"]:
-        verdict = each["verdict"]
-        text = f"{each['id']:>4} {verdict.upper():8}{each['name']}: {each['detail']}"
+    for finding in document["properties"]:
+        verdict = finding["verdict"]
+        text = f"{finding['id']:>4} {verdict.upper():8}{finding['name']}: {finding['detail']}"
         yield from _wrapped(text, width, 13, verdict if verdict != PASS else "")
         if verdict != PASS:
-            for example in each["evidence"][:EXAMPLES]:
+            for example in finding["evidence"][:EXAMPLES]:
                 yield from _wrapped(f"{'':13}· {example}", width, 15, verdict)
     for text in why_not(document["not_judged"]):
         yield from _wrapped(text, width, 2, FAINT)
@@ -108,21 +108,21 @@ def _properties(document: Mapping[str, Any], width: int) -> Iterator[Line]:
 
 def _faults(document: Mapping[str, Any], width: int) -> Iterator[Line]:
     """Yield which faults there were, how soon the shop sold again after each, and how well."""
-    names = dict.fromkeys(each["fault"] for each in document["faults"])
+    names = dict.fromkeys(fault["fault"] for fault in document["faults"])
     if not names:
         return
     row = "{:<28} {:>5} {:>14}" + "".join(f" {{:>{len(kind) + 8}}}" for kind in KINDS)
     yield Line(row.format("fault", "times", "first ok (s)", *(f"{k} settled" for k in KINDS)))
     for name in names:
-        same = [each for each in document["faults"] if each["fault"] == name]
-        acted = [each for each in same if not each["error"]]
-        waits = [each["recovery"] for each in acted if each["recovery"] is not None]
+        same = [fault for fault in document["faults"] if fault["fault"] == name]
+        acted = [fault for fault in same if not fault["error"]]
+        waits = [fault["recovery"] for fault in acted if fault["recovery"] is not None]
         longest = f"{max(waits):.2f}" if waits else "–"
-        rates = (_worst(each["settled"].get(kind) for each in acted) for kind in KINDS)
+        rates = (_worst(fault["settled"].get(kind) for fault in acted) for kind in KINDS)
         yield Line(row.format(name, len(acted), longest, *rates))
-        for each in same:
-            if each["error"]:
-                yield from _wrapped(f"  not injected: {each['error']}", width, 4, "unknown")
+        for fault in same:
+            if fault["error"]:
+                yield from _wrapped(f"  not injected: {fault['error']}", width, 4, "unknown")
 
 
 def _worst(rates: Iterable[Mapping[str, int] | None]) -> str:

@@ -127,7 +127,7 @@ class Adapter(DemoShop):
         rows = self._rows(sale)
         [price] = [row.price for row in rows if isinstance(row, snapshot.Sale)]
         orders = [row for row in rows if isinstance(row, snapshot.Order)]
-        return {each.id: Bill(each.to_pay, each.quantity * price) for each in orders}
+        return {order.id: Bill(order.to_pay, order.quantity * price) for order in orders}
 
     def sale_of(self, sale: str, answer: Answer, *, answered: float) -> Sale:
         """Read what the shop says of a sale. Raises `SaleUnusable`."""

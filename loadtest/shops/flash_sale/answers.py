@@ -172,7 +172,7 @@ class Answer(NamedTuple):
     def tokens(self) -> list[str]:
         """The tokens of buyers that were made; none if there are none."""
         made = self.status in (200, 201)
-        return [str(each) for each in self.body.get("tokens") or []] if made else []
+        return [str(token) for token in self.body.get("tokens") or []] if made else []
 
 
 def nothing(code: str) -> Answer:

@@ -116,7 +116,7 @@ class Adapter(adapter.Adapter):
         raise ShopRefused("the mails go to another server", 404)
 
     def _sales(self, sale: str) -> list[int]:
-        return [int(each) for each in (sale, *self.further_sales)]
+        return [int(number) for number in (sale, *self.further_sales)]
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
