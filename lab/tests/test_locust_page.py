@@ -141,7 +141,8 @@ def test_locust_page_changes_the_sale_and_repeats_keys(shop, page, tmp_path):
         start(page, address, "combining", mix="windows")
         # The sale was paused long before it is closed.
         wait_for(lambda: any('"ended"' in each.read_text() for each in run.glob("*.jsonl")))
-        assert verdict(page) == "PROVED"
+        # Some buyers may still be on their way when the run is stopped.
+        assert verdict(page).removesuffix(" · stopped early") == "PROVED"
     terms = [row for row in read(run / "terms.snapshot")[1] if isinstance(row, Terms)]
     opened, *changes = (row for row in terms if row.price != 99_900)
     assert [row.paused for row in changes[:3]] == [True, False, False]
