@@ -185,7 +185,10 @@ class Caller:
 
     def _call(self, path: str, body: bytes, headers: dict[str, str]) -> Any:
         request = RequestFactory().generic(
-            *("POST", path, body, "application/json"),
+            "POST",
+            path,
+            body,
+            "application/json",
             headers={"host": settings.ALLOWED_HOSTS[0], **self._authorization, **headers},
         )
         answered: list[str] = []

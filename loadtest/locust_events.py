@@ -122,7 +122,7 @@ def check_deployed(plan: RunPlan, accounts: int, rounds: int) -> None:
 
 logger = logging.getLogger(__name__)
 
-# Seconds between two writes of the history to disk, and two checks for the end of the run.
+# Seconds between two writes of the history to disk, and two checks of who is there.
 TICK = 0.5
 # Workers of this machine are connected within so many seconds.
 CONNECTS = 30.0
@@ -327,7 +327,7 @@ class Session:
         """Wait until the processes of this machine are connected, or for `CONNECTS` seconds."""
         give_up = time.monotonic() + CONNECTS
         while master.worker_count < self._options.expect_workers and time.monotonic() < give_up:
-            gevent.sleep(CONNECTS / 300)
+            gevent.sleep(TICK)
 
     @property
     def _collects(self) -> bool:

@@ -111,7 +111,11 @@ class Restocks(InBackground):
         call = f"{self._name}#{self._calls}"
         self._recorder.invoke(
             Operation(
-                *(0, call, "restock", self._name, self._name),
+                0,
+                call,
+                "restock",
+                self._name,
+                self._name,
                 sale=self._sale,
                 item=self._item,
                 quantity=self._units,

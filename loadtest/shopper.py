@@ -265,7 +265,12 @@ class Shopper:
             if self.crowd.recorder is not None:
                 self.crowd.recorder.invoke(
                     Operation(
-                        *(0, name, ask.op, self._client, self.name, line.key),
+                        0,
+                        name,
+                        ask.op,
+                        self._client,
+                        self.name,
+                        line.key,
                         attempt=attempt,
                         sale=line.sale.id if line.sale else None,
                         item=line.sale.item if line.sale else None,

@@ -38,8 +38,11 @@ from serving.lane import Call, Parser, Response
 KEYS = {"CONTENT-TYPE": "CONTENT_TYPE", "CONTENT-LENGTH": "CONTENT_LENGTH"}
 
 SETTINGS = (
-    *("limit_request_line", "limit_request_fields", "limit_request_field_size"),
-    *("proxy_protocol", "accesslog"),
+    "limit_request_line",
+    "limit_request_fields",
+    "limit_request_field_size",
+    "proxy_protocol",
+    "accesslog",
 )
 """gunicorn's settings that the lane does not follow. If one is changed, gunicorn reads
 the calls too."""

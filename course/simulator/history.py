@@ -95,8 +95,12 @@ class Wrong(StrEnum):
 
 
 OF_THE_SHOP = {
-    *(Wrong.FALSE_ANSWER, Wrong.DOUBLED, Wrong.FORGOTTEN),
-    *(Wrong.OVERSOLD, Wrong.UNDERSOLD, Wrong.BOOKS),
+    Wrong.FALSE_ANSWER,
+    Wrong.DOUBLED,
+    Wrong.FORGOTTEN,
+    Wrong.OVERSOLD,
+    Wrong.UNDERSOLD,
+    Wrong.BOOKS,
 }
 
 

@@ -122,8 +122,17 @@ CHUNK = 250
 
 DEFAULT_ACTS = frozenset(
     {
-        *(Act.SWITCH, Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, Act.LOSE_REQUEST),
-        *(Act.DELAY_REQUEST, Act.DELAY_REPLY, Act.INTERRUPT, Act.INTERRUPT_LATE, Act.DISCONNECT),
+        Act.SWITCH,
+        Act.CRASH,
+        Act.PAUSE,
+        Act.STALL,
+        Act.LOSE_REPLY,
+        Act.LOSE_REQUEST,
+        Act.DELAY_REQUEST,
+        Act.DELAY_REPLY,
+        Act.INTERRUPT,
+        Act.INTERRUPT_LATE,
+        Act.DISCONNECT,
     }
 )
 """The faults that a lease must tolerate.  Only a pause can cause two holders; then the fence

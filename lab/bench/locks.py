@@ -295,8 +295,15 @@ def table(document: Document) -> Iterator[Sequence[str]]:
     """Yield the headings and the locks: alone, and with the most processes."""
     few, most = _ends(document["rows"])
     yield (
-        *("Lock", f"{few}: per s", f"{most}: hand-overs/s", "±", "p99 ms", "max ms", "Jain"),
-        *("cmds", "after kill, s"),
+        "Lock",
+        f"{few}: per s",
+        f"{most}: hand-overs/s",
+        "±",
+        "p99 ms",
+        "max ms",
+        "Jain",
+        "cmds",
+        "after kill, s",
     )
     by = {(row["lock"], row["processes"]): row for row in document["rows"]}
     for name in dict.fromkeys(row["lock"] for row in document["rows"]):

@@ -171,8 +171,17 @@ def worker_megabytes(stack: Stack) -> float:
 
 
 HEADS = (
-    *("Row", "Conns", "Per s", "p50 ms", "p99 ms", "Err", "Over", "MB"),
-    *("Web µs", "DB µs", "Redis µs"),
+    "Row",
+    "Conns",
+    "Per s",
+    "p50 ms",
+    "p99 ms",
+    "Err",
+    "Over",
+    "MB",
+    "Web µs",
+    "DB µs",
+    "Redis µs",
 )
 """Right answers per second; errors; units oversold; CPU time of each server per right answer."""
 

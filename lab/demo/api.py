@@ -41,8 +41,14 @@ TAGS[TAG] = "For a load test of the demo: fresh sales, figures, snapshots."
 
 AFTER_SALE = dict.fromkeys(
     [
-        *("show_sale", "place_order", "restock_sale", "change_terms"),
-        *("show_figures", "show_snapshot", "show_ledger", "show_deliveries"),
+        "show_sale",
+        "place_order",
+        "restock_sale",
+        "change_terms",
+        "show_figures",
+        "show_snapshot",
+        "show_ledger",
+        "show_deliveries",
     ],
     ("sale", "sale"),
 )

@@ -195,7 +195,8 @@ def misbehave(url: str, **behaviour: Any) -> None:
     """
     try:
         answer = urllib3.request(
-            *("POST", f"{url}/v1/behaviour"),
+            "POST",
+            f"{url}/v1/behaviour",
             json=behaviour,
             headers={"Authorization": f"Bearer {settings.PSP_KEY}", "Connection": "close"},
             timeout=TIMEOUT,

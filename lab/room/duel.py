@@ -194,10 +194,20 @@ class Duels:
 
     def _run(self, strategies: tuple[str, ...], buyers: int, stock: int) -> None:
         command = [
-            *(sys.executable, str(environment.PROJECT / "manage.py"), "duel", "--lines"),
-            *("--first", strategies[0], "--second", strategies[1]),
-            *("--buyers", str(buyers), "--stock", str(stock)),
-            *("--folder", str(self._folder)),
+            sys.executable,
+            str(environment.PROJECT / "manage.py"),
+            "duel",
+            "--lines",
+            "--first",
+            strategies[0],
+            "--second",
+            strategies[1],
+            "--buyers",
+            str(buyers),
+            "--stock",
+            str(stock),
+            "--folder",
+            str(self._folder),
         ]
         variables = {**os.environ, "SHOP_URL": self._url}
         process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)

@@ -177,7 +177,12 @@ COLUMNS = (
     "names",
     "strategy",
     "paused",
-    *("total", "available", "reserved", "fence", "starts_in", "ends_in"),
+    "total",
+    "available",
+    "reserved",
+    "fence",
+    "starts_in",
+    "ends_in",
 )
 
 

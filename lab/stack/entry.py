@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from development.embedded import EmbeddedServers
 
 NEED_NO_SERVER = entry.NEED_NO_SERVER | {
-    *("lesson", "explore", "bench_locks", "reset", "prove_shop", "host_shop"),
+    "lesson",
+    "explore",
+    "bench_locks",
+    "reset",
+    "prove_shop",
+    "host_shop",
 }
 """Commands that use neither database nor Redis, or manage the servers themselves."""
 

@@ -58,8 +58,12 @@ def proxy(url: str, cleanup: ExitStack, *options: str) -> tuple[int, int]:
     """Start one before a server: its port and its control port. It ends with this process."""
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "loadtest.faults.proxy"),
-            *("--to", str(urlsplit(url).port), *options),
+            sys.executable,
+            "-m",
+            "loadtest.faults.proxy",
+            "--to",
+            str(urlsplit(url).port),
+            *options,
         ],
         cwd=environment.PROJECT,
         stdin=subprocess.PIPE,

@@ -197,13 +197,24 @@ class Stack:
         room = ("lab.room", "--port", str(self.room_port), "--shop", self.url, *target)
         yield Page("room", room, home=home, port=self.room_port)
         locust = (
-            *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),
-            *("--web-host", host, "--web-port", str(self.locust_port)),
+            "locust",
+            "-f",
+            "loadtest/locustfile.py",
+            "--host",
+            self.url,
+            "--web-host",
+            host,
+            "--web-port",
+            str(self.locust_port),
             # A run ends by itself and is then judged.
-            *("--until-done", "--runs", str(data / "loadtest")),
+            "--until-done",
+            "--runs",
+            str(data / "loadtest"),
             # Other shops, to be rushed in place of this one.
-            *("--shops", str(data / "shops")),
-            *("--hosting", shlex.join((sys.executable, "manage.py", "host_shop"))),
+            "--shops",
+            str(data / "shops"),
+            "--hosting",
+            shlex.join((sys.executable, "manage.py", "host_shop")),
             *target,
         )
         yield Page("locust", locust, "/", home=home, port=self.locust_port)

@@ -58,8 +58,13 @@ class Deployed:
 
     def new_sale(self) -> str:
         made = self.manage(
-            *("create_sale", "--stock", str(STOCK), "--unlisted", "--json"),
-            *("--starts-in", str(OPENS_IN)),
+            "create_sale",
+            "--stock",
+            str(STOCK),
+            "--unlisted",
+            "--json",
+            "--starts-in",
+            str(OPENS_IN),
         )
         return str(json.loads(made)["sale"])
 
@@ -89,11 +94,29 @@ class Deployed:
                 cleanup.callback(worker.terminate)
             done = subprocess.run(
                 [
-                    *(*locust, "--headless", "--master", "--expect-workers", "2"),
-                    *("--master-bind-port", port, "--host", self.url, "--sale", sale),
-                    *("--tokens", str(tokens), "--users", str(BUYERS), "--spawn-rate", "100"),
-                    *("--until-done", "--run-time", "120s", "--only-summary"),
-                    *("--runs", str(folder / "runs")),
+                    *locust,
+                    "--headless",
+                    "--master",
+                    "--expect-workers",
+                    "2",
+                    "--master-bind-port",
+                    port,
+                    "--host",
+                    self.url,
+                    "--sale",
+                    sale,
+                    "--tokens",
+                    str(tokens),
+                    "--users",
+                    str(BUYERS),
+                    "--spawn-rate",
+                    "100",
+                    "--until-done",
+                    "--run-time",
+                    "120s",
+                    "--only-summary",
+                    "--runs",
+                    str(folder / "runs"),
                 ],
                 cwd=folder,
                 env=env | variables,

@@ -149,12 +149,24 @@ SEED = 7
 @pytest.mark.timeout(500)
 def test_openapi_document_and_api_agree(shop, tmp_path):
     command = [
-        *(str(Path(sys.executable).with_name("schemathesis")), "run"),
+        str(Path(sys.executable).with_name("schemathesis")),
+        "run",
         f"{shop.url}/api/v1/openapi.json",
-        *("--header", f"Authorization: Bearer {new_buyers(shop.port, 1)[0]}"),
-        *("--checks", "all", "--exclude-checks", "positive_data_acceptance"),
-        *("--max-examples", str(EXAMPLES), "--max-time", str(SECONDS), "--seed", str(SEED)),
-        *("--request-timeout", "30", "--no-color"),
+        "--header",
+        f"Authorization: Bearer {new_buyers(shop.port, 1)[0]}",
+        "--checks",
+        "all",
+        "--exclude-checks",
+        "positive_data_acceptance",
+        "--max-examples",
+        str(EXAMPLES),
+        "--max-time",
+        str(SECONDS),
+        "--seed",
+        str(SEED),
+        "--request-timeout",
+        "30",
+        "--no-color",
     ]
     given = {**os.environ, "SCHEMATHESIS_HOOKS": __file__, "COLUMNS": "100"}
     given["PYTHONPATH"] = str(environment.PROJECT)

@@ -44,10 +44,26 @@ def locust(shop: Stack, folder: str, *arguments: str) -> Iterator[str]:
     """Start Locust with its page; yield the page's address."""
     port, rpc = next_free(8089), next_free(5557)
     words = [
-        *("locust", "-f", "loadtest/locustfile.py", "--host", shop.url),
-        *("--web-host", "127.0.0.1", "--web-port", str(port), "--runs", folder),
-        *("--master-port", str(rpc), "--master-bind-port", str(rpc)),
-        *("--users", str(USERS), "--spawn-rate", str(USERS), *arguments),
+        "locust",
+        "-f",
+        "loadtest/locustfile.py",
+        "--host",
+        shop.url,
+        "--web-host",
+        "127.0.0.1",
+        "--web-port",
+        str(port),
+        "--runs",
+        folder,
+        "--master-port",
+        str(rpc),
+        "--master-bind-port",
+        str(rpc),
+        "--users",
+        str(USERS),
+        "--spawn-rate",
+        str(USERS),
+        *arguments,
     ]
     with processes.Page("locust", words, "/", port=port) as running:
         yield f"{running.endpoint}/"

@@ -160,7 +160,8 @@ def test_packages_have_the_same_version():
 
 
 FILES = (
-    *("CHANGELOG.md", "packaging/release.py"),
+    "CHANGELOG.md",
+    "packaging/release.py",
     *(f"packaging/{name}/pyproject.toml" for name in ("locking", "inventory", "loadtest")),
 )
 

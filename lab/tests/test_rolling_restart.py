@@ -130,7 +130,8 @@ class Traffic:
             order = client.buy(self.sale, token).body["id"]
             cancel = partial(
                 client.ask,
-                *("POST", f"/api/v1/orders/{order}/cancel"),
+                "POST",
+                f"/api/v1/orders/{order}/cancel",
                 Authorization=f"Bearer {token}",
             )
             while not self._over.is_set():

@@ -29,7 +29,8 @@ KEPT = (
     "own",
     "serving",
     "shop",
-    *("manage.py", "gunicorn.conf.py"),
+    "manage.py",
+    "gunicorn.conf.py",
 )
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc")
 

@@ -231,10 +231,23 @@ class RedisFailover(_Redis):
     def _start_replica(self, primary: psutil.Process) -> None:
         self._replica = subprocess.Popen(
             [
-                *(primary.exe(), "--port", str(self._port), "--bind", "127.0.0.1", "--save", ""),
-                *("--requirepass", self._password, "--primaryauth", self._password),
-                *("--replicaof", f"127.0.0.1 {self._own_port}", "--databases", "64"),
-                *("--repl-diskless-sync-delay", "0"),
+                primary.exe(),
+                "--port",
+                str(self._port),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--requirepass",
+                self._password,
+                "--primaryauth",
+                self._password,
+                "--replicaof",
+                f"127.0.0.1 {self._own_port}",
+                "--databases",
+                "64",
+                "--repl-diskless-sync-delay",
+                "0",
             ],
             # Marked like the primary, so that cleaning up after the primary finds this process too.
             env={**os.environ, **primary.environ()},

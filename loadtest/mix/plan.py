@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from loadtest.checker.report import Description
@@ -14,8 +12,6 @@ from loadtest.shop import Level
 
 RUSH, BUYERS = "rush", "buyers"
 """What may come to a shop that is named by its adapter: all buyers at one moment, or this mix."""
-
-LOCUSTFILE = Path(__file__).resolve().parents[1] / "locustfile.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +98,7 @@ class MixPlan:
         if self.hosted:
             return ""
         words = (
-            f"locust -f {shlex.quote(str(LOCUSTFILE))} --headless --until-done "
+            "python -m loadtest --headless --until-done "
             f"--shop {self.adapter} --host {self.host} --mix {self.mix} "
             f"--users {self.buyers} --stock {self.stock} --rounds {self.rounds} --seed {self.seed}"
         )

@@ -73,7 +73,8 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_CODES[UNKNOWN]
     terminal = Terminal(sys.stderr)
     result = rush_shop(
-        *(shop, *size),
+        shop,
+        *size,
         host=options.host,
         release=Release(options.release),
         folder=options.folder,

@@ -119,7 +119,12 @@ class Round(AdapterSale[Plan, RushBuyers]):
         buyers = self.make_buyers(sale, plan.buyers)
         self.recorder = Recorder(self.files.path / "rush.jsonl")
         self.buyers = RushBuyers(
-            *(shop, plan, sale, buyers, self.recorder, self._observer.call),
+            shop,
+            plan,
+            sale,
+            buyers,
+            self.recorder,
+            self._observer.call,
             observer=self._observer,
         )
         if len(buyers) < plan.buyers:

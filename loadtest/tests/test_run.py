@@ -88,9 +88,24 @@ def steps_of(parts: Noted) -> list[str]:
 
 def test_run_heals_before_buyers_leave_and_reads_at_rest() -> None:
     assert steps_of(Noted()) == [
-        *("open 10 units", "buyers", "changes", "faults", "judging so far", "look", "look"),
-        *("end of judging so far", "end of faults", "end of changes", "end of buyers"),
-        *("recover", "rest", "ask again", "rest", "settle", "read", "judge"),
+        "open 10 units",
+        "buyers",
+        "changes",
+        "faults",
+        "judging so far",
+        "look",
+        "look",
+        "end of judging so far",
+        "end of faults",
+        "end of changes",
+        "end of buyers",
+        "recover",
+        "rest",
+        "ask again",
+        "rest",
+        "settle",
+        "read",
+        "judge",
     ]
 
 

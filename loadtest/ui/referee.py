@@ -67,7 +67,9 @@ class Referee:
         """
         self.problem = ""
         started = PageRun(
-            *(plan, shop, self.runs.new()),
+            plan,
+            shop,
+            self.runs.new(),
             recorded=self._histories,
             leave=leave,
             tally=lambda: self.tally,

@@ -205,7 +205,10 @@ class PageRun(Show):
                 "arrive"
             )
         return judge_apart(
-            *(self.files, self.plan, self.sales.reason, self.sales.look_command),
+            self.files,
+            self.plan,
+            self.sales.reason,
+            self.sales.look_command,
             stopped=self._stopped(),
             left_open=[*self._left_open()],
         )

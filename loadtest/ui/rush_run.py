@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 import threading
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import gevent
@@ -23,8 +21,6 @@ from loadtest.rush.verdict import write_rush
 from loadtest.shops import load
 from loadtest.ui import other_shops
 from loadtest.ui.run import JUDGED, RUNNING
-
-LOCUSTFILE = Path(__file__).resolve().parents[1] / "locustfile.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +59,7 @@ class Rush:
             return f'make prove-shop SHOP={self.adapter} ARGS="{size}"'
         size = f"--stock {self.stock} --users {self.buyers} --rounds {self.rounds}"
         return (
-            f"locust -f {shlex.quote(str(LOCUSTFILE))} --headless --until-done "
+            "python -m loadtest --headless --until-done "
             f"--shop {self.adapter} --host {self.host} {size}"
             + (" --i-own-this-host" if self.owned else "")
         )
@@ -134,7 +130,10 @@ class RushRun:
         try:
             with shop as host:
                 result = rush_shop(
-                    *(load(plan.adapter, host), plan.stock, plan.buyers, plan.rounds),
+                    load(plan.adapter, host),
+                    plan.stock,
+                    plan.buyers,
+                    plan.rounds,
                     host=host,
                     folder=self.files.path,
                     owned=plan.owned,

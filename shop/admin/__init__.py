@@ -590,8 +590,17 @@ class RefundAdmin(ReadOnly):
     search_fields = ("=id", "=payment__order__id", "=number", "=key")
     ordering = ("-id",)
     fields = (
-        *("payment", "money", "reason", "state", "key", "number", "tries"),
-        *("created", "settled", "attempts", "not_before"),
+        "payment",
+        "money",
+        "reason",
+        "state",
+        "key",
+        "number",
+        "tries",
+        "created",
+        "settled",
+        "attempts",
+        "not_before",
     )
     readonly_fields = ("money",)
     actions = ("retry",)

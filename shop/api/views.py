@@ -152,8 +152,12 @@ def show_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
 
 @changes(
     problems=(
-        *("order_expired", "order_cancelled", "order_refund_pending", "order_refunded"),
-        *("payment_declined", "busy"),
+        "order_expired",
+        "order_cancelled",
+        "order_refund_pending",
+        "order_refunded",
+        "payment_declined",
+        "busy",
     ),
 )
 def pay_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
@@ -170,8 +174,14 @@ def pay_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
     key="optional",
     body=schemas.Part,
     problems=(
-        *("order_paid", "order_expired", "order_fulfilled", "order_refund_pending"),
-        *("order_refunded", "order_cancelled", "idempotency_key_reused", "busy"),
+        "order_paid",
+        "order_expired",
+        "order_fulfilled",
+        "order_refund_pending",
+        "order_refunded",
+        "order_cancelled",
+        "idempotency_key_reused",
+        "busy",
     ),
 )
 def cancel_order(
@@ -191,8 +201,14 @@ def cancel_order(
     key="optional",
     body=schemas.Part,
     problems=(
-        *("order_awaiting_payment", "order_expired", "order_cancelled", "order_fulfilled"),
-        *("order_refund_pending", "order_refunded", "idempotency_key_reused", "busy"),
+        "order_awaiting_payment",
+        "order_expired",
+        "order_cancelled",
+        "order_fulfilled",
+        "order_refund_pending",
+        "order_refunded",
+        "idempotency_key_reused",
+        "busy",
     ),
 )
 def refund_order(

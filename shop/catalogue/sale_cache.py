@@ -8,7 +8,7 @@ decides. Times are the database's: each read records its offset from this proces
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -177,6 +177,13 @@ class CachedSale:
         return why_closed(self, now, opens_for(self, buyer, code) if now < self.starts_at else None)
 
 
+def _only(sale: int, read: Mapping[int, CachedSale]) -> CachedSale:
+    """Return one of the sales that were read. Raises `NoSuchSale`."""
+    if sale not in read:
+        raise NoSuchSale(sale)
+    return read[sale]
+
+
 class SaleCache:
     """Sales by id, each read again after a second, which saves a purchase a query.
 
@@ -219,7 +226,7 @@ class SaleCache:
             return cached
         due = [sale, *self._due_soon(sale, now)]
         self._fresh_until.update(dict.fromkeys(due, now + FRESH))
-        return self._only(sale, self._read(due))
+        return _only(sale, self._read(due))
 
     def refresh(self, sale: int) -> CachedSale:
         """Read the sale from the database and cache it.
@@ -227,7 +234,7 @@ class SaleCache:
         Raises:
             NoSuchSale: no such sale.
         """
-        return self._only(sale, self._read([sale]))
+        return _only(sale, self._read([sale]))
 
     def _answer(self, turn: Turn[int, CachedSale]) -> None:
         """Answer all requests that wait, with one query for the sales that are not known."""
@@ -258,11 +265,6 @@ class SaleCache:
         ]
         return due[: MAX_AT_ONCE - 1]
 
-    def _only(self, sale: int, read: dict[int, CachedSale]) -> CachedSale:
-        if sale not in read:
-            raise NoSuchSale(sale)
-        return read[sale]
-
     def _read(self, sales: Sequence[int]) -> dict[int, CachedSale]:
         """Read sales and cache them; return those that exist."""
         # The rows may be as old as this moment, also if a connection is long in coming.
@@ -273,7 +275,7 @@ class SaleCache:
         received = timedelta(seconds=time.monotonic())
         if rows:
             clock.compare(asked, rows[0][0], time.time())
-        read = {sale: CachedSale(*(sale, *fields, now - received)) for now, sale, *fields in rows}
+        read = {sale: CachedSale(sale, *fields, now - received) for now, sale, *fields in rows}
         if len(self._sales) + len(read.keys() - self._sales.keys()) > MAX_SALES:
             self._sales.clear()
             self._fresh_until.clear()
@@ -371,7 +373,7 @@ class StockCache:
         received = timedelta(seconds=time.monotonic())
         read: dict[int, tuple[float, CachedStock | None]] = dict.fromkeys(sales, (began, None))
         for now, sale, *fields, available, unpaid in rows:
-            cached = CachedSale(*(sale, *fields, now - received))
+            cached = CachedSale(sale, *fields, now - received)
             read[sale] = began, CachedStock(cached, available, unpaid)
         if len(self._known) + len(read) > MAX_SALES:
             self._known.clear()

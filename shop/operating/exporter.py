@@ -115,7 +115,9 @@ class State(Collector):
         yield _gauge("shop_up", "1 if the server answers in time", "server", up)
         began = {name: answers[f"start of the {name}"].value for name in STARTED}
         yield _gauge(
-            *("shop_server_started_seconds", "when it was started, since the epoch", "server"),
+            "shop_server_started_seconds",
+            "when it was started, since the epoch",
+            "server",
             {name: when for name, when in began.items() if when is not None},
         )
         waiting, dead, ages = {}, {}, {}

@@ -45,8 +45,18 @@ DIFFERENT = django_checks.SECRET_KEY_MIN_UNIQUE_CHARACTERS
 
 OFFLINE_COMMANDS = frozenset(
     {
-        *("help", "version", "check", "makemigrations", "makemessages", "compilemessages"),
-        *("collectstatic", "diffsettings", "startapp", "startproject", "findstatic", "test"),
+        "help",
+        "version",
+        "check",
+        "makemigrations",
+        "makemessages",
+        "compilemessages",
+        "collectstatic",
+        "diffsettings",
+        "startapp",
+        "startproject",
+        "findstatic",
+        "test",
     }
 )
 """Commands of `manage.py` that touch neither database nor Redis."""

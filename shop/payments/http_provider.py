@@ -227,7 +227,8 @@ def _request(
 ) -> Iterator[urllib3.BaseHTTPResponse]:
     headers = {"Authorization": f"Bearer {settings.PSP_KEY}", "Content-Type": "application/json"}
     answer = _client().request(
-        *(method, f"{settings.PSP_URL}/v1/{path}"),
+        method,
+        f"{settings.PSP_URL}/v1/{path}",
         body=None if body is None else msgspec.json.encode(body),
         headers={**headers, "Idempotency-Key": key} if key else headers,
         timeout=TIMEOUT,

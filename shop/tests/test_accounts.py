@@ -29,8 +29,16 @@ pytestmark = pytest.mark.django_db
 
 
 SPELLINGS = (
-    *("strasse", "STRASSE", "straße", "STRAẞE", "Straſſe"),
-    *("ｓｔｒａｓｓｅ", "ＳＴＲＡＳＳＥ", "𝓼𝓽𝓻𝓪𝓼𝓼𝓮", "ⓢⓣⓡⓐⓢⓢⓔ", "ﬆraſſe"),
+    "strasse",
+    "STRASSE",
+    "straße",
+    "STRAẞE",
+    "Straſſe",
+    "ｓｔｒａｓｓｅ",
+    "ＳＴＲＡＳＳＥ",
+    "𝓼𝓽𝓻𝓪𝓼𝓼𝓮",
+    "ⓢⓣⓡⓐⓢⓢⓔ",
+    "ﬆraſſe",
 )
 """All are `strasse`."""
 

@@ -40,7 +40,10 @@ def send(kind: str, data: dict[str, Any], **more: Any) -> int:
     secret = settings.PSP_WEBHOOK_SECRET.encode()
     signature = hmac.new(secret, f"{seconds}.".encode() + body, hashlib.sha256).hexdigest()
     answer = Client().generic(
-        *("POST", "/api/v1/webhooks/psp", body, "application/json"),
+        "POST",
+        "/api/v1/webhooks/psp",
+        body,
+        "application/json",
         headers={"PSP-Signature": f"t={seconds},v1={signature}"},
     )
     return answer.status_code

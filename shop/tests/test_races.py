@@ -122,10 +122,18 @@ def cancel_and_buy(order: Order, fake_provider: FakeProvider) -> list[Callable[[
 
 
 RACES: list[Race] = [
-    *(pay_and_cancel, pay_and_expire, pay_twice, pay_and_sweep, capture_and_sell),
-    *(refund_twice, refund_part_twice, refund_parts_and_whole),
-    *(refund_and_its_news, refund_and_fulfil),
-    *(cancel_and_expire, cancel_and_buy),
+    pay_and_cancel,
+    pay_and_expire,
+    pay_twice,
+    pay_and_sweep,
+    capture_and_sell,
+    refund_twice,
+    refund_part_twice,
+    refund_parts_and_whole,
+    refund_and_its_news,
+    refund_and_fulfil,
+    cancel_and_expire,
+    cancel_and_buy,
 ]
 
 

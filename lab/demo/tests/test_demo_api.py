@@ -58,7 +58,11 @@ def test_demo_api_makes_and_watches_a_sale_as_documented(ann, settings, tmp_path
     lines = streamed(ann.get(f"{path}/snapshot")).splitlines()
     kinds = [json.loads(line)["kind"] for line in lines]
     assert [kind for kind in kinds if kind not in {"status", "step", "mail"}] == [
-        *("snapshot", "item", "sale", "movement", "end")
+        "snapshot",
+        "item",
+        "sale",
+        "movement",
+        "end",
     ]
     other = ann.call("POST", "demo/sales", terms).json()["sale"]
     both = streamed(ann.get(f"{path}/snapshot?further_sales={other}")).splitlines()
@@ -86,8 +90,15 @@ def test_demo_api_makes_and_watches_a_sale_as_documented(ann, settings, tmp_path
 
 COUNTS: tuple[object, ...] = (0, -1, 20_001, 10**30, True, "1", None, 1.5, [])
 TERMS = (
-    *({"stock": -1}, {"stock": 100_000_001}, {"stock": True}, {"limit": 0}, {"strategy": "hope"}),
-    *({"strategy": ["naive"]}, {"starts_in": -1}, {"hold": "long"}, {"hold": False}),
+    {"stock": -1},
+    {"stock": 100_000_001},
+    {"stock": True},
+    {"limit": 0},
+    {"strategy": "hope"},
+    {"strategy": ["naive"]},
+    {"starts_in": -1},
+    {"hold": "long"},
+    {"hold": False},
 )
 
 
@@ -125,8 +136,13 @@ def test_terms_that_do_not_fit_are_refused_and_change_nothing(ann):
     sale = ann.call("POST", "demo/sales", {}).json()["sale"]
     path = f"demo/sales/{sale}/terms"
     wrong = (
-        *({"price": -1}, {"price": 10**9 + 1}, {"price": True}, {"paused": 1}, {"ends_in": "now"}),
-        *({"hold": 5}, {"price": 7, "starts_in": 100, "ends_in": 100}),
+        {"price": -1},
+        {"price": 10**9 + 1},
+        {"price": True},
+        {"paused": 1},
+        {"ends_in": "now"},
+        {"hold": 5},
+        {"price": 7, "starts_in": 100, "ends_in": 100},
     )
     for terms in wrong:
         refused(ann.call("POST", path, terms), 422, "invalid_request")

@@ -176,7 +176,9 @@ def test_buyers_and_staff_see_an_orders_mails(admin_client: Client) -> None:
     paths = [f"/orders/{order.pk}/mails/", f"/orders/{order.pk}/mails/confirmation/"]
     for page in paths:
         assert [client.get(page).status_code for client in (own, admin_client, other)] == [
-            *(200, 200, 404),
+            200,
+            200,
+            404,
         ]
     assert paths[0] in own.get(f"/orders/{order.pk}/").content.decode()
     assert own.get(f"/orders/{order.pk}/mails/paid/").status_code == 404, "there is none yet"

@@ -65,7 +65,8 @@ def status(room: RoomServer, path: str, **headers: str) -> int:
 def act(room: RoomServer, name: str, authorization: str = "", **values: Any) -> tuple[int, Any]:
     authorization = authorization or f"Bearer {views.issue(1, PERMISSIONS)}"
     answer = urllib3.request(
-        *("POST", address(room, f"/actions/{name}")),
+        "POST",
+        address(room, f"/actions/{name}"),
         json=values,
         headers={"Authorization": authorization, "Connection": "close"},
         timeout=30,

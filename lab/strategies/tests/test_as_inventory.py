@@ -29,7 +29,9 @@ STRATEGIES = {
     test_seller.test_key_used_at_once_for_two_quantities_buys_once: FAST,
     # These need no lock.
     test_processes.test_processes_without_the_lock_sell_exactly_the_stock: [
-        *("combining", "guard", "row_lock")
+        "combining",
+        "guard",
+        "row_lock",
     ],
 }
 """Strategies by test."""

@@ -21,8 +21,13 @@ _ORDER_LINK = re.compile(rb"/orders/(\d{1,19})/")
 # their status. Whether one was right, the checker says.
 _EXPECTED_REFUSALS = frozenset(
     {
-        *("not_started", "paused", "ended", "rate_limited", "busy"),
-        *("idempotency_key_reused", "invalid_quantity"),
+        "not_started",
+        "paused",
+        "ended",
+        "rate_limited",
+        "busy",
+        "idempotency_key_reused",
+        "invalid_quantity",
     }
 )
 

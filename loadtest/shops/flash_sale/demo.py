@@ -106,7 +106,8 @@ class DemoShop:
     def _send(self, method: str, path: str, body: dict[str, Any] | None) -> BaseHTTPResponse:
         try:
             response = self._shop.request(
-                *(method, f"/api/v1/demo/{path}"),
+                method,
+                f"/api/v1/demo/{path}",
                 json=body,
                 headers={"Connection": "close", "Content-Type": "application/json"},
                 preload_content=False,
