@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import Error, connection
@@ -161,6 +162,18 @@ class CachedSale:
     early_code: str
     clock: datetime
 
+    @classmethod
+    def of_row(cls, columns: Sequence[Any], now: datetime, received: timedelta) -> CachedSale:
+        """Return the sale of a row.
+
+        Args:
+            columns: the values of all attributes but `clock`.
+            now: the database's time when it read the row.
+            received: this process's monotonic clock when it had the row.
+        """
+        values = (*columns, now - received)
+        return cls(*values)
+
     def now(self) -> datetime:
         """Return the database's time."""
         return self.clock + timedelta(seconds=time.monotonic())
@@ -275,7 +288,8 @@ class SaleCache:
         received = timedelta(seconds=time.monotonic())
         if rows:
             clock.compare(asked, rows[0][0], time.time())
-        read = {sale: CachedSale(sale, *fields, now - received) for now, sale, *fields in rows}
+        found = (CachedSale.of_row(columns, now, received) for now, *columns in rows)
+        read = {cached.sale: cached for cached in found}
         if len(self._sales) + len(read.keys() - self._sales.keys()) > MAX_SALES:
             self._sales.clear()
             self._fresh_until.clear()
@@ -372,9 +386,9 @@ class StockCache:
         rows = list(found.values_list(*FIELDS))
         received = timedelta(seconds=time.monotonic())
         read: dict[int, tuple[float, CachedStock | None]] = dict.fromkeys(sales, (began, None))
-        for now, sale, *fields, available, unpaid in rows:
-            cached = CachedSale(sale, *fields, now - received)
-            read[sale] = began, CachedStock(cached, available, unpaid)
+        for now, *columns, available, unpaid in rows:
+            cached = CachedSale.of_row(columns, now, received)
+            read[cached.sale] = began, CachedStock(cached, available, unpaid)
         if len(self._known) + len(read) > MAX_SALES:
             self._known.clear()
         self._known.update(read)
