@@ -330,7 +330,7 @@ def test_verdict_document_names_how_to_check_it(tmp_path: Path) -> None:
     description = Description("A title", "make prove", look="psql …")
     saved = write_verdict(files, description, verdict, None)
     assert json.loads(files.verdict_file.read_text()) == saved
-    assert (saved["version"], saved["verdict"], saved["repeat"]) == (1, "pass", "make prove")
+    assert (saved["version"], saved["verdict"], saved["repeat"]) == (2, "pass", "make prove")
     assert saved["not_judged"] == not_judged
     first = saved["properties"][0]
     assert {"id", "name", "verdict", "detail", "evidence", "problems", "asks", "sql"} <= set(first)

@@ -19,7 +19,7 @@ from loadtest.checker.verdict import Finding, Problem
 from loadtest.fault_log import Injected
 from loadtest.files import RunFiles
 
-VERSION = 1
+VERSION = 2
 
 RARE = 1_000
 """Trials among which one goes wrong, of the fault that a large enough run would show."""
